@@ -128,6 +128,11 @@ def framework(
     return FrameworkView.decode(json.dumps(stored).encode())
 
 
+def workers(*tasks: Json, retry: Json | None = None, **more: Any) -> FrameworkView:
+    """A Framework of one role, `worker`, with these Tasks and this policy of theirs."""
+    return framework(role("worker", len(tasks), retry=retry or {}), tasks={"worker": list(tasks)}, **more)
+
+
 def pod(task_name: str = "worker-0", *, attempt: tuple[int, int] = (0, 0), **more: Any) -> TaskPod:
     """A Pod of Framework `training`; `statuses` are its container statuses, `init` those of init containers."""
     role_name, _, index = task_name.rpartition("-")

@@ -8,7 +8,7 @@ import pytest
 
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError
-from tests.client.documents import SUCCEEDED, framework, role, task
+from tests.client.documents import SUCCEEDED, framework, role, task, workers
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -39,23 +39,14 @@ def test_a_scale_that_cannot_be_done_names_the_role(tasks: dict[str, int], messa
 
 
 def live(**more: Any) -> FrameworkView:
-    return framework(
-        role("worker", 1, retry=more.pop("task_retry", {})),
-        tasks={"worker": [more.pop("task", task(0))]},
-        spec={"retryPolicy": more.pop("retry", {})},
-        **more,
+    return workers(
+        more.pop("task", task(0)), retry=more.pop("task_retry", {}), spec={"retryPolicy": more.pop("retry", {})}, **more
     )
 
 
-def test_a_live_framework_is_retried_by_its_config_map() -> None:
+def test_a_retry_deletes_the_config_map_of_what_lives_or_the_pod_of_a_task_or_submits_what_is_completed_again() -> None:
     assert actions.retry_of(live(retry=FANCY)) == actions.DeleteConfigMap("training-attempt", "config-map-uid")
-
-
-def test_a_completed_framework_is_submitted_again() -> None:
     assert actions.retry_of(live(state="Completed", end=SUCCEEDED)) == actions.SubmitAgain()
-
-
-def test_a_task_is_retried_by_its_pod() -> None:
     found = actions.retry_of(live(task_retry={"maxRetryCount": 1}), "worker-0")
     assert found == actions.DeletePod("training-worker-0", "pod-worker-0-0")
 

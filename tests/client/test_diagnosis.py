@@ -9,7 +9,7 @@ import pytest
 
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
-from tests.client.documents import NOW, completion, condition, container, event, framework, pod, role, task
+from tests.client.documents import NOW, completion, condition, container, event, framework, pod, role, task, workers
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -30,7 +30,7 @@ def why(view: FrameworkView, *pods: TaskPod, **more: Any) -> str:
 
 
 def of_pod(found: TaskPod, **more: Any) -> str:
-    return why(framework(role("worker", 1), tasks={"worker": PENDING}, ready="0/1"), found, **more)
+    return why(workers(*PENDING, ready="0/1"), found, **more)
 
 
 PODS: dict[str, tuple[TaskPod, str]] = {
@@ -99,7 +99,7 @@ CREATION: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("message", "text"), CREATION.values(), ids=CREATION)
 def test_a_pod_that_cannot_be_created_is_known_from_the_events(message: str, text: str) -> None:
-    view = framework(role("worker", 1), state="AttemptPreparing", tasks={"worker": [task(0, "AttemptCreationPending")]})
+    view = workers(task(0, "AttemptCreationPending"), state="AttemptPreparing")
     shown = why(view, events=[event("FailedCreate", message, type="Warning")])
     assert shown.startswith(f"worker-0: its Pod cannot be created (5m12s ago): {message}")
     assert text in shown
@@ -110,25 +110,19 @@ def test_tasks_that_pause_because_their_pods_end_at_once_are_told(pauses: bool) 
     message = "worker-0 and 1 more Task ended within 10 s of their start" if pauses else "AttemptRunning"
     condition = {"type": "CrashLoop", "status": str(pauses), "reason": "x", "message": message}
     waiting = [task(number, "AttemptCreationPending") for number in range(2)]
-    view = framework(
-        role("worker", 2),
-        tasks={"worker": waiting},
-        conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}],
-    )
+    view = workers(*waiting, conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}])
     told = f"{message}\n  -> frameworkctl events training says how they end; correct the template\n"
     assert why(view) == (told if pauses else "") + "worker-0, worker-1: its Pod is not created yet"
 
 
 def test_tasks_that_wait_for_the_same_reason_share_a_finding() -> None:
-    view = framework(role("worker", 5), tasks={"worker": [task(number, "AttemptPreparing") for number in range(5)]})
+    view = workers(*(task(number, "AttemptPreparing") for number in range(5)))
     pods = [pod(f"worker-{number}") for number in range(5)]
     assert why(view, *pods) == "worker-0, worker-1, worker-2 and 2 more: its Pod waits for the scheduler"
 
 
 def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
-    view = framework(
-        role("worker", 2), tasks={"worker": [task(0, ip="10.0.0.1"), task(1, "AttemptPreparing")]}, ready="1/2"
-    )
+    view = workers(task(0, ip="10.0.0.1"), task(1, "AttemptPreparing"), ready="1/2")
     waits = pod("worker-0", node="n", init=[container("frameworkbarrier", "running")])
     assert why(view, waits, pod("worker-1")) == (
         "worker-0: waits in the barrier for 1 Task: worker-1\nworker-1: its Pod waits for the scheduler"
@@ -136,12 +130,12 @@ def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
     assert "its service account lacks the permission" in why(
         view, waits, barrier_logs={"worker-0": "configmaps is forbidden: cannot get"}
     )
-    ready = framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]}, ready="1/1")
+    ready = workers(task(0, ip="10.0.0.1"), ready="1/1")
     assert "although all Tasks are ready: 1/1" in why(ready, waits, barrier_logs={"worker-0": "1/1: waiting"})
 
 
 def test_a_pod_without_its_barrier_is_told() -> None:
-    view = framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]})
+    view = workers(task(0, ip="10.0.0.1"))
     assert "has the label of the barrier and no barrier" in why(
         view,
         pod(node="n", statuses=[container()], metadata={"labels": LABEL | msgspec.to_builtins(pod().metadata.labels)}),
@@ -179,7 +173,7 @@ WHOLE: dict[str, tuple[FrameworkView, str]] = {
         ),
         "role reduce waits until map is Complete",
     ),
-    "running": (framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]}), ""),
+    "running": (workers(task(0, ip="10.0.0.1")), ""),
 }
 
 
@@ -201,7 +195,7 @@ def test_too_many_tasks_can_be_scaled_and_too_many_roles_cannot(reason: str, adv
 
 
 def test_the_first_line_says_how_the_framework_is() -> None:
-    view = framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]}, ready="1/1", attempt=1)
+    view = workers(task(0, ip="10.0.0.1"), ready="1/1", attempt=1)
     evidence = Evidence(view, {}, (), NOW)
     assert summary(evidence, []) == (
         "Framework demo/training is AttemptRunning, 1/1 ready, attempt 2. Nothing holds it up."

@@ -13,7 +13,7 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cluster.pages import PAGE
 from frameworkclient.errors import RefusedError
 from frameworkclient.views.events import KEPT_BYTES, newest
-from tests.client.documents import framework, role, task
+from tests.client.documents import framework, role, task, workers
 from tests.client.played import BEGIN, EVENTS, FRAMEWORKS, PlayedServer, a_client
 
 if TYPE_CHECKING:
@@ -42,16 +42,25 @@ async def crowded(server: PlayedServer, tasks: int) -> None:
 
 
 @pytest.mark.parametrize("tasks", [2, 200], ids=["small", "large"])
-async def test_a_description_reads_no_events_of_others(tasks: int) -> None:
+async def test_a_description_reads_no_events_of_others_and_the_events_of_all_pods_are_shown(
+    tasks: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = PlayedServer()
     await crowded(server, tasks)
-    view = framework(role("worker", tasks), tasks={"worker": [task(number) for number in range(tasks)]})
+    view = workers(*(task(number) for number in range(tasks)))
+    await server.put(FRAMEWORKS, view.to_dict())
     async with a_client(server) as client:
         _, events = await pods_and_events(client, view)
-    asked = [query for _, path, query in server.requests if path == EVENTS]
-    assert len(asked) == 1 + min(tasks, ASKED_PODS)
-    assert len(events) == 1 + min(tasks, ASKED_PODS)
-    assert server.sent_bytes < 10_000
+        asked = [query for _, path, query in server.requests if path == EVENTS]
+        assert len(asked) == 1 + min(tasks, ASKED_PODS)
+        assert len(events) == 1 + min(tasks, ASKED_PODS)
+        assert server.sent_bytes < 10_000
+        await events_of(client, "training", Format.NAME)
+    shown = capsys.readouterr().out.split()
+    assert [name for name in shown if name < "event/e009000"] == [
+        f"event/e{3000 + number:06}" for number in range(tasks)
+    ]
+    assert "event/e009000" in shown
 
 
 async def test_tasks_that_do_not_run_are_asked_for_their_events_before_others() -> None:
@@ -59,23 +68,8 @@ async def test_tasks_that_do_not_run_are_asked_for_their_events_before_others() 
     await crowded(server, 50)
     tasks = [task(number) for number in range(49)] + [task(49, "AttemptPreparing")]
     async with a_client(server) as client:
-        _, events = await pods_and_events(client, framework(role("worker", 50), tasks={"worker": tasks}))
+        _, events = await pods_and_events(client, workers(*tasks))
     assert "training-worker-49" in {event.involved_object.name for event in events}
-
-
-@pytest.mark.parametrize("tasks", [2, 200], ids=["small", "large"])
-async def test_the_events_of_all_pods_are_shown(tasks: int, capsys: pytest.CaptureFixture[str]) -> None:
-    server = PlayedServer()
-    await crowded(server, tasks)
-    view = framework(role("worker", tasks), tasks={"worker": [task(number) for number in range(tasks)]})
-    await server.put(FRAMEWORKS, view.to_dict())
-    async with a_client(server) as client:
-        await events_of(client, "training", Format.NAME)
-    shown = capsys.readouterr().out.split()
-    assert [name for name in shown if name < "event/e009000"] == [
-        f"event/e{3000 + number:06}" for number in range(tasks)
-    ]
-    assert "event/e009000" in shown
 
 
 async def test_a_list_whose_token_expires_goes_on_with_what_is_there_now() -> None:

@@ -100,6 +100,10 @@ def test_the_time_is_linear_in_text_that_opens_what_never_ends(name: str) -> Non
         assert seconds(FILTERS[name], many) < RATIO * seconds(FILTERS[name], few), repr(opener)
 
 
+def test_control_sequences_and_what_is_not_visible_are_removed() -> None:
+    assert sanitize("\x1b[2J\x1b]0;title\x07a\tb\rc\x9b31m\u202ed\ne") == "a    b cd e"
+
+
 @given(HOSTILE)
 def test_nothing_but_what_is_visible_is_left_of_text_of_others(text: str) -> None:
     assert sanitize(text).isprintable()

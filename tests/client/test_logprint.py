@@ -30,31 +30,20 @@ def test_each_line_begins_with_its_task() -> None:
     assert printed("a", colours=True) == "\x1b[36m[worker-0]\x1b[0m a\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("\x1b[32mgreen\x1b[0m", "\x1b[32mgreen\x1b[0m"),
-        ("\x1b[8mhidden", "\x1b[8mhidden\x1b[0m"),
-        ("\x1b[2J\x1b[Hcleared", "cleared"),
-        ("an end\x1b", "an end"),
-        ("\x1b]0;title\x07text", "text"),
-        ("10%\r50%\r100%", "100%"),
-        ("dos\r", "dos"),
-        ("bell\x07 and tab\t", "bell and tab\t"),
-    ],
-    ids=[
-        "plain",
-        "colours",
-        "unfinished colour",
-        "cursor",
-        "unfinished sequence",
-        "title",
-        "progress",
-        "carriage return",
-        "bell",
-    ],
-)
+SHOWN = {
+    "plain": ("plain", "plain"),
+    "colours": ("\x1b[32mgreen\x1b[0m", "\x1b[32mgreen\x1b[0m"),
+    "unfinished colour": ("\x1b[8mhidden", "\x1b[8mhidden\x1b[0m"),
+    "cursor": ("\x1b[2J\x1b[Hcleared", "cleared"),
+    "unfinished sequence": ("an end\x1b", "an end"),
+    "title": ("\x1b]0;title\x07text", "text"),
+    "progress": ("10%\r50%\r100%", "100%"),
+    "carriage return": ("dos\r", "dos"),
+    "bell": ("bell\x07 and tab\t", "bell and tab\t"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), SHOWN.values(), ids=SHOWN)
 def test_a_terminal_gets_colours_and_nothing_that_moves_the_cursor(text: str, shown: str) -> None:
     assert printed(text, colours=True, on_terminal=True).removeprefix("\x1b[36m[worker-0]\x1b[0m ") == shown + "\n"
 

@@ -13,10 +13,8 @@ import yaml
 
 from frameworkclient import Framework
 from frameworkclient.cli.app import app
-from frameworkclient.cli.commands.offline import framework_of
 from frameworkclient.cli.run import complete_context
 from frameworkclient.cli.terminal import colours_for, program
-from frameworkclient.errors import ClientError
 from tests.client.broken import SOUND
 from tests.support.frameworkctl import Outcome
 
@@ -117,6 +115,10 @@ def test_run_prints_what_it_would_submit(ctl: Local) -> None:
 WRONG: dict[str, tuple[list[str], str]] = {
     "no image": (["run", "a"], "--image: is missing"),
     "role": (["run", "a", "--image", "i", "--role", "worker"], "worker: must be ROLE=NUMBER, like worker=4"),
+    "node selector": (
+        ["run", "a", "--image", "i", "--node-selector", "zone"],
+        "--node-selector zone: must be NAME=VALUE",
+    ),
     "env": (["run", "a", "--image", "i", "--env", "A"], "--env A: must be NAME=VALUE"),
     "memory": (["run", "a", "--image", "i", "--memory", "4GB"], "memory: '4GB' is not an amount"),
     "volume": (["run", "a", "--image", "i", "--volume", "data"], "volume: 'data' must be CLAIM:/path"),
@@ -164,8 +166,3 @@ def test_colours_need_a_terminal_and_no_wish_against_them(monkeypatch: pytest.Mo
     assert colours_for(Terminal(), {"TERM": "xterm"}).enabled  # type: ignore[arg-type]  # all of a stream that is asked for
     assert not colours_for(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).enabled  # type: ignore[arg-type]  # as above
     assert not colours_for(Terminal(), {"TERM": "dumb"}).enabled  # type: ignore[arg-type]  # as above
-
-
-def test_flags_that_cannot_be_a_framework_are_refused() -> None:
-    with pytest.raises(ClientError, match="--node-selector zone: must be NAME=VALUE"):
-        framework_of("a", command=[], roles=[], env=[], node_selector=["zone"], retries=0, deadline=None, image="i")

@@ -8,7 +8,7 @@ import pytest
 
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkcontroller.api.spec import RetryPolicy
-from tests.client.documents import NOW, SUCCEEDED, completion, condition, framework, role, task
+from tests.client.documents import NOW, SUCCEEDED, completion, condition, framework, role, task, workers
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -25,23 +25,17 @@ UNKNOWN = completion(
 
 WAITING: dict[str, tuple[FrameworkView, str]] = {
     "unseen": (framework(role("worker", 1), state=""), "the controller has not seen it; does it run?"),
-    "running": (framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1")]}), ""),
-    "no address": (
-        framework(role("worker", 2), tasks={"worker": [task(0, ip="10.0.0.1"), task(1, "AttemptPreparing")]}),
-        "1 Task: worker-1",
-    ),
+    "running": (workers(task(0, ip="10.0.0.1")), ""),
+    "no address": (workers(task(0, ip="10.0.0.1"), task(1, "AttemptPreparing")), "1 Task: worker-1"),
     "many": (
-        framework(role("worker", 5), tasks={"worker": [task(number, "AttemptPreparing") for number in range(5)]}),
+        workers(*(task(number, "AttemptPreparing") for number in range(5))),
         "5 Tasks: worker-0, worker-1, worker-2 and 2 more",
     ),
-    "not arrived": (
-        framework(role("worker", 1), tasks={"worker": [task(0, ip="10.0.0.1", of_attempt={"arrived": False})]}),
-        "1 Task: worker-0",
-    ),
+    "not arrived": (workers(task(0, ip="10.0.0.1", of_attempt={"arrived": False})), "1 Task: worker-0"),
     "late": (
-        framework(
-            role("worker", 2),
-            tasks={"worker": [task(0, ip="10.0.0.1"), task(1, "AttemptPreparing")]},
+        workers(
+            task(0, ip="10.0.0.1"),
+            task(1, "AttemptPreparing"),
             conditions=[condition("GangReady", "NoAddress", "1/2: worker-1 NoAddress")],
         ),
         "1 Task: worker-1 NoAddress",
@@ -64,10 +58,7 @@ WAITING: dict[str, tuple[FrameworkView, str]] = {
         ),
         "reduce waits until map is Complete",
     ),
-    "ending": (
-        framework(role("worker", 1), state="AttemptDeleting", tasks={"worker": [task(0, "AttemptDeleting")]}),
-        "1 Pod to end: worker-0",
-    ),
+    "ending": (workers(task(0, "AttemptDeleting"), state="AttemptDeleting"), "1 Pod to end: worker-0"),
     "between attempts": (
         framework(
             role("worker", 1),
@@ -112,7 +103,7 @@ NEXT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("policy", "status", "text"), NEXT.values(), ids=NEXT)
 def test_what_happens_to_a_task_next(policy: dict[str, Any], status: dict[str, Any], text: str) -> None:
-    view = framework(role("worker", 1, retry=policy), tasks={"worker": [status]})
+    view = workers(status, retry=policy)
     assert task_outlook(view, view.roles[0], next(view.tasks)) == text
 
 
@@ -129,7 +120,7 @@ def test_a_framework_whose_attempt_ends_says_whether_another_one_follows() -> No
 
 
 def test_an_end_shows_the_last_words_of_the_container_that_failed() -> None:
-    view = framework(role("worker", 1), tasks={"worker": [task(0, "Completed", end=UNKNOWN)]})
+    view = workers(task(0, "Completed", end=UNKNOWN))
     end = next(view.tasks).completion
     assert end is not None
     assert ending(end) == "ContainerUnrecognizedFailed (1): ValueError: no data"
@@ -147,7 +138,7 @@ def test_an_end_shows_the_last_words_of_the_container_that_failed() -> None:
 )
 def test_an_end_shows_what_the_api_server_has_said_about_a_pod(said: str, text: str) -> None:
     refused = completion(-310, "PodCreationUnknownError", diagnostics=f"Failed to create Pod: {said}")
-    view = framework(role("worker", 1), tasks={"worker": [task(0, "Completed", end=refused)]})
+    view = workers(task(0, "Completed", end=refused))
     end = next(view.tasks).completion
     assert end is not None
     assert ending(end) == f"PodCreationUnknownError (-310){text}"
