@@ -17,6 +17,7 @@ from frameworkinjector import __version__
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import decode_pod
+from tests.support.rows import each
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
@@ -55,6 +56,12 @@ def job(pod: JSON, kind: str = "Job", **spec: Any) -> JSON:
     return {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "train", "namespace": "lab"}, "spec": outer}
 
 
+def lone_pod() -> JSON:
+    pod = {"kind": "Pod", **template(selector="a", roles="worker=2")}
+    pod["metadata"]["name"] = "train-0"
+    return pod
+
+
 def run(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     """Return the exit code, the output, and what is said beside it."""
     done = CliRunner().invoke(app, ["render", "--templates", *arguments], input=stdin)
@@ -84,16 +91,11 @@ def test_each_role_of_a_framework_is_injected_and_the_rest_stays(tmp_path: Path)
     original = framework(role("ps", template()), role("worker", template(preset="tensorflow")))
     original["spec"]["executionType"] = "Start"
     code, out, err = render(tmp_path, original)
-    assert (code, err) == (
-        0,
-        "".join(
-            f"document 1, Framework mnist, spec.taskRoles[{number}].task.pod: The barrier was added.\n"
-            for number in (0, 1)
-        ),
-    )
+    where = "document 1, Framework mnist, spec.taskRoles[{}].task.pod: The barrier was added.\n"
+    assert (code, err) == (0, where.format(0) + where.format(1))
     result = yaml.safe_load(out)
     assert "&id" not in out
-    for number, pod in enumerate(each["task"].pop("pod") for each in result["spec"]["taskRoles"]):
+    for number, pod in enumerate(one["task"].pop("pod") for one in result["spec"]["taskRoles"]):
         assert barrier_of(pod)
         assert json.loads(pod["metadata"]["annotations"].pop(STATUS))["containers"] == ["app"]
         given = original["spec"]["taskRoles"][number]["task"].pop("pod")
@@ -106,7 +108,7 @@ def test_the_controller_makes_of_the_result_the_pod_that_the_webhook_makes_of_th
     given["metadata"]["annotations"][PREFIX + "roles"] = "{{FC_TASKROLE_NAME}}=2"
     given["metadata"]["labels"]["size"] = "{{FC_TASK_INDEX}}"
     _, out, _ = render(tmp_path, framework(role("worker", given)))
-    (result,) = [each["task"]["pod"] for each in yaml.safe_load(out)["spec"]["taskRoles"]]
+    (result,) = [one["task"]["pod"] for one in yaml.safe_load(out)["spec"]["taskRoles"]]
     attempt = RoleAttempt("lab", "mnist", "fw-uid", 3, "cm-uid", "worker", "role-uid")
 
     def created(pod: JSON) -> JSON:
@@ -129,7 +131,7 @@ def test_a_yaml_alias_is_a_copy(tmp_path: Path) -> None:
     assert "*id" in text
     _, out, _ = render(tmp_path, text=text)
     roles = yaml.safe_load(out)["spec"]["taskRoles"]
-    assert [len(each["task"]["pod"]["spec"]["initContainers"]) for each in roles] == [1, 1]
+    assert [len(one["task"]["pod"]["spec"]["initContainers"]) for one in roles] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["Job", "CronJob"])
@@ -148,26 +150,14 @@ def test_a_job_and_a_cronjob_wait_for_the_pods_of_the_same_job(kind: str, tmp_pa
     assert set(spec["template"]["metadata"]) == {"labels", "annotations"}
 
 
+JOBSET = "jobset.sigs.k8s.io/"
+OF_JOBSET = template(
+    selector=f"{JOBSET}jobset-name=train", roles="ps=1,worker=2", role_label=f"{JOBSET}replicatedjob-name"
+)
 OTHERS = {
     "StatefulSet": ({"template": template(selector="app=train", roles="worker=2")}, "spec.template"),
     "JobSet": (
-        {
-            "replicatedJobs": [
-                {
-                    "name": name,
-                    "template": {
-                        "spec": {
-                            "template": template(
-                                selector="jobset.sigs.k8s.io/jobset-name=train",
-                                roles="ps=1,worker=2",
-                                role_label="jobset.sigs.k8s.io/replicatedjob-name",
-                            )
-                        }
-                    },
-                }
-                for name in ("ps", "worker")
-            ]
-        },
+        {"replicatedJobs": [{"name": n, "template": {"spec": {"template": OF_JOBSET}}} for n in ("ps", "worker")]},
         "spec.replicatedJobs[1].template.spec.template",
     ),
     "LeaderWorkerSet": (
@@ -197,22 +187,8 @@ def without_index(kind: str) -> JSON:
     [
         (job(template(roles="worker=4"), completionMode="NonIndexed"), "set completionMode: Indexed in the Job"),
         (job(template()), f"Annotation {PREFIX}roles is missing"),
-        (
-            {
-                "kind": "Deployment",
-                "metadata": {"name": "train"},
-                "spec": {"template": template(selector="a", roles="a=1")},
-            },
-            "instead of a Deployment",
-        ),
-        (
-            {
-                "kind": "DaemonSet",
-                "metadata": {"name": "train"},
-                "spec": {"template": template(selector="a", roles="a=1")},
-            },
-            "instead of a DaemonSet",
-        ),
+        (without_index("Deployment"), "instead of a Deployment"),
+        (without_index("DaemonSet"), "instead of a DaemonSet"),
         (framework(role("a", template()), role("b", template(preset="x")), name="train"), "is 'x', but must be"),
     ],
 )
@@ -227,17 +203,20 @@ def test_a_refusal_names_the_object_and_the_template(document: JSON, sentence: s
 def test_a_list_and_several_documents_become_documents_and_what_has_no_pod_stays(tmp_path: Path) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "train"}}
     items = {"apiVersion": "v1", "kind": "List", "items": [account, framework(role("worker", template()))]}
-    code, out, err = render(tmp_path, items, account, job(template(roles="worker=4")))
+    pods = {"kind": "PodList", "items": [lone_pod()]}
+    code, out, err = render(tmp_path, items, account, job(template(roles="worker=4")), pods)
     assert err.splitlines() == [
         "document 1, List items[0], ServiceAccount train holds no Pod and stays as it is.",
         "document 1, List items[1], Framework mnist, spec.taskRoles[0].task.pod: The barrier was added.",
         "document 2, ServiceAccount train holds no Pod and stays as it is.",
         "document 3, Job train, spec.template: The barrier was added.",
+        "document 4, PodList items[0], Pod train-0: The barrier was added.",
     ]
-    found = list(yaml.safe_load_all(out))
+    *found, pod = list(yaml.safe_load_all(out))
     assert code == 0
     assert [one["kind"] for one in found] == ["ServiceAccount", "Framework", "ServiceAccount", "Job"]
     assert found[0] == found[2] == account
+    assert barrier_of(pod)
     _, out, _ = render(tmp_path, text=json.dumps(items), flags=("-o", "json"))
     assert [one["kind"] for one in json.loads(out)["items"]] == ["ServiceAccount", "Framework"]
 
@@ -252,81 +231,48 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     assert (code, err) == (2, "frameworkctl: line 1: found invalid Unicode character escape code\n")
 
 
-def test_a_podlist_is_a_list(tmp_path: Path) -> None:
-    pod = {"kind": "Pod", **template(selector="a", roles="worker=2")}
-    pod["metadata"] = {**pod["metadata"], "name": "train-0"}
-    code, out, err = render(tmp_path, {"kind": "PodList", "items": [pod]})
-    assert (code, err) == (0, "document 1, PodList items[0], Pod train-0: The barrier was added.\n")
-    assert barrier_of(yaml.safe_load(out))
-
-
 def test_every_refusal_of_a_file_is_reported(tmp_path: Path) -> None:
     code, out, err = render(tmp_path, job(template()), framework(role("a", template(mode="x"))))
     assert (code, out, err.count(": refused: Annotation ")) == (2, "", 2)
 
 
-def without(document: JSON, *path: Any) -> JSON:
-    changed: JSON = json.loads(json.dumps(document))
-    at: Any = changed
-    for part in path[:-1]:
-        at = at[part]
-    del at[path[-1]]
-    return changed
-
-
 GANG = framework(role("worker", template()))
+NAMED = "kind: Framework\nmetadata: {name: mnist}\n"
+TASK_POD = NAMED + "spec: {taskRoles: [{name: worker, task: {pod: {%s}}}]}"
+NOT_RENDERED = {
+    NAMED: "Framework mnist: spec is missing",
+    NAMED + "spec: {}": "Framework mnist: spec.taskRoles is missing",
+    NAMED + "spec: {taskRoles: [x]}": "Framework mnist: spec.taskRoles[0] must be an object",
+    NAMED + "spec: {taskRoles: [{name: worker}]}": "Framework mnist: spec.taskRoles[0].task is missing",
+    TASK_POD.replace("name: worker, ", "") % "spec: {}": "Framework mnist: spec.taskRoles[0].name is missing",
+    TASK_POD.replace(NAMED, "kind: Framework\n") % "spec: {containers: []}": "Framework: metadata.name is missing",
+    TASK_POD % "spec: {}": "Framework mnist: spec.taskRoles[0].task.pod.spec.containers is missing",
+    TASK_POD % "metadata: {labels: {a: [1]}}, spec: {containers: []}": (
+        "Framework mnist: spec.taskRoles[0].task.pod: the Pod is malformed: Expected `str`, got `array`"
+    ),
+    TASK_POD % "metadata: 5, spec: {containers: []}": "task.pod.metadata must be an object",
+    "kind: Job\nspec: {template: []}": "Job: spec.template must be an object",
+    "kind: CronJob\nspec: {jobTemplate: {}}": "CronJob: spec.jobTemplate.spec is missing",
+    "kind: Pod\nspec: {containers: {}}": "spec.containers must be a list",
+    "spec: {containers: {a: b}}": "the Pod is malformed",
+    "spec: {containers: [{name: 5}]}": "the Pod is malformed",
+    f"{yaml.safe_dump(GANG)}---\nkind: List": "document 2, List: items is missing",
+    "kind: Role\n---\n{kind: List, items: [5]}": "document 2, List items[0]: the document is not a Kubernetes object",
+    f"{yaml.safe_dump(GANG)}---\nx": "document 2: the document is not a Kubernetes object",
+    "kind: Service\n---\nkind: Role": "there is no Pod to render",
+    "a: [": "line 2: ",
+    "a: &a [*a]": "document 1, object: the object cannot be written as JSON: ",
+    "&a {kind: List, items: [*a]}": "document 1: its Lists are nested too deeply",
+}
 
 
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        ([without(GANG, "spec")], "Framework mnist: spec is missing"),
-        ([without(GANG, "spec", "taskRoles")], "Framework mnist: spec.taskRoles is missing"),
-        ([framework("x")], "Framework mnist: spec.taskRoles[0] must be an object"),  # type: ignore[arg-type]
-        ([without(GANG, "spec", "taskRoles", 0, "task")], "Framework mnist: spec.taskRoles[0].task is missing"),
-        ([without(GANG, "spec", "taskRoles", 0, "name")], "Framework mnist: spec.taskRoles[0].name is missing"),
-        ([without(GANG, "metadata", "name")], "Framework: metadata.name is missing"),
-        (
-            [without(GANG, "spec", "taskRoles", 0, "task", "pod", "spec", "containers")],
-            "Framework mnist: spec.taskRoles[0].task.pod.spec.containers is missing",
-        ),
-        ([{"kind": "Job", "spec": {"template": []}}], "Job: spec.template must be an object"),
-        ([{"kind": "CronJob", "spec": {"jobTemplate": {}}}], "CronJob: spec.jobTemplate.spec is missing"),
-        ([{"kind": "Pod", "spec": {"containers": {}}}], "spec.containers must be a list"),
-        ([GANG, {"kind": "List"}], "document 2, List: items is missing"),
-        ([GANG, {"kind": "List", "items": [5]}], "document 2, List items[0]: the document is not a Kubernetes object"),
-        ([GANG, "x"], "document 2: the document is not a Kubernetes object"),
-        (
-            [framework(role("worker", template() | {"metadata": {"labels": {"a": [1]}}}))],
-            "Framework mnist: spec.taskRoles[0].task.pod: the Pod is malformed: Expected `str`, got `array`",
-        ),
-        ([framework(role("worker", template() | {"metadata": 5}))], "task.pod.metadata must be an object"),
-        ([{"kind": "Service"}, {"kind": "Role"}], "there is no Pod to render"),
-    ],
-)
-def test_an_error_names_the_document_and_the_field(documents: list[Any], message: str, tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, *documents)
-    assert (code, out) == (2, "")
-    assert message in err.splitlines()[-1]
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("kind: ConfigMap", "there is no Pod to render"),
-        ("- a", "not a Kubernetes object"),
-        ("a: [", "line 2: "),
-        ("spec: {containers: {a: b}}", "the Pod is malformed"),
-        ("spec: {containers: [{name: 5}]}", "the Pod is malformed"),
-        ("a: &a [*a]", "document 1, object: the object cannot be written as JSON: "),
-        ("&a {kind: List, items: [*a]}", "document 1: its Lists are nested too deeply"),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_one_line(text: str, expected: str, tmp_path: Path) -> None:
+@each("text, message", NOT_RENDERED.items())
+def test_what_is_wrong_with_a_file_is_one_line_with_the_document_and_the_field(
+    text: str, message: str, tmp_path: Path
+) -> None:
     code, out, err = render(tmp_path, text=text)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert expected in err
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert message in err
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -335,15 +281,13 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_namespace_of_the_flag_is_that_of_objects_without_one() -> None:
-    pod = template(selector="a", roles="worker=2")
-    pod["metadata"]["name"] = "train-0"
-    code, out, err = run("-f", "-", "-n", "lab", stdin=yaml.safe_dump(pod))
-    assert (code, err) == (0, "stdin, document 1, object train-0: The barrier was added.\n")
+    code, out, err = run("-f", "-", "-n", "lab", stdin=yaml.safe_dump(lone_pod()))
+    assert (code, err) == (0, "stdin, document 1, Pod train-0: The barrier was added.\n")
     assert environment(barrier_of(yaml.safe_load(out)))["FC_FRAMEWORK_NAMESPACE"] == "lab"
     gang = framework(role("worker", template(selector="of={{FC_FRAMEWORK_NAMESPACE}}", roles="worker=2")))
     for namespace in ("lab", "home"):
         _, out, _ = run("-f", "-", "-n", "home", stdin=yaml.safe_dump(gang))
-        (pod,) = [each["task"]["pod"] for each in yaml.safe_load(out)["spec"]["taskRoles"]]
+        (pod,) = [one["task"]["pod"] for one in yaml.safe_load(out)["spec"]["taskRoles"]]
         assert environment(barrier_of(pod))["FB_SELECTOR"] == f"of={namespace}"
         gang["metadata"].pop("namespace", None)
 
@@ -360,7 +304,7 @@ def test_flags_of_the_injector_say_what_the_operator_decides(tmp_path: Path) -> 
     gang = framework(role("worker", template(preset="mine")))
     code, out, err = render(tmp_path, gang, flags=flags)
     assert code == 0, err
-    (pod,) = [each["task"]["pod"] for each in yaml.safe_load(out)["spec"]["taskRoles"]]
+    (pod,) = [one["task"]["pod"] for one in yaml.safe_load(out)["spec"]["taskRoles"]]
     assert barrier_of(pod)["image"] == "r/b:1"
     assert "mine" in environment(barrier_of(pod))["FB_PRESET_DEFINITIONS"]
     # Without files of variables the command is wrapped.
@@ -395,11 +339,8 @@ KINDS = "^kind: (Framework|Pod|Job|CronJob)$"
 def documented() -> dict[str, str]:
     """Return each manifest with a Pod in the documentation and the examples."""
     found = {}
-    for page in (
-        ROOT / "README.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
-        *sorted((ROOT / "examples").rglob("*.md")),
-    ):
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+    for page in pages:
         for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):
             if re.search(KINDS, block, re.MULTILINE):
                 found[f"{page.relative_to(ROOT)}-{number}"] = block
@@ -411,13 +352,16 @@ def documented() -> dict[str, str]:
     return found
 
 
+DOCUMENTED = documented()
+
+
 def test_there_are_manifests_in_the_documentation() -> None:
-    pages = {name.rpartition("-")[0] for name in documented()}
+    pages = {name.rpartition("-")[0] for name in DOCUMENTED}
     assert {"README.md", "docs/injector.md", "docs/barrier.md", "docs/user-guide.md"} <= pages
-    assert "examples/tensorflow/framework.yaml" in documented()
+    assert "examples/tensorflow/framework.yaml" in DOCUMENTED
 
 
-@pytest.mark.parametrize("text", documented().values(), ids=documented())
+@each("text", DOCUMENTED.values(), ids=DOCUMENTED)
 def test_each_manifest_of_the_documentation_is_rendered_as_it_is_typed(text: str, tmp_path: Path) -> None:
     code, out, err = render(tmp_path, text=text)
     assert (code, "refused" in err) == (0, False), err
