@@ -239,18 +239,19 @@ def test_every_refusal_of_a_file_is_reported(tmp_path: Path) -> None:
 GANG = framework(role("worker", template()))
 NAMED = "kind: Framework\nmetadata: {name: mnist}\n"
 TASK_POD = NAMED + "spec: {taskRoles: [{name: worker, task: {pod: {%s}}}]}"
+SOUND = "spec: {containers: []}"
 NOT_RENDERED = {
     NAMED: "Framework mnist: spec is missing",
     NAMED + "spec: {}": "Framework mnist: spec.taskRoles is missing",
     NAMED + "spec: {taskRoles: [x]}": "Framework mnist: spec.taskRoles[0] must be an object",
     NAMED + "spec: {taskRoles: [{name: worker}]}": "Framework mnist: spec.taskRoles[0].task is missing",
-    TASK_POD.replace("name: worker, ", "") % "spec: {}": "Framework mnist: spec.taskRoles[0].name is missing",
-    TASK_POD.replace(NAMED, "kind: Framework\n") % "spec: {containers: []}": "Framework: metadata.name is missing",
+    TASK_POD.replace("name: worker, ", "") % SOUND: "Framework mnist: spec.taskRoles[0].name is missing",
+    TASK_POD.replace(NAMED, "kind: Framework\n") % SOUND: "Framework: metadata.name is missing",
     TASK_POD % "spec: {}": "Framework mnist: spec.taskRoles[0].task.pod.spec.containers is missing",
-    TASK_POD % "metadata: {labels: {a: [1]}}, spec: {containers: []}": (
+    TASK_POD % f"metadata: {{labels: {{a: [1]}}}}, {SOUND}": (
         "Framework mnist: spec.taskRoles[0].task.pod: the Pod is malformed: Expected `str`, got `array`"
     ),
-    TASK_POD % "metadata: 5, spec: {containers: []}": "task.pod.metadata must be an object",
+    TASK_POD % f"metadata: 5, {SOUND}": "task.pod.metadata must be an object",
     "kind: Job\nspec: {template: []}": "Job: spec.template must be an object",
     "kind: CronJob\nspec: {jobTemplate: {}}": "CronJob: spec.jobTemplate.spec is missing",
     "kind: Pod\nspec: {containers: {}}": "spec.containers must be a list",
