@@ -182,9 +182,6 @@ ADDED = {
     "scaled up, and the policy with it": Scenario(
         0, STAY | {"worker-3": ["stay"], "worker-4": ["stay"]}, need_two_more, spec=BY_PERCENT
     ),
-    "deleted some time after it has failed": Scenario(
-        210, PERMANENT, spec=with_fields("ttlSecondsAfterFinished: 20"), exists=False
-    ),
 }
 
 IN_TIME = {

@@ -323,8 +323,10 @@ def test_a_new_attempt_is_all_new_and_the_run_time_of_the_framework_stays() -> N
     assert now.attempt_status == replace(new_status("fw", at(1000)).attempt_status, id=5)
 
 
-def test_the_delay_of_a_retry_is_drawn_once_and_stays_over_restarts() -> None:
+def test_the_delay_after_a_conflict_is_drawn_once_and_stays_over_restarts() -> None:
     wanted = spec(retry_policy=retry_policy(1, fancy=True))
+    failed = step(over(1), None, attempt_facts(spec=wanted, conflict_delay_sec=77), persisted=True).status
+    assert failed.retry_policy_status.retry_delay_sec == 0, "this is no conflict"
     was = over(201, "conflict", since=990)
     drawn = step(was, None, attempt_facts(spec=wanted, conflict_delay_sec=77), persisted=True).status
     assert drawn.retry_policy_status.retry_delay_sec == 77

@@ -64,6 +64,7 @@ DEADLINES = {
     ),
     "over, and does not wait for a retry": Deadline(WAITS, 900, S.CREATION_PENDING, action=Action.NEXT_ATTEMPT),
     "ended before": Deadline(ran(S.ATTEMPT_COMPLETED, code=0), 900, S.COMPLETED, 0, EXPIRES),
+    "ended, and is kept beyond it": Deadline(ran(S.ATTEMPT_COMPLETED, code=0), 1000, S.COMPLETED, 0, EXPIRES),
     "over: no policy retries it": Deadline(ran(S.ATTEMPT_COMPLETED, code=-240), 900, S.COMPLETED, -240, EXPIRES),
     "stopped, too": Deadline(ran(S.RUNNING), 900, S.DELETION_PENDING, -210, execution="Stop"),
 }

@@ -98,7 +98,6 @@ OWNER = {
     "blockOwnerDeletion": True,
 }
 
-
 ANNOTATIONS = {
     "FC_FRAMEWORK_NAMESPACE": "a-namespace",
     "FC_FRAMEWORK_NAME": "fw",
@@ -117,7 +116,6 @@ ANNOTATIONS = {
 OF_THE_VERSION = {"frameworkcontroller.microsoft.com/controller-version": __version__}
 LABELS = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "7"}
 
-
 ENVIRONMENT = [
     *({"name": name, "value": value} for name, value in ANNOTATIONS.items()),
     {"name": "FC_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
@@ -129,11 +127,12 @@ def test_a_pod_is_its_template_with_all_that_makes_it_the_pod_of_its_task() -> N
     mine = {"mine": "kept", "FC_TASK_INDEX": "a lie"}
     variables = [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}, {"name": "FC_TASK_INDEX", "value": "99"}]
     other_owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
-    metadata = {"name": "mine", "namespace": "theirs", "generateName": "some-", "annotations": mine, "labels": mine}
+    metadata = {"name": "mine", "namespace": "theirs", "generateName": "some-", "annotations": mine}
+    labels = mine | {names.RETAINED_LABEL: "true"}
     template = {
         "apiVersion": "v7",
         "kind": "Deployment",
-        "metadata": metadata | {"ownerReferences": [other_owner], "finalizers": ["kept"]},
+        "metadata": metadata | {"labels": labels, "ownerReferences": [other_owner], "finalizers": ["kept"]},
         "spec": {
             "restartPolicy": "Never",
             "initContainers": [{"name": "first", "env": variables}, {"name": "second"}],
