@@ -177,20 +177,16 @@ class InPlace:
                 self._world.restart_barrier(name, 210, runs=False)
             return is_listed or moved
         if [role, index, uid8, start] in [list(one) for one in roster.get("behind", ())]:
-            self._restart_while_waiting(name)
+            barrier, main = self._barrier(name), self._world.pods[name].status.container_statuses[0]
+            assert barrier is not None
+            ended = replace(barrier, state=_ended(EPOCH_ENDED, self._world.stamp))
+            self._set(name, ended, main, conditions=(RESTARTING,))
             return True
         for row in rows.get(role, ()):
             if (row[0], row[2], row[6]) == (index, uid8, start):
                 self._release(name, instance, roster)
                 return True
         return moved
-
-    def _restart_while_waiting(self, name: str) -> None:
-        barrier = self._barrier(name)
-        assert barrier is not None
-        main = self._world.pods[name].status.container_statuses[0]
-        barrier = replace(barrier, state=_ended(EPOCH_ENDED, self._world.stamp))
-        self._set(name, barrier, main, conditions=(RESTARTING,))
 
     def _place(self, name: str) -> tuple[str, int]:
         role, _, index = name.removeprefix("fw-").rpartition("-")

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import random
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -248,12 +247,6 @@ def test_an_annotation_that_cannot_be_read_is_none(annotation: str | None) -> No
     assert written["generation"] == 1
 
 
-@dataclass(frozen=True)
-class Written:
-    at: float
-    roster: dict[str, Any]
-
-
 addresses = st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=3)
 
 
@@ -263,7 +256,7 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
 ) -> None:
     """Over any life, with lost writes and new controllers, the ConfigMap is right soon and generations are true."""
     keeper, now, revision = Keeper(), 0.0, 0
-    stored: list[Written] = []
+    stored: list[dict[str, Any]] = []
     annotation: str | None = None
     for pause, members, lost, restart in moments:
         now, revision = now + pause, revision + 1
@@ -277,20 +270,20 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
                 keeper.fail()
             else:
                 annotation = keeper.last.annotation
-                stored.append(Written(now, written))
+                stored.append(written)
         elif wake_at is not None:
             assert wake_at > at(now)
         if summary.complete and not lost and wake_at is None:
-            assert stored[-1].roster["complete"]
-            assert [row[1] for row in stored[-1].roster["taskRoles"][0]["tasks"]] == members
-    complete = [one.roster for one in stored if one.roster["complete"]]
+            assert stored[-1]["complete"]
+            assert [row[1] for row in stored[-1]["taskRoles"][0]["tasks"]] == members
+    complete = [one for one in stored if one["complete"]]
     for before, after in pairwise(complete):
         step = after["generation"] - before["generation"]
         if before["taskRoles"] != after["taskRoles"]:
             assert step > 0
         elif not any(lost for _, _, lost, _ in moments):
             assert step == 0
-    assert [one.roster["generation"] for one in stored] == sorted(one.roster["generation"] for one in stored)
+    assert [one["generation"] for one in stored] == sorted(one["generation"] for one in stored)
 
 
 def test_a_gang_that_was_once_complete_is_never_late() -> None:

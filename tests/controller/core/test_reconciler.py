@@ -59,6 +59,7 @@ ASKED_AGAIN: list[tuple[type[Effect], Outcome]] = [
     (GrantRosterAccess, FORBIDDEN),
     (WriteRoster, SICK),
     (WriteRoster, Missing()),
+    (DeleteFramework, SICK),
 ]
 
 
@@ -66,16 +67,9 @@ ASKED_AGAIN: list[tuple[type[Effect], Outcome]] = [
     ("kind", "outcome"), ASKED_AGAIN, ids=lambda value: getattr(value, "__name__", type(value).__name__)
 )
 def test_nothing_is_asked_for_in_a_loop(kind: type[Effect], outcome: Outcome) -> None:
-    manual = Manual(WITH_BARRIER)
+    manual = Manual(WITH_BARRIER, core_config(framework_completed_retain_sec=1))
     manual.world.plan.ends["worker-0"] = [1]
     assert min(manual.waits(manual.work_until(kind), outcome)) >= 0.5
-
-
-def test_a_framework_that_cannot_be_deleted_is_asked_for_later_and_later() -> None:
-    manual = Manual("{taskRoles: [], executionType: Stop}", core_config(framework_completed_retain_sec=1))
-    waits = manual.waits(manual.work_until(DeleteFramework), SICK)
-    assert waits == sorted(waits)
-    assert waits[-1] > 5
 
 
 def test_a_reconciler_whose_status_is_stale_writes_no_more() -> None:
@@ -96,28 +90,31 @@ def test_events_that_change_nothing_cost_no_request(resting: Manual) -> None:
     assert resting.ask() == [], "everything is persisted"
 
 
-@pytest.mark.parametrize("abridged", [False, True], ids=["as it is", "without where the Pods run"])
-def test_a_restart_of_a_framework_that_runs_changes_no_roster(*, abridged: bool) -> None:
-    """It is sent once, in case it was changed while no controller looked; a status that is abridged, before it."""
-    manual, sent = Manual(), []
+@pytest.mark.parametrize(
+    ("spec", "abridged", "expected"),
+    [
+        (TWO_ROLES, False, [WriteRoster]),
+        (TWO_ROLES, True, [WriteStatus, WriteRoster]),
+        (WITH_BARRIER, False, [GrantRosterAccess, WriteRoster]),
+    ],
+    ids=["as it is", "the status is without where the Pods run", "barriers may read the roster"],
+)
+def test_a_restart_of_a_framework_that_runs_changes_no_roster(
+    spec: str, expected: list[type[Effect]], *, abridged: bool
+) -> None:
+    """It is sent once, in case it was changed while no controller looked."""
+    manual, sent = Manual(spec), []
     manual.world.abridges = abridged
     manual.at_rest()
     before = manual.world.config_map
     manual.start()
     while effects := manual.ask():
-        (effect,) = effects
-        sent.append(type(effect))
-        manual.answer_as_the_server(effect)
-    assert sent == [*([WriteStatus] if abridged else []), WriteRoster]
+        for effect in effects:
+            sent.append(type(effect))
+            manual.answer_as_the_server(effect)
+    assert sent == expected
     assert manual.world.config_map == before is not None
     assert "RosterRestored" not in {event.reason for event in manual.events}
-
-
-def test_a_restart_of_a_gang_that_waits_grants_its_access_again() -> None:
-    manual = Manual(WITH_BARRIER)
-    manual.at_rest()
-    manual.start()
-    assert {type(one) for one in manual.ask()} == {GrantRosterAccess, WriteRoster}
 
 
 def test_creations_that_are_not_wanted_any_more_are_dropped() -> None:

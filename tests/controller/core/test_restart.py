@@ -26,8 +26,9 @@ CONDITION = {"conditions": [{"type": names.ALL_CONTAINERS_RESTARTING, "status": 
 EXIT, PEER_EXIT = End(RestartReason.EXITED, "worker-1", 1, "boom"), End(RestartReason.EXITED, "worker-2", 143)
 REPLACED = End(RestartReason.POD_REPLACED, "worker-0")
 
+REMOVED = {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}}
 # A new sandbox is made: the barrier is removed and counted, the application is not yet.
-REMOVED = {"waiting": {"reason": names.RESTARTING_ALL_CONTAINERS}}
+RECREATED = {"waiting": {"reason": names.RESTARTING_ALL_CONTAINERS}}
 
 
 def seen(count: int = 0, state: dict[str, Any] | None = None, **more: Any) -> Pod:
@@ -62,9 +63,9 @@ MEMBER, RESTARTED = attempt(1, 3, arrived=True), attempt(2, None)
         pytest.param(MEMBER, seen(**CONDITION), OPEN, (2, None, False), id="so does the kubelet's notice"),
         pytest.param(RESTARTED, seen(**CONDITION), OPEN, (2, None, False), id="the notice twice is no news"),
         pytest.param(
-            attempt(2, 3), seen(1, REMOVED, **CONDITION), CLOSED, (2, 3, False), id="the notice beside the next start"
+            attempt(2, 3), seen(1, RECREATED, **CONDITION), CLOSED, (2, 3, False), id="the notice beside the next start"
         ),
-        pytest.param(MEMBER, seen(1, REMOVED, **CONDITION), OPEN, (2, None, False), id="only that is seen"),
+        pytest.param(MEMBER, seen(1, RECREATED, **CONDITION), OPEN, (2, None, False), id="only that is seen"),
         pytest.param(RESTARTED, seen(**CONDITION), CLOSED, (2, 3, False), id="it joins before its barrier runs"),
         pytest.param(RESTARTED, seen(0), OPEN, (2, None, False), id="a late look at the instance before"),
         pytest.param(RESTARTED, seen(1), CLOSED, (2, 3, True), id="the next instance joins the next epoch"),
@@ -110,80 +111,63 @@ def test_what_ends_an_epoch(before: TaskAttemptStatus, after: TaskAttemptStatus,
 # --- which container it was ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("shown", "name", "code"),
-    [
-        pytest.param(
-            seen(containerStatuses=[terminated("b", 143, finished=9), terminated("a", 5, finished=7)]),
-            "a",
-            5,
-            id="the first of several: the kubelet has ended the others",
-        ),
-        pytest.param(
-            seen(state={"terminated": {"exitCode": 143}}, containerStatuses=[terminated("a", 5)]),
-            "a",
-            5,
-            id="the application before the barrier",
-        ),
-        pytest.param(
-            seen(state={"terminated": {"exitCode": 137}}, containerStatuses=[{"name": "a", "state": RUNNING}]),
-            names.BARRIER_CONTAINER,
-            137,
-            id="the barrier alone",
-        ),
-        pytest.param(
-            seen(containerStatuses=[{"name": "a", "state": RUNNING, "lastState": {"terminated": {"exitCode": 4}}}]),
-            "a",
-            4,
-            id="the run before",
-        ),
-        pytest.param(
-            seen(containerStatuses=[{"name": "a", "lastState": REMOVED}]), None, None, id="what was removed is no exit"
-        ),
-        pytest.param(seen(containerStatuses=[terminated("a", 0)]), None, None, id="a success is no failure"),
-    ],
-)
-def test_the_container_that_failed_first_is_the_cause(shown: Pod, name: str | None, code: int | None) -> None:
+def after(*containers: dict[str, Any], barrier: int | None = None) -> Pod:
+    """A Pod whose containers are like that, and whose barrier has perhaps exited."""
+    state = None if barrier is None else {"terminated": {"exitCode": barrier}}
+    return seen(state=state, containerStatuses=list(containers))
+
+
+CAUSES = {
+    "of several the first: the kubelet ends the others": (
+        after(terminated("b", 143, finished=9), terminated("a", 5, finished=7)),
+        ("a", 5),
+    ),
+    "the application before the barrier": (after(terminated("a", 5), barrier=143), ("a", 5)),
+    "the barrier alone": (after({"name": "a", "state": RUNNING}, barrier=137), (names.BARRIER_CONTAINER, 137)),
+    "the run before": (after({"name": "a", "state": RUNNING, "lastState": terminated("a", 4)["state"]}), ("a", 4)),
+    "none: what was removed is no exit": (after({"name": "a", "lastState": REMOVED}), (None, None)),
+    "none: a success is no failure": (after(terminated("a", 0)), (None, None)),
+}
+
+
+@pytest.mark.parametrize(("shown", "cause"), CAUSES.values(), ids=CAUSES)
+def test_the_container_that_failed_first_is_the_cause(shown: Pod, cause: tuple[str | None, int | None]) -> None:
     found = restart.culprit(shown)
     end = None if found is None else found.state.terminated
-    assert (found and found.name, end and end.exit_code) == (name, code)
+    assert (found and found.name, end and end.exit_code) == cause
 
 
 @pytest.mark.parametrize(("state", "code"), [(terminated("a", 210), 210), ({"name": "a", "lastState": REMOVED}, -300)])
 def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state: dict[str, Any], code: int) -> None:
-    shown = seen(containerStatuses=[state])
+    shown = after(state)
     assert classification.failed(restart.as_failed(shown), classification.CONTAINER_CONTRACT).code == code
 
 
 # --- the gang --------------------------------------------------------------------------------------------------------
 
 
+EXITED = EpochEnd(EXIT, counts=True)
+RESCALED = EpochEnd(End(RestartReason.RESCALED, message="from 4 to 5 Tasks"))
+
+
 @pytest.mark.parametrize(
-    ("gate", "restarts", "limit", "ends", "more", "decided"),
+    ("gate", "restarts", "limit", "ends", "members", "decided"),
     [
-        pytest.param(OPEN, 0, 2, [EXIT], {}, EpochEnd(EXIT, counts=True), id="an exit"),
-        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], {}, EpochEnd(EXIT, counts=True), id="two exits make one epoch"),
-        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], {}, EpochEnd(EXIT, counts=True), id="an exit counts, whatever else"),
-        pytest.param(OPEN, 99, 0, [EXIT], {}, EpochEnd(EXIT, counts=True), id="no limit"),
-        pytest.param(OPEN, 9, 2, [REPLACED], {}, EpochEnd(REPLACED), id="a new Pod does not count"),
-        pytest.param(
-            OPEN,
-            9,
-            2,
-            [],
-            {"members": 5},
-            EpochEnd(End(RestartReason.RESCALED, message="from 4 to 5 Tasks")),
-            id="a rescale",
-        ),
-        pytest.param(OPEN, 0, 2, [], {}, EpochEnd(), id="nothing"),
-        pytest.param(CLOSED, 0, 2, [EXIT], {}, EpochEnd(), id="an exit while the gate is closed"),
-        pytest.param(CLOSED, 0, 2, [], {"members": 5}, EpochEnd(), id="a rescale while the gate is closed"),
+        pytest.param(OPEN, 0, 2, [EXIT], 4, EXITED, id="an exit"),
+        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], 4, EXITED, id="two exits make one epoch"),
+        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], 4, EXITED, id="an exit counts, whatever else"),
+        pytest.param(OPEN, 99, 0, [EXIT], 4, EXITED, id="no limit"),
+        pytest.param(OPEN, 9, 2, [REPLACED], 4, EpochEnd(REPLACED), id="a new Pod does not count"),
+        pytest.param(OPEN, 9, 2, [], 5, RESCALED, id="a rescale"),
+        pytest.param(OPEN, 0, 2, [], 4, EpochEnd(), id="nothing"),
+        pytest.param(CLOSED, 0, 2, [EXIT], 4, EpochEnd(), id="an exit while the gate is closed"),
+        pytest.param(CLOSED, 0, 2, [], 5, EpochEnd(), id="a rescale while the gate is closed"),
     ],
 )
 def test_what_begins_the_next_epoch(
-    gate: Gate, restarts: int, limit: int, ends: list[End], more: dict[str, Any], decided: EpochEnd
+    gate: Gate, restarts: int, limit: int, ends: list[End], members: int, decided: EpochEnd
 ) -> None:
-    assert restart.decide(gate, restarts, limit, ends, **({"members": 4} | more)) == decided
+    assert restart.decide(gate, restarts, limit, ends, members=members) == decided
 
 
 @pytest.mark.parametrize(

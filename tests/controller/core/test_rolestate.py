@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.states import COMPLETING, ENDED, State
 from frameworkcontroller.core.policies.classification import text_length
 from frameworkcontroller.core.policies.role import Counts, RoleState
 from tests.controller.core.values import ended, task
@@ -18,17 +18,9 @@ from tests.controller.core.values import ended, task
 if TYPE_CHECKING:
     from frameworkcontroller.api.status import TaskStatus
 
-MUST_HAVE_ENDED = {
-    State.DELETION_PENDING,
-    State.DELETION_REQUESTED,
-    State.DELETING,
-    State.ATTEMPT_COMPLETED,
-    State.COMPLETED,
-}
-
 
 def some_task(state: State, code: int | None, ip: str | None, going: bool, instance: str) -> TaskStatus:
-    if code is None and state in MUST_HAVE_ENDED:
+    if code is None and state in COMPLETING | ENDED:
         code = 0
     if state is State.CREATION_PENDING:
         ip = None

@@ -18,12 +18,8 @@ SPEC = (
 )
 
 
-def new_slow_start() -> SlowStart:
-    return SlowStart(lambda: 1.0)
-
-
 def test_batches_double_while_all_goes_well() -> None:
-    one = new_slow_start()
+    one = SlowStart(lambda: 1.0)
     batches = []
     for _ in range(4):
         batches.append(one.free(0, at(0)))
@@ -35,7 +31,7 @@ def test_batches_double_while_all_goes_well() -> None:
 
 
 def test_after_a_failure_one_creation_probes_later_and_later() -> None:
-    one, now, pauses = new_slow_start(), at(0), []
+    one, now, pauses = SlowStart(lambda: 1.0), at(0), []
     for _ in range(8):
         assert one.fail(QUOTA.message, now)
         assert not one.fail(QUOTA.message, now), "one more of the same batch"
@@ -50,7 +46,7 @@ def test_after_a_failure_one_creation_probes_later_and_later() -> None:
 
 
 def test_after_a_probe_that_succeeds_batches_double_again() -> None:
-    one = new_slow_start()
+    one = SlowStart(lambda: 1.0)
     one.fail(QUOTA.message, at(0))
     one.succeed(at(0))
     assert one.free(0, at(1)) == 1, "a success of the failed batch"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec
+    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
     from frameworkcontroller.api.status import TaskCompletion
     from frameworkcontroller.core.effects import WriteStatus
 
@@ -100,31 +100,32 @@ def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: floa
     assert one.waits(20.2, wait=wait) < 0, "no other end can come"
 
 
-def succeeds(**policy: int) -> CompletionPolicy:
-    return CompletionPolicy(**{f"min_succeeded_task_{name}": value for name, value in policy.items()})
+PS, WORKERS = role("ps", 2), role("worker", 3)
 
 
-def waits_for(name: str) -> tuple[Dependency, ...]:
-    return (Dependency(name, COMPLETE),)
+def workers(**policy: int) -> TaskRoleSpec:
+    """Three of which so many have to succeed."""
+    wanted = CompletionPolicy(**{f"min_succeeded_task_{name}": value for name, value in policy.items()})
+    return role("worker", 3, framework_attempt_completion_policy=wanted)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "waits"),
-    [
-        (spec(role("ps", 2), role("worker", 3)), True),
-        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(count=3))), True),
-        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(count=2))), False),
-        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(percent=67))), True),
-        (spec(role("ps", 2), role("worker", 3, framework_attempt_completion_policy=succeeds(percent=66))), False),
-        (spec(role("ps", 2), role("worker", 2), role("last", 1, depends_on=waits_for("worker"))), False),
-        (spec(role("ps", 2), role("worker", 3), role("last", 1, depends_on=waits_for("worker"))), True),
-        (spec(role("ps", 2), role("worker", 2), role("last", 1, depends_on=waits_for("ps"))), True),
-    ],
-    ids=[
-        "nothing follows", "a count too few", "the count", "a percent too few", "the percentage", "a role begins",
-        "a role that waits for more", "a role that waits for others",
-    ],
-)  # fmt: skip
+def last(after: str) -> TaskRoleSpec:
+    return role("last", 1, depends_on=(Dependency(after, COMPLETE),))
+
+
+ENDS = {
+    "nothing follows": (spec(PS, WORKERS), True),
+    "a count too few": (spec(PS, workers(count=3)), True),
+    "the count": (spec(PS, workers(count=2)), False),
+    "a percent too few": (spec(PS, workers(percent=67)), True),
+    "the percentage": (spec(PS, workers(percent=66)), False),
+    "a role begins": (spec(PS, role("worker", 2), last("worker")), False),
+    "a role that waits for more": (spec(PS, WORKERS, last("worker")), True),
+    "a role that waits for others": (spec(PS, role("worker", 2), last("ps")), True),
+}
+
+
+@pytest.mark.parametrize(("wanted", "waits"), ENDS.values(), ids=ENDS)
 def test_ends_from_which_something_follows_wait_for_nothing(wanted: FrameworkSpec, *, waits: bool) -> None:
     """Two workers succeed, one is Completed already; the others run."""
     one = Writing(wanted=wanted)
@@ -174,25 +175,17 @@ def test_a_config_map_that_was_created_is_written_with_what_follows_from_it_or_t
     assert one.waits(11.1, wait=40) < 0
 
 
-@pytest.mark.parametrize(
-    ("seen", "stale"),
-    [
-        (framework_with("7"), False),
-        (framework_with("5", "null"), False),
-        (framework_with("8"), False),
-        (framework_with("8", "null"), True),
-        (framework_with("10", STATUS.replace("AttemptRunning", "Completed")), True),
-        (framework_with("opaque", "null"), False),
-    ],
-    ids=[
-        "the same",
-        "older",
-        "newer, of others",
-        "newer, without a status",
-        "newer, of a second leader",
-        "not a number",
-    ],
-)
+SEEN = {
+    "the same": (framework_with("7"), False),
+    "older": (framework_with("5", "null"), False),
+    "newer, of others": (framework_with("8"), False),
+    "newer, without a status": (framework_with("8", "null"), True),
+    "newer, of a second leader": (framework_with("10", STATUS.replace("AttemptRunning", "Completed")), True),
+    "not a number": (framework_with("opaque", "null"), False),
+}
+
+
+@pytest.mark.parametrize(("seen", "stale"), SEEN.values(), ids=SEEN)
 def test_a_status_of_another_writer_is_noticed(seen: Framework, *, stale: bool) -> None:
     assert StatusWriter(framework_with("7")).is_stale(seen) is stale
 
