@@ -384,10 +384,8 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
         assert tracemalloc.get_traced_memory()[0] < 12 * 1024 * 1024
     finally:
         tracemalloc.stop()
-    first, last = (state.task(("worker", index)) for index in (0, number - 1))
-    assert first is not None
-    assert last is not None
-    assert (first.completion, len(last.completion.diagnostics)) == (end, SHORT_TEXT)  # type: ignore[union-attr]
+    first, last = (state.roles["worker"].tasks[index].completion for index in (0, -1))
+    assert (first, len(last.diagnostics)) == (end, SHORT_TEXT)
     assert len(msgspec.json.encode(summarize(state, spec(role("worker", number))).roles)) < 8 * 1024 * 1024
 
 
@@ -458,5 +456,4 @@ def test_of_many_containers_few_stay_failed_ones_first_and_share_what_stays_of_t
     ends = (ContainerEnd(name=f"c{place}", message="no memory " * 26, code=place % 2) for place in range(48))
     many = PodEnd(containers=tuple(ends))
     end = classification.shortened(replace(ended(1), pod=many), SHORT_TEXT)
-    assert end.pod is not None
     assert [(one.name, len(one.message)) for one in end.pod.containers] == [(f"c{place}", 64) for place in (1, 3, 5, 7)]

@@ -115,7 +115,6 @@ def test_a_starts_phases_are_measured_once() -> None:
     start.run_all()
     assert start.reached(3) == [("addressed", 3.0)]
     effect, _ = start.decide(3)
-    assert effect is not None
     assert effect.complete
     start.gang.apply_outcome(effect, None)
     assert start.reached(3.5) == [], "the roster was not written"
@@ -165,7 +164,6 @@ def test_a_complete_roster_that_somebody_changed_is_written_again_as_it_was() ->
     again, _ = start.decide(11, "3")
     assert again == first
     event = start.gang.apply_outcome(again, "4")
-    assert event is not None
     assert (event.reason, event.warning) == ("RosterRestored", True)
     assert "ConfigMap fw-attempt" in event.message
     assert start.decide(12, "3") == (None, None), "a cache that is late"
@@ -191,7 +189,6 @@ def test_a_new_member_is_more_urgent_than_what_somebody_changed() -> None:
     soon, wake_at = start.decide(3.5, "3")
     assert (soon, wake_at) == (None, at(4))
     effect, _ = start.decide(4, "3")
-    assert effect is not None
     assert b"10.0.0.9" in effect.document
 
 

@@ -243,6 +243,5 @@ def test_a_pod_stays_or_is_deleted_after_all(outcome: Outcome, becomes: State, *
     state = state_of(TO_DELETE)
     apply_retention_outcome(state, InFlight(lambda: 0.5), RETAIN, outcome, moment(1000))
     found = state.task(W0)
-    assert found is not None
     assert found.state is becomes
     assert (POD_UID in state.sightings.not_retained) is is_given_up

@@ -93,7 +93,6 @@ def test_news_of_progress_is_written_every_5_seconds_at_most_and_without_members
     assert keeper.decide(gang("a", None), 0, why) == (None, at(5))
     assert keeper.decide(gang("a", None), 4.9, why) == (None, at(5))
     written, wake_at = keeper.decide(gang("a", None), 5, why)
-    assert written is not None
     assert (written["ready"], written["total"], written["complete"], written["generation"]) == (1, 2, False, 0)
     assert "taskRoles" not in written
     assert wake_at == at(10)
@@ -217,7 +216,6 @@ def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
     first = Keeper()
     first.decide(gang("a", "b"), 0)
     first.decide(gang("a", "c", revision=2), 5)
-    assert first.last is not None
     second = Keeper(first.last.annotation)
     assert second.is_complete
     assert second.decide(gang("a", "c", revision=77), 10) == (None, None)

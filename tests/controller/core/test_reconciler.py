@@ -180,7 +180,6 @@ def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_t
     resting.at_rest()
     status = resting.world.status
     assert status.state is State.COMPLETED
-    assert status.completion is not None
     assert status.completion.code == Code.POD_CREATION_PERMANENT_ERROR
     assert "The status of 4 Tasks is larger than the API server accepts (etcdserver: " in status.completion.diagnostics
     assert status.attempt_status.task_role_statuses == ()
@@ -303,7 +302,6 @@ def test_a_config_map_that_lost_its_label_gets_it_back_and_the_attempt_goes_on(r
     resting.world.unlabel_config_map()
     resting.touch_config_map()
     resting.at_rest()
-    assert resting.world.config_map is not None
     assert resting.world.config_map.metadata.labels == Labels(framework="fw")
     assert (resting.world.status.state, resting.world.running.keys()) == (State.RUNNING, pods)
     assert "RosterRestored" in {event.reason for event in resting.events}
