@@ -190,14 +190,3 @@ def test_a_new_member_is_more_urgent_than_what_somebody_changed() -> None:
     assert (soon, wake_at) == (None, at(4))
     effect, _ = start.decide(4, "3")
     assert b"10.0.0.9" in effect.document
-
-
-def test_a_new_controller_sends_a_complete_roster_once_and_knows_its_version_then() -> None:
-    start = Start()
-    first = complete(start)
-    new = Start(first.annotation, version="")
-    new.state = start.state
-    again, _ = new.decide(100, "2")
-    assert again == first
-    assert new.gang.apply_outcome(again, "2") is None
-    assert new.decide(200, "2") == (None, None)

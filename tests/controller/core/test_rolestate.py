@@ -100,12 +100,3 @@ def test_a_stored_role_is_loaded_and_written_as_it_was(several: list[TaskStatus]
         role_state.ran,
     )
     assert set(loaded.revisions) <= {0}
-
-
-def test_a_snapshot_does_not_change_with_its_role() -> None:
-    role_state = RoleState("worker", "uid", None)
-    role_state.append(task(), 1)
-    before = role_state.snapshot()
-    role_state.put(0, task(State.RUNNING), 2)
-    role_state.append(task(index=1), 2)
-    assert [one.state for one in before.task_statuses] == [State.CREATION_PENDING]

@@ -215,13 +215,6 @@ def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None
     assert one.writer.is_stale(framework_with("10", msgspec.json.encode(others).decode()))
 
 
-def test_a_newer_version_with_our_status_is_what_the_next_write_builds_upon() -> None:
-    one = Writing(1)
-    one.writer = StatusWriter(framework_with("7"))
-    assert not one.writer.is_stale(framework_with("9"))
-    assert one.write().resource_version == "9"
-
-
 def test_a_write_contains_everything_and_what_it_builds_upon() -> None:
     one = Writing(2)
     one.put(1, State.RUNNING, ip="10.0.0.1")
