@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 from frameworkcontroller.api.spec import MAX_ROLES
@@ -32,7 +33,7 @@ def changed(path: str, value: Any) -> Json:
     target: Any = found
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     for part in parents:
-        target = target[part]
+        target = target.setdefault(part, {}) if isinstance(target, dict) else target[part]
     if value is None:
         del target[last]
     elif isinstance(target, list):
@@ -40,6 +41,12 @@ def changed(path: str, value: Any) -> Json:
     else:
         target[last] = value
     return found
+
+
+def wrong(path: str, value: Any, message: str) -> tuple[Json, str]:
+    """SOUND with one field set, and what is said of it: its path in words, and this message."""
+    where = re.sub(r"/(\d+)", r"[\1]", path).replace("[0]", "[worker]", 1).replace("/", ".")
+    return changed(path, value), f"{where}: {message}"
 
 
 def many_roles(number: int) -> list[Json]:
@@ -51,24 +58,18 @@ ROLE = "spec/taskRoles/0"
 REFUSED: dict[str, tuple[Json, str]] = {
     "name": (changed("metadata/name", "not-a-name"), "metadata.name: metadata.name must match"),
     "no spec": (changed("spec", None), "spec: is missing"),
-    "unknown field": (changed("spec/taskRole", []), "spec.taskRole: there is no such field; did you mean taskRoles?"),
-    "unknown field of a role": (
-        changed(f"{ROLE}/taskNumer", 3),
-        "spec.taskRoles[worker].taskNumer: there is no such field; did you mean taskNumber?",
-    ),
-    "type": (
-        changed(f"{ROLE}/taskNumber", "two"),
-        "spec.taskRoles[worker].taskNumber: must be of type integer, not string",
-    ),
-    "truth value": (changed(f"{ROLE}/taskNumber", True), "must be of type integer, not boolean"),
-    "list for an object": (changed("spec/retryPolicy", []), "spec.retryPolicy: must be of type object, not array"),
-    "enum": (changed("spec/executionType", "Run"), "spec.executionType: must be one of Create, Start, Stop, not 'Run'"),
+    "unknown field": wrong("spec/taskRole", [], "there is no such field; did you mean taskRoles?"),
+    "unknown field of a role": wrong(f"{ROLE}/taskNumer", 3, "there is no such field; did you mean taskNumber?"),
+    "type": wrong(f"{ROLE}/taskNumber", "two", "must be of type integer, not string"),
+    "truth value": wrong(f"{ROLE}/taskNumber", True, "must be of type integer, not boolean"),
+    "list for an object": wrong("spec/retryPolicy", [], "must be of type object, not array"),
+    "enum": wrong("spec/executionType", "Run", "must be one of Create, Start, Stop, not 'Run'"),
     "pattern": (changed(f"{ROLE}/name", "Worker"), "name: must match"),
     "minimum": (
         changed("spec/retryPolicy", {"maxRetryCount": -3}),
         "spec.retryPolicy.maxRetryCount: must be at least -2",
     ),
-    "maximum": (changed(f"{ROLE}/taskNumber", 10_001), "taskNumber: must be at least 0 and at most 10000, not 10001"),
+    "maximum": wrong(f"{ROLE}/taskNumber", 10_001, "must be at least 0 and at most 10000, not 10001"),
     "too large": (
         changed("spec/retryPolicy", {"maxRetryCount": 2**31}),
         "maxRetryCount: must be at least -2 and at most",
@@ -81,12 +82,9 @@ REFUSED: dict[str, tuple[Json, str]] = {
         changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 101}),
         "minFailedTaskPercent: must be at least 1 and at most 100",
     ),
-    "grace": (
-        changed(f"{ROLE}/task/podGracefulDeletionTimeoutSec", -1),
-        "podGracefulDeletionTimeoutSec: must be from 0",
-    ),
-    "deadline": (changed("spec/activeDeadlineSeconds", 0), "spec.activeDeadlineSeconds: must be at least 1"),
-    "required": (changed(f"{ROLE}/task/pod", None), "spec.taskRoles[worker].task.pod: is missing"),
+    "grace": wrong(f"{ROLE}/task/podGracefulDeletionTimeoutSec", -1, "must be from 0"),
+    "deadline": wrong("spec/activeDeadlineSeconds", 0, "must be at least 1"),
+    "required": wrong(f"{ROLE}/task/pod", None, "is missing"),
     "twice": (
         changed("spec/taskRoles/1", copy.deepcopy(SOUND["spec"]["taskRoles"][0])),
         "is given twice: name must be",
@@ -99,14 +97,13 @@ REFUSED: dict[str, tuple[Json, str]] = {
         changed("spec/taskRoles", many_roles(MAX_ROLES + 1)),
         "spec: taskRoles must have at most 1000 items: use several Frameworks",
     ),
-    "a number of roles": (changed("spec/taskRoles", 5), "spec.taskRoles: must be of type array, not integer"),
+    "a number of roles": wrong("spec/taskRoles", 5, "must be of type array, not integer"),
     "dependency": (
         changed(f"{ROLE}/dependsOn", [{"name": "other", "status": "Done"}]),
         "spec.taskRoles[worker].dependsOn[other].status: must be one of Ready, Complete",
     ),
-    "many dependencies": (
-        changed(f"{ROLE}/dependsOn", [{"name": f"r{number}", "status": "Ready"} for number in range(17)]),
-        "dependsOn: must have at most 16 entries",
+    "many dependencies": wrong(
+        f"{ROLE}/dependsOn", [{"name": f"r{n}", "status": "Ready"} for n in range(17)], "must have at most 16 entries"
     ),
     "empty role": (changed("spec/taskRoles/1", {}), "spec.taskRoles[1].name: is missing"),
 }

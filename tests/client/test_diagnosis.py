@@ -24,6 +24,11 @@ def unschedulable(message: str) -> TaskPod:
     return pod(conditions=[condition])
 
 
+def waiting(reason: str, message: str, restarts: int = 0) -> TaskPod:
+    """A Pod on a node whose container waits."""
+    return pod(node="n", statuses=[container("main", "waiting", restarts=restarts, reason=reason, message=message)])
+
+
 def why(view: FrameworkView, *pods: TaskPod, **more: Any) -> str:
     found = findings(Evidence(view, {one.task: one for one in pods}, more.pop("events", ()), NOW, **more))
     return "\n".join(str(one) for one in found)
@@ -49,19 +54,14 @@ PODS: dict[str, tuple[TaskPod, str]] = {
     "claim": (unschedulable("pod has unbound immediate PersistentVolumeClaims"), "kubectl get pvc"),
     "scheduler": (pod(), "its Pod waits for the scheduler"),
     "image": (
-        pod(node="n", statuses=[container("main", "waiting", reason="ImagePullBackOff", message="Back-off pulling x")]),
+        waiting("ImagePullBackOff", "Back-off pulling x"),
         "the image of container main cannot be pulled: ImagePullBackOff: Back-off pulling x",
     ),
     "secret": (
-        pod(
-            node="n", statuses=[container("main", "waiting", reason="CreateContainerConfigError", message='secret "s"')]
-        ),
+        waiting("CreateContainerConfigError", 'secret "s"'),
         "container main cannot be created: CreateContainerConfigError: secret",
     ),
-    "crashes": (
-        pod(node="n", statuses=[container("main", "waiting", restarts=4, reason="CrashLoopBackOff", message="")]),
-        "ends again and again (4 restarts)",
-    ),
+    "crashes": (waiting("CrashLoopBackOff", "", restarts=4), "ends again and again (4 restarts)"),
     "starting": (pod(node="n"), "its Pod starts on node n"),
     "barrier failed": (
         pod(node="n", init=[container("frameworkbarrier", "terminated", exitCode=210, reason="Error", message="bad")]),
@@ -109,8 +109,8 @@ def test_a_pod_that_cannot_be_created_is_known_from_the_events(message: str, tex
 def test_tasks_that_pause_because_their_pods_end_at_once_are_told(pauses: bool) -> None:
     message = "worker-0 and 1 more Task ended within 10 s of their start" if pauses else "AttemptRunning"
     condition = {"type": "CrashLoop", "status": str(pauses), "reason": "x", "message": message}
-    waiting = [task(number, "AttemptCreationPending") for number in range(2)]
-    view = workers(*waiting, conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}])
+    tasks = [task(number, "AttemptCreationPending") for number in range(2)]
+    view = workers(*tasks, conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}])
     told = f"{message}\n  -> frameworkctl events training says how they end; correct the template\n"
     assert why(view) == (told if pauses else "") + "worker-0, worker-1: its Pod is not created yet"
 

@@ -16,7 +16,7 @@ from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkcontroller.api import definition
-from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles
+from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,49 +75,41 @@ def test_every_keyword_and_rule_of_the_definition_is_known() -> None:
     assert rules == set(RULES)
 
 
+def advice(severity: str, path: str, value: Any, message: str) -> tuple[dict[str, Any], str]:
+    """A sound Framework with one field set, and how the line about it begins."""
+    manifest, text = wrong(path, value, message)
+    return manifest, f"{severity}: {text}"
+
+
+ROLE = "spec/taskRoles/0"
 ADVICE: dict[str, tuple[dict[str, Any], str]] = {
-    "restart policy": (
-        changed(f"{POD}/spec/restartPolicy", None),
-        "warning: spec.taskRoles[worker].task.pod.spec.restartPolicy: is missing, and means Always",
-    ),
-    "unknown field of a Pod": (
-        changed(f"{POD}/spec/containers/0/comand", []),
-        (
-            "warning: spec.taskRoles[worker].task.pod.spec.containers[0].comand: no Pod has such a field; "
-            "did you mean command?"
-        ),
+    "restart policy": advice("warning", f"{POD}/spec/restartPolicy", None, "is missing, and means Always"),
+    "unknown field of a Pod": advice(
+        "warning", f"{POD}/spec/containers/0/comand", [], "no Pod has such a field; did you mean command?"
     ),
     "unknown field deep in a Pod": (
         changed(f"{POD}/spec/affinity", {"nodeAffinity": {"required": {}}}),
         "warning: spec.taskRoles[worker].task.pod.spec.affinity.nodeAffinity.required: no Pod has such a field",
     ),
-    "no containers": (
-        changed(f"{POD}/spec/containers", []),
-        "error: spec.taskRoles[worker].task.pod.spec.containers: must be a list of at least one container",
-    ),
-    "no image": (
-        changed(f"{POD}/spec/containers/0/image", None),
-        "error: spec.taskRoles[worker].task.pod.spec.containers[0].image: is missing",
-    ),
+    "no containers": advice("error", f"{POD}/spec/containers", [], "must be a list of at least one container"),
+    "no image": advice("error", f"{POD}/spec/containers/0/image", None, "is missing"),
     "dependency on nobody": (
-        changed("spec/taskRoles/0/dependsOn", [{"name": "other", "status": "Ready"}]),
+        changed(f"{ROLE}/dependsOn", [{"name": "other", "status": "Ready"}]),
         "error: spec.taskRoles[worker].dependsOn[other]: there is no such TaskRole, only worker",
     ),
-    "dependency on itself": (
-        changed("spec/taskRoles/0/dependsOn", [{"name": "worker", "status": "Ready"}]),
-        "error: spec.taskRoles[worker].dependsOn: waits for itself: worker -> worker; remove one of them",
+    "dependency on itself": advice(
+        "error",
+        f"{ROLE}/dependsOn",
+        [{"name": "worker", "status": "Ready"}],
+        "waits for itself: worker -> worker; remove one of them",
     ),
-    "policy that never counts": (
-        changed("spec/taskRoles/0/frameworkAttemptCompletionPolicy", {"minSucceededTaskCount": 3}),
-        (
-            "warning: spec.taskRoles[worker].frameworkAttemptCompletionPolicy.minSucceededTaskCount: is 3, and the "
-            "role has only 2 Tasks: it never counts"
-        ),
+    "policy that never counts": advice(
+        "warning",
+        f"{ROLE}/frameworkAttemptCompletionPolicy/minSucceededTaskCount",
+        3,
+        "is 3, and the role has only 2 Tasks: it never counts",
     ),
-    "no Tasks": (
-        changed("spec/taskRoles/0/taskNumber", 0),
-        "warning: spec.taskRoles[worker].taskNumber: is 0: the role has no Tasks until it is scaled",
-    ),
+    "no Tasks": advice("warning", f"{ROLE}/taskNumber", 0, "is 0: the role has no Tasks until it is scaled"),
     "long names": (
         changed("metadata/name", "a" * 60),
         (

@@ -168,11 +168,6 @@ def test_a_function_runs_as_a_script_of_its_own() -> None:
     ast.parse(script)
 
 
-def _closure() -> Callable[[], object]:
-    captured = object()
-    return lambda: captured
-
-
 def _nested() -> Callable[[], object]:
     captured = 7
 
@@ -185,7 +180,7 @@ def _nested() -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (_closure(), {}, "must be defined by def"),
+        (lambda: None, {}, "must be defined by def"),
         (_nested(), {}, "uses captured of the function around it"),
         (print, {}, "must be defined by def"),
         (train, {"epochs": object()}, "argument epochs must be a number"),
