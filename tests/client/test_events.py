@@ -72,10 +72,16 @@ async def test_tasks_that_do_not_run_are_asked_for_their_events_before_others() 
     assert "training-worker-49" in {event.involved_object.name for event in events}
 
 
-async def test_a_list_whose_token_expires_goes_on_with_what_is_there_now() -> None:
+async def pages(number: int) -> PlayedServer:
+    """A server with so many pages of Frameworks."""
     server = PlayedServer()
-    for number in range(3 * PAGE):
-        await server.put(FRAMEWORKS, framework(role("worker", 1), metadata={"name": f"f{number:03}"}).to_dict())
+    for place in range(number * PAGE):
+        await server.put(FRAMEWORKS, framework(role("worker", 1), metadata={"name": f"f{place:03}"}).to_dict())
+    return server
+
+
+async def test_a_list_whose_token_expires_goes_on_with_what_is_there_now() -> None:
+    server = await pages(3)
     server.expired = True
     async with a_client(server) as client:
         found = await client.list()
@@ -84,9 +90,7 @@ async def test_a_list_whose_token_expires_goes_on_with_what_is_there_now() -> No
 
 
 async def test_a_list_whose_token_cannot_be_exchanged_ends_with_an_error() -> None:
-    server = PlayedServer()
-    for number in range(2 * PAGE):
-        await server.put(FRAMEWORKS, framework(role("worker", 1), metadata={"name": f"f{number:03}"}).to_dict())
+    server = await pages(2)
     async with a_client(server) as client:
         server.expired = True
         answer = client.kube.request

@@ -119,29 +119,25 @@ def test_a_framework_whose_attempt_ends_says_whether_another_one_follows() -> No
     assert framework_outlook(framework(role("worker", 1)), NOW) == ""
 
 
-def test_an_end_shows_the_last_words_of_the_container_that_failed() -> None:
-    view = workers(task(0, "Completed", end=UNKNOWN))
-    end = next(view.tasks).completion
-    assert end is not None
-    assert ending(end) == "ContainerUnrecognizedFailed (1): ValueError: no data"
+def refused(said: str) -> dict[str, Any]:
+    return completion(-310, "PodCreationUnknownError", diagnostics=f"Failed to create Pod: {said}")
 
 
-@pytest.mark.parametrize(
-    ("said", "text"),
-    [
-        ('{"ErrStatus":{"metadata":{},"message":"a Pod needs a team","code":403}}', ": a Pod needs a team"),
-        ("spec.containers must be a list", ": spec.containers must be a list"),
-        ('{"ErrStatus":{}}', ': {"ErrStatus":{}}'),
-        ("", ""),
-    ],
-    ids=["status", "template", "no message", "nothing"],
-)
-def test_an_end_shows_what_the_api_server_has_said_about_a_pod(said: str, text: str) -> None:
-    refused = completion(-310, "PodCreationUnknownError", diagnostics=f"Failed to create Pod: {said}")
-    view = workers(task(0, "Completed", end=refused))
-    end = next(view.tasks).completion
+STATUS = '{"ErrStatus":{"metadata":{},"message":"a Pod needs a team","code":403}}'
+ENDS = {
+    "last words": (UNKNOWN, "ContainerUnrecognizedFailed (1): ValueError: no data"),
+    "status": (refused(STATUS), "PodCreationUnknownError (-310): a Pod needs a team"),
+    "template": (refused("spec must be a list"), "PodCreationUnknownError (-310): spec must be a list"),
+    "no message": (refused('{"ErrStatus":{}}'), 'PodCreationUnknownError (-310): {"ErrStatus":{}}'),
+    "nothing": (refused(""), "PodCreationUnknownError (-310)"),
+}
+
+
+@pytest.mark.parametrize(("stored", "text"), ENDS.values(), ids=ENDS)
+def test_an_end_shows_the_last_words_of_the_container_or_of_the_api_server(stored: dict[str, Any], text: str) -> None:
+    end = next(workers(task(0, "Completed", end=stored)).tasks).completion
     assert end is not None
-    assert ending(end) == f"PodCreationUnknownError (-310){text}"
+    assert ending(end) == text
 
 
 @pytest.mark.parametrize(

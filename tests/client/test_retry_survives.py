@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import stat
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +30,7 @@ from tests.client.documents import SUCCEEDED, framework, role, task
 from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
     from types import FrameType
 
@@ -90,7 +92,7 @@ def is_renewed(server: PlayedServer, folder: Path) -> bool:
     return found["metadata"]["uid"] != DOCUMENT["metadata"]["uid"] and not list(folder.iterdir())
 
 
-def kill_at_line(number: int) -> None:
+def kill_at_line(_client: AsyncClient, number: int) -> None:
     """Raise at a line of what `retry` does itself, counted as they are run."""
     left = number
     names = {"retry", "_submit_again", "_create_again", "_delete", "_gone", "create", "keep", "folder", "named"}
@@ -108,13 +110,39 @@ def kill_at_line(number: int) -> None:
     sys.settrace(trace)
 
 
+def kill_at_request(client: AsyncClient, number: int, *, sent: bool) -> None:
+    """Raise at a request of the client, before it is sent or when its answer comes."""
+    request, requests = client.kube.request, itertools.count(1)
+
+    async def killing(*arguments: Any, **options: Any) -> bytes:
+        is_last = next(requests) == number
+        if is_last and not sent:
+            raise Killed
+        try:
+            return await request(*arguments, **options)
+        finally:
+            if is_last:
+                raise Killed
+
+    client.kube.request = killing  # type: ignore[method-assign]
+
+
+KILLS: dict[str, tuple[Callable[[AsyncClient, int], None], int]] = {
+    "at a line": (kill_at_line, 50),
+    "before a request": (partial(kill_at_request, sent=False), 3),
+    "after a request": (partial(kill_at_request, sent=True), 3),
+}
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nobody closes the file
-async def test_a_kill_at_any_line_loses_nothing(folder: Path) -> None:
-    safe, line = [], 0
-    while True:
-        line += 1
+@pytest.mark.parametrize(("kill", "least"), KILLS.values(), ids=KILLS)
+async def test_a_kill_loses_nothing_wherever_it_is(
+    folder: Path, kill: Callable[[AsyncClient, int], None], least: int
+) -> None:
+    safe: list[bool] = []
+    for number in itertools.count(1):
         async with completed() as (server, client):
-            kill_at_line(line)
+            kill(client, number)
             try:
                 await client.retry("training")
             except Killed:
@@ -125,51 +153,8 @@ async def test_a_kill_at_any_line_loses_nothing(folder: Path) -> None:
                 sys.settrace(None)
             clear(folder)
     assert is_renewed(server, folder)
-    assert len(safe) > 50
+    assert len(safe) > least
     assert all(safe)
-
-
-class Broken:
-    """Lets a request of the client fail, before it is sent or when its answer comes.
-
-    Args:
-        client: The client.
-        place: Which request.
-        error: What is raised.
-        sent: Whether the request was sent.
-    """
-
-    def __init__(self, client: AsyncClient, place: int, error: BaseException, *, sent: bool) -> None:
-        self.count = 0
-        self._request = client.kube.request
-        self._place, self._error, self._sent = place, error, sent
-        client.kube.request = self  # type: ignore[method-assign,assignment]  # the same arguments
-
-    async def __call__(self, *arguments: Any, **options: Any) -> bytes:
-        self.count += 1
-        if self.count != self._place:
-            return await self._request(*arguments, **options)
-        if self._sent:
-            await self._request(*arguments, **options)
-        raise self._error
-
-
-@pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
-async def test_a_kill_at_any_request_loses_nothing(folder: Path, *, sent: bool) -> None:
-    place = 0
-    while True:
-        place += 1
-        async with completed() as (server, client):
-            broken = Broken(client, place, Killed(), sent=sent)
-            try:
-                await client.retry("training")
-            except Killed:
-                assert is_safe(server, folder)
-            if broken.count < place:
-                break
-            clear(folder)
-    assert place > 4
-    assert is_renewed(server, folder)
 
 
 async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> None:

@@ -224,17 +224,8 @@ async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -
     """A Pod of some MiB under the name of each Task was 429 MiB in the controller."""
     own = {names.FRAMEWORK_NAME: "fw", "of-a-user": "y" * 1000}
     owner = {"kind": "K" * 1000, "name": "n", "uid": "u", "controller": True}
-    found = {
-        "metadata": {
-            "name": "fw-worker-0",
-            "uid": "u",
-            "resourceVersion": "7",
-            "labels": own,
-            "annotations": {"a": "b" * 1000},
-        }
-    }
-    found["metadata"]["ownerReferences"] = [owner, owner | {"controller": False}]
-    client = Client(b"", reads=[json.dumps(found).encode()])
+    owners = [owner, owner | {"controller": False}]
+    client = Client(b"", reads=[pod("u", "7", labels=own, annotations={"a": "b" * 1000}, ownerReferences=owners)])
     outcome = await Performer(client).perform(SUBJECT, FindPod("worker", 0))  # type: ignore[arg-type]
     assert client.accepted == [PARTIAL_METADATA], "of the API server, too"
     assert isinstance(outcome, Found)
