@@ -105,40 +105,32 @@ def test_a_pod_uses_its_service_account_and_namespace(tmp_path: Path) -> None:
     assert (found.namespace, found.endpoint.host) == ("jobs", "10.0.0.1:443")
 
 
-BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "no such file": ({"kubeconfig": "none"}, "--kubeconfig none: there is no such file"),
+    "no such file of the variable": ({"environ": {"KUBECONFIG": "none"}}, "KUBECONFIG none: there is no such file"),
+    "text": ({"kubeconfig": "text"}, "not a kubeconfig"),
+    "users": ({"kubeconfig": "users"}, "Expected key name"),
+    "current": ({"kubeconfig": "current"}, "has no current-context; choose one with --context"),
     "context": (
-        {"context": "hom"},
+        {"kubeconfig": "config", "context": "hom"},
         r"--context hom: .* has no such context; did you mean home\? .there are: bare, home.",
     ),
-    "current": ({"config": {"current-context": ""}}, "has no current-context; choose one with --context"),
-    "users": ({"config": {"users": "nobody"}}, "Expected key name"),
+    "nothing": ({"environ": {}}, r"name one with --kubeconfig or KUBECONFIG, or create ~/\.kube/config"),
+    "a context of nothing": ({"context": "a", "environ": {}}, "--context a: there is no kubeconfig"),
 }
 
 
-@pytest.mark.parametrize(("arguments", "message"), BROKEN.values(), ids=BROKEN)
-def test_a_kubeconfig_that_cannot_be_used_says_what_to_do(
-    tmp_path: Path, arguments: dict[str, Any], message: str
+@pytest.mark.parametrize(("arguments", "message"), UNUSABLE.values(), ids=UNUSABLE)
+def test_what_gives_no_access_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], message: str
 ) -> None:
-    file = kubeconfig(tmp_path / "config", **arguments.pop("config", {}))
-    with pytest.raises(AccessError, match=message):
-        find(kubeconfig=file, **arguments)
-
-
-def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match=f"--kubeconfig {tmp_path}/none: there is no such file"):
-        find(kubeconfig=f"{tmp_path}/none")
-    with pytest.raises(AccessError, match=f"KUBECONFIG {tmp_path}/none: there is no such file"):
-        find(environ={"KUBECONFIG": f"{tmp_path}/none"})
+    monkeypatch.chdir(tmp_path)
+    kubeconfig(tmp_path / "config")
+    kubeconfig(tmp_path / "current", **{"current-context": ""})
+    kubeconfig(tmp_path / "users", users="nobody")
     (tmp_path / "text").write_text("- just\n- text\n")
-    with pytest.raises(AccessError, match="not a kubeconfig"):
-        find(kubeconfig=f"{tmp_path}/text")
-
-
-def test_without_anything_the_next_step_is_named() -> None:
-    with pytest.raises(AccessError, match=r"name one with --kubeconfig or KUBECONFIG, or create ~/\.kube/config"):
-        find(environ={})
-    with pytest.raises(AccessError, match="--context a: there is no kubeconfig"):
-        find(context="a", environ={})
+    with pytest.raises(AccessError, match=message):
+        find(**arguments)
 
 
 def test_contexts_are_listed_for_the_shell(tmp_path: Path) -> None:

@@ -42,11 +42,8 @@ def test_what_the_api_server_takes_has_no_error_of_the_schema(manifest: dict[str
     assert list(schema.problems(manifest, definition.schema())) == []
 
 
-def test_a_sound_framework_has_no_problems() -> None:
+def test_a_sound_framework_has_no_problems_and_another_kind_and_no_object_are_errors() -> None:
     assert lint(SOUND) == []
-
-
-def test_another_kind_and_no_object_are_errors() -> None:
     assert found(SOUND | {"kind": "Pod"}) == ["error: kind: must be Framework, not Pod"]
     assert [str(one) for one in lint("text")] == ["error: the document: must be an object"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 import shellingham
 import structlog
 import yaml
+from typer.testing import CliRunner
 
 from frameworkclient import Framework
 from frameworkclient.cli.app import app
@@ -19,38 +19,25 @@ from tests.client.broken import SOUND
 from tests.support.frameworkctl import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
-class Local:
-    """Commands in this process, without a kubeconfig.
-
-    Attributes:
-        folder: Where they run.
-    """
-
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = folder
-        self._capsys = capsys
-        self._monkeypatch = monkeypatch
-
-    def run(self, *args: str, stdin: str = "") -> Outcome:
-        self._monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        with pytest.raises(SystemExit) as ended:
-            app(list(args), prog_name="frameworkctl")
-        output, errors = self._capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), output, errors)
-
-
 @pytest.fixture
-def ctl(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Local]:
+def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Outcome]]:
+    """Runs commands in this process, without a kubeconfig, in a folder of one file."""
     (tmp_path / "sound.yaml").write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, SOUND]))
     monkeypatch.chdir(tmp_path)
     for name in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.argv", ["frameworkctl"])
-    yield Local(tmp_path, capsys, monkeypatch)
+
+    def run(*args: str, stdin: str = "") -> Outcome:
+        done = CliRunner().invoke(app, args, input=stdin, prog_name="frameworkctl")
+        assert not isinstance(done.exception, Exception), done.exception
+        return Outcome(done.exit_code, done.stdout, done.stderr)
+
+    yield run
     # A command sends what its libraries log to stderr.
     structlog.reset_defaults()
 
@@ -65,17 +52,19 @@ def ctl(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         ("events training -o wide", "'table', 'json', 'yaml', 'name'"),
     ],
 )
-def test_a_format_that_a_command_does_not_know_is_wrong_usage(ctl: Local, command: str, known: str) -> None:
-    done = ctl.run(*command.split())
+def test_a_format_that_a_command_does_not_know_is_wrong_usage(
+    ctl: Callable[..., Outcome], command: str, known: str
+) -> None:
+    done = ctl(*command.split())
     assert (done.code, done.output) == (2, "")
     assert f"'{command.rsplit(maxsplit=1)[-1]}' is not one of {known}." in done.errors
-    assert f"<{known.replace(', ', '|')}>".replace("'", "") in ctl.run(command.split(maxsplit=1)[0], "--help").output
+    assert f"<{known.replace(', ', '|')}>".replace("'", "") in ctl(command.split(maxsplit=1)[0], "--help").output
 
 
-def test_lint_tells_sound_files_from_broken_ones(ctl: Local) -> None:
-    sound = ctl.run("lint", "-f", "sound.yaml")
+def test_lint_tells_sound_files_from_broken_ones(ctl: Callable[..., Outcome]) -> None:
+    sound = ctl("lint", "-f", "sound.yaml")
     assert (sound.code, sound.output, sound.errors) == (0, "", "1 Framework, no problems\n")
-    broken = ctl.run("lint", "-f", "sound.yaml", "--set", "taskRoles[worker].taskNumber=-1", "-o", "json")
+    broken = ctl("lint", "-f", "sound.yaml", "--set", "taskRoles[worker].taskNumber=-1", "-o", "json")
     assert broken.code == 2
     assert json.loads(broken.output) == [
         {
@@ -87,18 +76,18 @@ def test_lint_tells_sound_files_from_broken_ones(ctl: Local) -> None:
     ]
 
 
-def test_render_prints_pods_and_refuses_what_is_broken(ctl: Local) -> None:
-    pods = list(yaml.safe_load_all(ctl.run("render", "-f", "sound.yaml", "--all", "-n", "demo").output))
+def test_render_prints_pods_and_refuses_what_is_broken(ctl: Callable[..., Outcome]) -> None:
+    pods = list(yaml.safe_load_all(ctl("render", "-f", "sound.yaml", "--all", "-n", "demo").output))
     assert [(pod["kind"], pod["metadata"]["name"], pod["metadata"]["namespace"]) for pod in pods] == [
         ("Pod", "sound-worker-0", "demo"),
         ("Pod", "sound-worker-1", "demo"),
     ]
-    broken = ctl.run("render", "-f", "sound.yaml", "--set", "taskRoles[worker].name=Worker")
+    broken = ctl("render", "-f", "sound.yaml", "--set", "taskRoles[worker].name=Worker")
     assert (broken.code, broken.output) == (2, "")
 
 
-def test_run_prints_what_it_would_submit(ctl: Local) -> None:
-    done = ctl.run(
+def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
+    done = ctl(
         *("run", "training", "--image", "i", "--role", "ps=1", "--role", "worker=2", "-e", "A=b=c", "--timeout", "2h"),
         *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run"),
         *("--", "python", "train.py", "--epochs", "3", "-v"),
@@ -136,18 +125,20 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("args", "text"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_named_without_a_traceback(ctl: Local, args: list[str], text: str) -> None:
-    done = ctl.run(*args, stdin="kind: Pod\n")
+def test_what_is_wrong_is_named_without_a_traceback(ctl: Callable[..., Outcome], args: list[str], text: str) -> None:
+    done = ctl(*args, stdin="kind: Pod\n")
     assert done.code in {1, 2}
     assert text in done.errors
 
 
-def test_completion_is_offered_for_shells_and_contexts(ctl: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_is_offered_for_shells_and_contexts(
+    ctl: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # It looks for a shell among the processes above this one, and the tests may have none.
     monkeypatch.setattr(shellingham, "detect_shell", lambda: ("bash", "/bin/bash"))
-    done = ctl.run("--show-completion")
+    done = ctl("--show-completion")
     assert "_FRAMEWORKCTL_COMPLETE" in done.output
-    file = ctl.folder / "config"
+    file = tmp_path / "config"
     file.write_text(yaml.safe_dump({"contexts": [{"name": "home"}, {"name": "work"}], "clusters": [], "users": []}))
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert complete_context("w") == ["work"]

@@ -53,12 +53,16 @@ def end(code: int, reason: str = "Error", message: str = "") -> dict[str, Any]:
     return {"exitCode": code, "reason": reason} | ({"message": message} if message else {})
 
 
+def exited(code: int, reason: str = "Error", message: str = "") -> Pod:
+    return pod("", "", end(code, reason, message))
+
+
 def start_error(message: str) -> Pod:
-    return pod("", "", end(128, "StartError", f"{message}: unknown"))
+    return exited(128, "StartError", f"{message}: unknown")
 
 
 def cannot_run(code: int, message: str) -> Pod:
-    return pod("", "", end(code, "ContainerCannotRun", message))
+    return exited(code, "ContainerCannotRun", message)
 
 
 KILLED = end(137)
@@ -148,8 +152,8 @@ STATUSES: dict[int, dict[str, Pod]] = {  # by the code that they mean
         "no-node-info": rejected("InvalidNodeInfo", "Kubelet cannot get node info."),
     },
     -1200: {  # memory
-        "oom": pod("", "", end(137, "OOMKilled")),
-        "oom-of-a-child": pod("", "", end(1, "OOMKilled", "worker died")),
+        "oom": exited(137, "OOMKilled"),
+        "oom-of-a-child": exited(1, "OOMKilled", "worker died"),
         "oom-of-init": pod("", "", init=end(137, "OOMKilled")),
     },
     7: {"oom-survived": pod("", "", end(0, "OOMKilled"), end(7))},
@@ -190,7 +194,7 @@ STATUSES: dict[int, dict[str, Pod]] = {  # by the code that they mean
         ),
         "denied-dockerd": cannot_run(126, DOCKERD + 'exec: "/run.sh": permission denied: unknown'),
         "denied-dockerd-19": cannot_run(126, DOCKERD_19 + r'"exec: \"/run.sh\": permission denied": unknown'),
-        "denied-late": pod("", "", end(255, "Error", "exec /mnt/run.sh: permission denied\n")),
+        "denied-late": exited(255, "Error", "exec /mnt/run.sh: permission denied\n"),
     },
     -1203: {  # not found
         "missing-containerd": start_error(CONTAINERD + 'exec: "nosuchprogram": executable file not found in $PATH'),
@@ -206,29 +210,27 @@ STATUSES: dict[int, dict[str, Pod]] = {  # by the code that they mean
         "missing-dockerd-19": cannot_run(
             127, DOCKERD_19 + r'"exec: \"nosuch\": executable file not found in $PATH": unknown'
         ),
-        "missing-interpreter": pod("", "", end(1, "Error", "exec /s/run: no such file or directory\n")),
-        "missing-interpreter-old": pod(
-            "", "", end(1, "Error", "standard_init_linux.go:228: exec user process caused: no such file or directory\n")
+        "missing-interpreter": exited(1, "Error", "exec /s/run: no such file or directory\n"),
+        "missing-interpreter-old": exited(
+            1, "Error", "standard_init_linux.go:228: exec user process caused: no such file or directory\n"
         ),
-        "missing-interpreter-oldest": pod(
-            "",
-            "",
-            end(1, "Error", 'standard_init_linux.go:190: exec user process caused "no such file or directory"\n'),
+        "missing-interpreter-oldest": exited(
+            1, "Error", 'standard_init_linux.go:190: exec user process caused "no such file or directory"\n'
         ),
     },
     -1204: {  # other starts
         "start-other": start_error(CONTAINERD + "error during container init: mkdir /etc/passwd: not a directory"),
         "start-other-dockerd": cannot_run(128, "driver failed programming external connectivity on endpoint"),
-        "start-other-processor": pod("", "", end(1, "Error", "exec /s/garbage: exec format error\n")),
+        "start-other-processor": exited(1, "Error", "exec /s/garbage: exec format error\n"),
     },
     137: {  # lost with its node's memory of it
-        "unknown": pod(
-            "", "", end(137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated")
+        "unknown": exited(
+            137, "ContainerStatusUnknown", "The container could not be located when the pod was terminated"
         ),
     },
     # what users' own programs say is theirs
-    3: {"user-exec-message": pod("", "", end(3, "Error", "Traceback:\nexec /x: no such file or directory\nin line 3"))},
-    127: {"shell-not-found": pod("", "", end(127, "Error", "sh: 2: exec: /tmp/x: not found\n"))},
+    3: {"user-exec-message": exited(3, "Error", "Traceback:\nexec /x: no such file or directory\nin line 3")},
+    127: {"shell-not-found": exited(127, "Error", "sh: 2: exec: /tmp/x: not found\n")},
     1: {"user-reason": pod("Terminated", "by hand", end(1))},
     210: {"contract-first": pod("Evicted", "", end(210))},
 }
@@ -279,7 +281,7 @@ def test_the_codes_are_those_of_the_reference() -> None:
 
 def test_every_pattern_matches_some_status() -> None:
     """A pattern that matches no status of the table is untested."""
-    statuses = [seen for _, seen in ROWS.values()] + [pod("", "", end(code)) for code in SIGNALS]
+    statuses = [seen for _, seen in ROWS.values()] + [exited(code) for code in SIGNALS]
     unmet = []
     for info in [spec.info() for spec in read_settings(default_config()).pod_failure_spec]:
         for pattern in info.patterns:
