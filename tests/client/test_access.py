@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -87,15 +86,6 @@ def test_impersonation_by_flags_takes_the_place_of_that_of_the_kubeconfig(tmp_pa
     file = kubeconfig(tmp_path / "config", user={"token": "secret", "as": "jane"})
     found = find(kubeconfig=file, impersonate=Impersonation(user="joe", uid="7"))
     assert found.endpoint.headers == (("Impersonate-User", "joe"), ("Impersonate-Uid", "7"))
-
-
-def test_exec_credentials_are_run(tmp_path: Path) -> None:
-    version = "client.authentication.k8s.io/v1"
-    told = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "from-the-plugin"}})
-    plugin = {"command": sys.executable, "args": ["-c", f"print({told!r})"]}
-    user = {"exec": {"apiVersion": version, "interactiveMode": "Never", **plugin}}
-    found = find(kubeconfig=kubeconfig(tmp_path / "config", user=user))
-    assert found.endpoint.authorization == "Bearer from-the-plugin"
 
 
 def test_a_pod_uses_its_service_account_and_namespace(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from frameworkclient.errors import ForbiddenError
@@ -43,16 +44,7 @@ def log(*numbers: int, complete: bool = True) -> Step:
 
 
 def as_json(found: TaskPod) -> Step:
-    restarts = found.status.container_statuses[0].restart_count
-    state = {"terminated": {}} if found.status.container_statuses[0].state.terminated else {"running": {}}
-    return answer(
-        200,
-        {
-            "metadata": {"name": found.metadata.name, "uid": found.metadata.uid, "resourceVersion": "1"},
-            "spec": {},
-            "status": {"containerStatuses": [{"name": "main", "restartCount": restarts, "state": state}]},
-        },
-    )
+    return answer(200, msgspec.json.encode(found))
 
 
 class Reader:

@@ -23,7 +23,7 @@ from tests.client.test_log_lines import SOURCE, stamp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OPENERS: Final = (
+SEQUENCES: Final = (
     "\x1b]",
     "\x1b]0;a",
     "\x1b[",
@@ -34,15 +34,9 @@ OPENERS: Final = (
     "\x9d",
     "\x1bP",
     "\x1b]\x1b[0",
-    "\r",
-    "\x07",
-    "a",
-    "0;",
-    'admission webhook "w" ',
-    'serviceaccount "',
-    "Insufficient /",
-    "error ",
 )
+WORDS: Final = ("\r", "\x07", "a", "0;", 'admission webhook "w" ', 'serviceaccount "', "Insufficient /", "error ")
+OPENERS: Final = (*SEQUENCES, *WORDS)
 HOSTILE: Final = st.lists(
     st.sampled_from([*OPENERS, "\x07", "\x1b\\", "m", "J", "\x1b[0m", "\x85", "\u202e", "\n", "\t"])
     | st.text(max_size=3),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from frameworkclient import CompletionPolicy, Dependency, Framework, ManifestError, RetryPolicy, Role, pod_template
 from frameworkclient.model import functions
@@ -92,6 +93,32 @@ def test_another_kind_is_no_framework() -> None:
         Framework.from_yaml("apiVersion: v1\nkind: Pod")
 
 
+TEMPLATE = """
+metadata:
+  labels: {frameworkcontroller.microsoft.com/barrier: enabled}
+  annotations: {barrier.frameworkcontroller.microsoft.com/preset: pytorch}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: my-image
+    command: [python, train.py]
+    env: [{name: EPOCHS, value: "3"}]
+    resources:
+      requests: {cpu: "2", memory: 4Gi, nvidia.com/gpu: 1}
+      limits: {cpu: "2", memory: 4Gi, nvidia.com/gpu: 1}
+    volumeMounts:
+    - {name: volume0, mountPath: /data, readOnly: true}
+    - {name: volume1, mountPath: /out}
+    - {name: volume0, mountPath: /again}
+  volumes:
+  - {name: volume0, persistentVolumeClaim: {claimName: data}}
+  - {name: volume1, persistentVolumeClaim: {claimName: out}}
+  nodeSelector: {zone: a}
+  serviceAccountName: trainer
+"""
+
+
 def test_a_template_has_what_was_asked_for() -> None:
     template = pod_template(
         image="my-image",
@@ -105,36 +132,7 @@ def test_a_template_has_what_was_asked_for() -> None:
         node_selector={"zone": "a"},
         service_account="trainer",
     )
-    resources = {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": 1}
-    assert template == {
-        "metadata": {
-            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
-            "annotations": {"barrier.frameworkcontroller.microsoft.com/preset": "pytorch"},
-        },
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "my-image",
-                    "command": ["python", "train.py"],
-                    "env": [{"name": "EPOCHS", "value": "3"}],
-                    "resources": {"requests": resources, "limits": resources},
-                    "volumeMounts": [
-                        {"name": "volume0", "mountPath": "/data", "readOnly": True},
-                        {"name": "volume1", "mountPath": "/out"},
-                        {"name": "volume0", "mountPath": "/again"},
-                    ],
-                }
-            ],
-            "volumes": [
-                {"name": "volume0", "persistentVolumeClaim": {"claimName": "data"}},
-                {"name": "volume1", "persistentVolumeClaim": {"claimName": "out"}},
-            ],
-            "nodeSelector": {"zone": "a"},
-            "serviceAccountName": "trainer",
-        },
-    }
+    assert template == yaml.safe_load(TEMPLATE)
 
 
 @pytest.mark.parametrize(

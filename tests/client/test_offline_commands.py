@@ -103,20 +103,17 @@ def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "no image": (["run", "a"], "--image: is missing"),
-    "role": (["run", "a", "--image", "i", "--role", "worker"], "worker: must be ROLE=NUMBER, like worker=4"),
     "node selector": (
         ["run", "a", "--image", "i", "--node-selector", "zone"],
         "--node-selector zone: must be NAME=VALUE",
     ),
     "env": (["run", "a", "--image", "i", "--env", "A"], "--env A: must be NAME=VALUE"),
     "memory": (["run", "a", "--image", "i", "--memory", "4GB"], "memory: '4GB' is not an amount"),
-    "volume": (["run", "a", "--image", "i", "--volume", "data"], "volume: 'data' must be CLAIM:/path"),
     "retries": (["run", "a", "--image", "i", "--retries", "-1"], "--retries -1: must be 0 or more"),
     "name": (["run", "not-a-name", "--image", "i", "--dry-run"], "metadata.name must match"),
     "preset": (["run", "a", "--image", "i", "--preset", "pytorhc", "--dry-run"], "pytorhc"),
     "file": (["lint", "-f", "none.yaml"], "none.yaml: No such file or directory"),
     "other kinds": (["lint", "-f", "-"], "stdin: there is no Framework in it"),
-    "set": (["lint", "-f", "sound.yaml", "--set", "a"], "--set a: must be PATH=VALUE"),
     "no cluster": (["list"], "there is no kubeconfig: name one with --kubeconfig or KUBECONFIG"),
     "no command": (["lst"], "No such command 'lst'. Did you mean 'list'?"),
     "no flag": (["list", "--namspace", "a"], "--namspace"),
