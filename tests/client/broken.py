@@ -55,6 +55,7 @@ def many_roles(number: int) -> list[Json]:
 
 
 ROLE = "spec/taskRoles/0"
+POLICY = f"{ROLE}/frameworkAttemptCompletionPolicy"
 REFUSED: dict[str, tuple[Json, str]] = {
     "name": (changed("metadata/name", "not-a-name"), "metadata.name: metadata.name must match"),
     "no spec": (changed("spec", None), "spec: is missing"),
@@ -65,23 +66,13 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "list for an object": wrong("spec/retryPolicy", [], "must be of type object, not array"),
     "enum": wrong("spec/executionType", "Run", "must be one of Create, Start, Stop, not 'Run'"),
     "pattern": (changed(f"{ROLE}/name", "Worker"), "name: must match"),
-    "minimum": (
-        changed("spec/retryPolicy", {"maxRetryCount": -3}),
-        "spec.retryPolicy.maxRetryCount: must be at least -2",
-    ),
+    "minimum": wrong("spec/retryPolicy/maxRetryCount", -3, "must be at least -2"),
     "maximum": wrong(f"{ROLE}/taskNumber", 10_001, "must be at least 0 and at most 10000, not 10001"),
-    "too large": (
-        changed("spec/retryPolicy", {"maxRetryCount": 2**31}),
-        "maxRetryCount: must be at least -2 and at most",
+    "too large": wrong("spec/retryPolicy/maxRetryCount", 2**31, "must be at least -2 and at most"),
+    "zero": wrong(
+        f"{POLICY}/minFailedTaskCount", 0, "must be -1 (never) or at least 1; 0 would end every attempt at once"
     ),
-    "zero": (
-        changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskCount": 0}),
-        "minFailedTaskCount: must be -1 (never) or at least 1; 0 would end every attempt at once",
-    ),
-    "percent": (
-        changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 101}),
-        "minFailedTaskPercent: must be at least 1 and at most 100",
-    ),
+    "percent": wrong(f"{POLICY}/minFailedTaskPercent", 101, "must be at least 1 and at most 100"),
     "grace": wrong(f"{ROLE}/task/podGracefulDeletionTimeoutSec", -1, "must be from 0"),
     "deadline": wrong("spec/activeDeadlineSeconds", 0, "must be at least 1"),
     "required": wrong(f"{ROLE}/task/pod", None, "is missing"),
@@ -112,7 +103,7 @@ TAKEN: dict[str, Json] = {
     "no Tasks": changed(f"{ROLE}/taskNumber", 0),
     "no roles": changed("spec/taskRoles", None),
     "1,000 roles": changed("spec/taskRoles", many_roles(MAX_ROLES)),
-    "percentages": changed(f"{ROLE}/frameworkAttemptCompletionPolicy", {"minFailedTaskPercent": 100}),
+    "percentages": changed(f"{POLICY}/minFailedTaskPercent", 100),
     "any template": changed(f"{ROLE}/task/pod", {"spec": {"containers": "none"}, "anything": 1}),
     "an annotation": changed("metadata/annotations", {"a": "b"}),
 }

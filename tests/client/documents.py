@@ -29,13 +29,8 @@ def role(name: str, number: int, **more: Any) -> Json:
 
 def completion(code: int, phrase: str, *attributes: str, name: str = "Failed", **more: Any) -> Json:
     """A completionStatus."""
-    return {
-        "code": code,
-        "phrase": phrase,
-        "type": {"name": name, "attributes": list(attributes)},
-        "diagnostics": "",
-        **more,
-    }
+    kind = {"name": name, "attributes": list(attributes)}
+    return {"code": code, "phrase": phrase, "type": kind, "diagnostics": "", **more}
 
 
 def condition(kind: str, reason: str, message: str) -> Json:

@@ -44,19 +44,11 @@ def gang(**more: Any) -> FrameworkView:
     )
 
 
+NO_ROOM = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM}
 PODS = {
     "chief-0": pod("chief-0", node="node-1", podIP="10.0.0.1", statuses=[container()]),
-    "worker-1": pod(
-        "worker-1",
-        conditions=[
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-            }
-        ],
-    ),
+    "worker-1": pod("worker-1", conditions=[UNSCHEDULABLE]),
 }
 
 

@@ -16,7 +16,7 @@ from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkcontroller.api import definition
-from tests.client.broken import REFUSED, SOUND, TAKEN, changed, many_roles, wrong
+from tests.client.broken import POLICY, REFUSED, ROLE, SOUND, TAKEN, changed, many_roles, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,15 +78,13 @@ def advice(severity: str, path: str, value: Any, message: str) -> tuple[dict[str
     return manifest, f"{severity}: {text}"
 
 
-ROLE = "spec/taskRoles/0"
 ADVICE: dict[str, tuple[dict[str, Any], str]] = {
     "restart policy": advice("warning", f"{POD}/spec/restartPolicy", None, "is missing, and means Always"),
     "unknown field of a Pod": advice(
         "warning", f"{POD}/spec/containers/0/comand", [], "no Pod has such a field; did you mean command?"
     ),
-    "unknown field deep in a Pod": (
-        changed(f"{POD}/spec/affinity", {"nodeAffinity": {"required": {}}}),
-        "warning: spec.taskRoles[worker].task.pod.spec.affinity.nodeAffinity.required: no Pod has such a field",
+    "unknown field deep in a Pod": advice(
+        "warning", f"{POD}/spec/affinity/nodeAffinity/required", {}, "no Pod has such a field"
     ),
     "no containers": advice("error", f"{POD}/spec/containers", [], "must be a list of at least one container"),
     "no image": advice("error", f"{POD}/spec/containers/0/image", None, "is missing"),
@@ -101,10 +99,7 @@ ADVICE: dict[str, tuple[dict[str, Any], str]] = {
         "waits for itself: worker -> worker; remove one of them",
     ),
     "policy that never counts": advice(
-        "warning",
-        f"{ROLE}/frameworkAttemptCompletionPolicy/minSucceededTaskCount",
-        3,
-        "is 3, and the role has only 2 Tasks: it never counts",
+        "warning", f"{POLICY}/minSucceededTaskCount", 3, "is 3, and the role has only 2 Tasks: it never counts"
     ),
     "no Tasks": advice("warning", f"{ROLE}/taskNumber", 0, "is 0: the role has no Tasks until it is scaled"),
     "long names": (

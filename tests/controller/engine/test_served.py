@@ -43,12 +43,6 @@ async def wait_for(client: Any, within: float = 60) -> None:
     await wait_until_served(client, every=0.01, within=within)
 
 
-async def test_frameworks_that_are_served_need_one_request() -> None:
-    client = Client(SERVED)
-    await wait_for(client)
-    assert client.asked == 1
-
-
 async def test_whatever_fails_is_tried_again_and_logged_once() -> None:
     missing = NotFoundError(404, "NotFound", "the server could not find the requested resource")
     client = Client(TransportError("refused"), missing, missing, ForbiddenError(403, "Forbidden", "no"), SERVED)
@@ -97,8 +91,9 @@ async def test_a_definition_that_lacks_something_is_waited_for_and_named_at_the_
     assert len(logs) == 1
 
 
-@pytest.mark.parametrize("odd", [b"<html>login</html>", b"", b'{"resources":3}'])
-async def test_an_answer_that_is_no_discovery_is_tried_again(odd: bytes) -> None:
-    client = Client(odd, odd, SERVED)
+async def test_only_an_answer_that_is_no_discovery_is_tried_again() -> None:
+    client = Client(b"<html>login</html>", b"", b'{"resources":3}', SERVED)
     await wait_for(client)
-    assert client.asked == 3
+    assert client.asked == 4
+    await wait_for(client)
+    assert client.asked == 5

@@ -272,8 +272,10 @@ def test_an_exit_code_alone_means_a_signal_or_itself(code: int) -> None:
         }
 
 
-def test_the_codes_are_those_of_the_reference() -> None:
-    shipped = [spec.info() for spec in read_settings(default_config()).pod_failure_spec]
+def test_the_codes_are_those_of_the_reference_and_everything_else_has_its_default() -> None:
+    settings = read_settings(default_config())
+    assert msgspec.structs.replace(settings, pod_failure_spec=()) == Settings()
+    shipped = [spec.info() for spec in settings.pod_failure_spec]
     assert {info.code: (info.phrase, info.type.attributes) for info in shipped} == PHRASES
     assert {info.type.name for info in shipped} == {TypeName.FAILED}
     assert not any(is_reserved(info.code) for info in shipped)
@@ -289,10 +291,6 @@ def test_every_pattern_matches_some_status() -> None:
             if not any(failed(seen, [alone]).code == info.code for seen in statuses):
                 unmet.append((info.code, pattern))
     assert unmet == []
-
-
-def test_everything_but_the_codes_has_its_default() -> None:
-    assert msgspec.structs.replace(read_settings(default_config()), pod_failure_spec=()) == Settings()
 
 
 def test_the_comments_show_the_defaults() -> None:
