@@ -216,10 +216,6 @@ def stored(status: FrameworkStatus, rest_bytes: int) -> FrameworkStatus:
     return STATUS_DECODER.decode(compress(status, rest_bytes))
 
 
-def size(status: FrameworkStatus, rest_bytes: int = 0) -> int:
-    return len(compress(status, rest_bytes))
-
-
 def test_nothing_is_left_out_while_there_is_room() -> None:
     status = large(LARGE["aks"], 100)
     assert roles_of(stored(status, 0)) == status.attempt_status.task_role_statuses
@@ -240,13 +236,13 @@ def test_long_texts_are_left_out_first_then_where_pods_run_then_the_ends_of_cont
                 failed.completion_status.pod is not None,
             )
         )
-        rest = LIMIT_BYTES - size(status, rest) + 1
+        rest = LIMIT_BYTES - len(compress(status, rest)) + 1
     assert found == [(True, True, True), (False, True, True), (False, False, True), (False, False, False)]
 
 
 def test_a_text_that_was_cut_says_so() -> None:
     status = large(LARGE["aks"], 20)
-    (only,) = roles_of(stored(status, LIMIT_BYTES - size(status) + 1))
+    (only,) = roles_of(stored(status, LIMIT_BYTES - len(compress(status, 0)) + 1))
     end, whole = only.task_statuses[0].completion, roles_of(status)[0].task_statuses[0].completion
     assert end is not None
     assert whole is not None
