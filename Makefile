@@ -175,9 +175,10 @@ lock-base: venv ## Lock the base image of releases to Debian's packages of today
 .PHONY: venv clean
 venv: .venv/.done ## Install the locked development environment into .venv
 
+# Python compiles what it imports; to compile all that is installed would take a third of the time.
 .venv/.done: requirements/dev.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 

@@ -97,7 +97,8 @@ def build(program: Program, version: str, target: Path, environ: Mapping[str, st
     with task(f"build {program.name} {version}"):
         done = subprocess.run(
             command,
-            cwd=module, env={**own, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"},
+            # A compiler that collects less garbage takes a seventh less time.
+            cwd=module, env={"GOGC": "400", **own, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on"},
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
         if done.returncode:
