@@ -158,7 +158,10 @@ class Settings:
         "false",
         "whether a role launcher has MPI slots that FB_SLOTS does not give to it by name: false or true",
     )
-    nproc_per_node: str = _annotated("FB_NPROC_PER_NODE", values.processes, "1", "processes per Pod for torchrun")
+    # Empty: a launcher that starts a process for each device counts the GPUs of the Pod, everything else 1.
+    nproc_per_node: str = _annotated(
+        "FB_NPROC_PER_NODE", values.processes, "", "processes per Pod for torchrun (default: its GPUs, or 1)"
+    )
     rank_roles: tuple[str, ...] = _annotated(
         "FB_RANK_ROLES", values.roles, (), "roles with ranks, the first one first: learner,actor"
     )

@@ -216,6 +216,21 @@ def test_workers_without_ps_always_learn_of_each_other(chief: int, count: int) -
     assert ("TF_CONFIG_FILE" in made["injector.sh"].data.decode()) is (count == 10_000)
 
 
+@pytest.mark.parametrize(("nproc", "each"), [("", "8"), ("1", "1"), ("gpu", "gpu")])
+@pytest.mark.parametrize("preset", ["pytorch", "paddle"])
+def test_a_launcher_starts_a_process_for_each_gpu_unless_it_is_told_otherwise(
+    preset: str, nproc: str, each: str
+) -> None:
+    document = roster({"worker": 2})
+    document["taskRoles"][0]["gpus"] = 8
+    read = settings.parse(environment(FB_PRESET=preset, FB_NPROC_PER_NODE=nproc))
+    rendered = render.render(released(document), read, Container())
+    values = read_env_file(next(file for file in rendered.files if file.name == "env").data.decode())
+    assert values.get("PET_NPROC_PER_NODE", values.get("PADDLE_NPROC_PER_NODE", "gpu")) == each
+    # A program without a launcher is one process.
+    assert values.get("WORLD_SIZE", "2") == "2"
+
+
 @pytest.mark.parametrize(("nproc", "world"), [("1", "2"), ("8", "16"), ("auto", None), ("gpu", None), ("cpu", None)])
 def test_a_world_size_that_only_torchrun_can_know_is_left_out_and_this_is_said(nproc: str, world: str | None) -> None:
     read = settings.parse(environment(FB_PRESET="pytorch", FB_NPROC_PER_NODE=nproc))

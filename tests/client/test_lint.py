@@ -175,6 +175,27 @@ def test_what_injector_and_barrier_would_refuse(manifest: dict[str, Any], text: 
     assert problems[0].path.startswith("spec.taskRoles[")
 
 
+@pytest.mark.parametrize(
+    ("gpus", "nproc", "command", "texts"),
+    [
+        (8, {}, ["torchrun", "train.py"], []),
+        (8, {}, ["python3", "-m", "torch.distributed.run", "train.py"], []),
+        (8, {}, ["/usr/bin/python3.11", "train.py"], ["/usr/bin/python3.11 starts one process for 8 GPUs"]),
+        (1, {}, ["python", "train.py"], []),
+        (8, {"nproc_per_node": "4"}, ["torchrun", "train.py"], ["nproc-per-node is 4, and each Pod asks for 8 GPUs"]),
+    ],
+)
+def test_processes_that_are_not_as_many_as_gpus(
+    gpus: int, nproc: dict[str, str], command: list[str], texts: list[str]
+) -> None:
+    manifest = gang(("worker", 2), preset="pytorch", **nproc)
+    container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
+    container |= {"command": command, "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    problems = found(manifest)
+    assert len(problems) == len(texts)
+    assert all(text in problem for text, problem in zip(texts, problems, strict=True))
+
+
 def test_roles_that_cannot_restart_together() -> None:
     manifest = gang(("ps", 1), ("worker", 2), restart="in-place", wait_for="arrived")
     assert found(manifest) == []

@@ -119,8 +119,9 @@ def render(
 
 def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> Iterator[str]:
     """Say that a variable is not set because only torchrun can know it."""
-    wanted = any("WORLD_SIZE" in preset.variables for preset in chosen) and not settings.nproc_per_node.isdecimal()
-    if wanted and "WORLD_SIZE" not in {each.name for each in own}:
+    wanted = any("WORLD_SIZE" in preset.variables for preset in chosen)
+    unknown = settings.nproc_per_node and not settings.nproc_per_node.isdecimal()
+    if wanted and unknown and "WORLD_SIZE" not in {each.name for each in own}:
         yield (
             "WORLD_SIZE is not set: FB_NPROC_PER_NODE is not a number; torchrun finds the processes of each Pod, and "
             "sets WORLD_SIZE by PET_NNODES and PET_NPROC_PER_NODE"

@@ -26,9 +26,11 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         `gang`: {id, name, namespace, attempt, generation}; `roles`: list of {name, port, slots, gpus, tasks, ips,
         addresses}; `tasks`: all Tasks in order, each {role, index, attempt, ip, host, name, address, port, slots, pod,
         node, host_ip, rank}; `me`: this Pod's own Task; `ranks`: the Tasks that have a rank, in that order; `head`: the
-        Task that the others connect to, None if the preset has none; `nproc`; `nnodes`: {min, max}, None if it is not
-        set; `max_restarts`; `interface`: the one with this Pod's address, "" if it is not known; `folder`; `tf_roles`:
-        what each role is to TensorFlow, by its name; `fail`: refuses the gang, with a reason.
+        Task that the others connect to, None if the preset has none; `nproc`: processes of each Pod, as far as the
+        settings say; `launched`: those that a launcher starts in this Pod, by default one for each GPU; `nnodes`: {min,
+        max}, None if it is not set; `max_restarts`; `interface`: the one with this Pod's address, "" if it is not
+        known; `folder`; `tf_roles`: what each role is to TensorFlow, by its name; `fail`: refuses the gang, with a
+        reason.
         `host` is the address as it stands before a colon, `address` is `host:port`. `port` is None if none is known.
         `name` is by what others may reach the Task: its address, or with `FB_ADDRESSES=name` its Pod's name.
 
@@ -76,7 +78,8 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         "ranks": ranks,
         "head": (tasks_of[head][0] if head else ranks[0]) if preset.heads or head else None,
         "me": mine,
-        "nproc": settings.nproc_per_node,
+        "nproc": settings.nproc_per_node or "1",
+        "launched": settings.nproc_per_node or str((released.role.gpus if released.role else 0) or 1),
         "nnodes": {"min": int(least), "max": int(most)} if most else None,
         "max_restarts": settings.max_restarts,
         "interface": interfaces.get(canonical_ip(released.task.ip), "") if released.task else "",

@@ -4,6 +4,7 @@ The webhook's decision is that of `frameworkinjector` with its default settings.
 rendered by `frameworkbarrier` for a gang with made-up addresses: its refusals are the ones that the Pods would give.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
 from frameworkbarrier.gate.gang import Gang, Task, assemble
 from frameworkbarrier.gate.gate import Released
+from frameworkbarrier.presets.model import in_order, load
+from frameworkbarrier.settings import Settings
 from frameworkclient.checks.problem import Problem, error, warning
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec
@@ -20,14 +23,20 @@ from frameworkinjector import names as injector
 from frameworkinjector.review.reasons import RefusalError
 from frameworkinjector.review.settings import parse
 
+PRESETS: Final = in_order()
+"""The presets of this version, in the order in which a person reads them."""
+_PYTHON: Final = re.compile(r"(.*/)?python[0-9.]*")
+_LAUNCHER: Final = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|mpirun|horovodrun")
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 
 
 def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     """Yield what the barrier or its injection would refuse of the roles of a Framework whose templates are Pods."""
-    if problem := facts_of(spec).restart_problem:
+    facts = facts_of(spec)
+    if problem := facts.restart_problem:
         yield error("spec.taskRoles", problem)
-    gang = made_up_gang(manifest)
+    gpus = facts.gpus
+    gang = made_up_gang(manifest, gpus)
     for role in roles:
         path = f"spec.taskRoles[{role['name']}].task.pod.metadata"
         metadata = role["task"]["pod"].get("metadata") or {}
@@ -42,6 +51,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
         except RefusalError as refusal:
             yield error(f"{path}.annotations", str(refusal))
             continue
+        yield from _processes(role, gpus.get(role["name"], 0), settings.barrier, path.removesuffix(".metadata"))
         if not role.get("taskNumber"):
             continue
         try:
@@ -53,7 +63,25 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             yield error(f"{path}.annotations", str(refusal))
 
 
-def made_up_gang(manifest: Mapping[str, Any]) -> Gang:
+def _processes(role: Mapping[str, Any], gpus: int, settings: Settings, path: str) -> Iterator[Problem]:
+    """Yield that the processes of a Pod are not as many as its GPUs, where a library counts processes."""
+    counting = [name for name in settings.presets if "WORLD_SIZE" in load(name).variables]
+    if not counting or gpus < 2:
+        return
+    if settings.nproc_per_node.isdecimal() and int(settings.nproc_per_node) != gpus:
+        text = f"nproc-per-node is {settings.nproc_per_node}, and each Pod asks for {gpus} GPUs; leave it out"
+        yield warning(f"{path}.metadata.annotations", text)
+    for place, container in enumerate(role["task"]["pod"]["spec"]["containers"]):
+        words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+        if words and _PYTHON.fullmatch(words[0]) and not any(_LAUNCHER.search(word) for word in words):
+            yield warning(
+                f"{path}.spec.containers[{place}].command",
+                f"{words[0]} starts one process for {gpus} GPUs; use torchrun or another launcher of preset "
+                f"{counting[0]}, unless the program starts the others itself",
+            )
+
+
+def made_up_gang(manifest: Mapping[str, Any], gpus: Mapping[str, int]) -> Gang:
     """Return the gang of a Framework with addresses that no Pod has: 192.0.2.1 and so on, or from 198.18.0.1 on."""
     name = str(manifest["metadata"]["name"])
     numbers = [(role["name"], role.get("taskNumber") or 0) for role in manifest["spec"].get("taskRoles") or ()]
@@ -69,4 +97,5 @@ def made_up_gang(manifest: Mapping[str, Any]) -> Gang:
         return Task(index, ip, _UID[:8], 0, "node", "203.0.113.1", names.pod_name(name, role, index))
 
     namespace = str(manifest["metadata"].get("namespace") or "default")
-    return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=f"0_{_UID}")
+    uid = f"0_{_UID}"
+    return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=uid, gpus=gpus)
