@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 import msgspec
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frameworkclient.cluster.goals import Goal
-    from frameworkclient.logs.lines import LogBatch
-    from frameworkclient.logs.selection import LogSelection
+    from frameworkclient.logs.lines import LogBatch, LogLine
+    from frameworkclient.logs.selection import LogSelection, Wanted
     from frameworkclient.views.framework import FrameworkView, Result
 
 CREATE_SECONDS: Final = 120.0
@@ -110,7 +110,7 @@ class AsyncClient:
                 body=msgspec.json.encode(manifest | {"metadata": metadata}),
                 timeout_seconds=60,
             )
-        return NotebookView.decode(_with_version(answer) if dry_run else answer)
+            return NotebookView.decode(_with_version(answer) if dry_run else answer)
 
     async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """Return a Framework as it is now.
@@ -137,8 +137,10 @@ class AsyncClient:
         namespace: str | None = None,
         wait: bool = False,
         timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
-    ) -> None:
-        """Delete a Framework; its name is free when all its Pods are gone, for which `wait` waits.
+    ) -> FrameworkView:
+        """Delete a Framework, and return it as it was; its name is free when all its Pods are gone.
+
+        With `wait` that is waited for.
 
         Raises:
             NotFoundError: There is none of that name.
@@ -147,7 +149,19 @@ class AsyncClient:
         view = await self.get(name, namespace=namespace)
         await self._delete(view)
         if wait:
-            await self._gone(view, timeout)
+            await self.gone(view, timeout)
+        return view
+
+    async def remove_retained(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
+        """Delete the Pods that stay after the end of their Tasks (`retain_pods`), and return them."""
+        found = [pod for pod in await self.pods(name, namespace=namespace) if pod.metadata.labels.retained is not None]
+        for pod in found:
+            path = resource_path("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
+            # Another one of its name is not this one.
+            gone = suppress(NotFoundError, ConflictError)
+            with gone, translated(f"delete Pod {pod.metadata.namespace}/{pod.metadata.name}"):
+                await self.kube.delete(path, uid=pod.metadata.uid)
+        return tuple(found)
 
     async def stop(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """End a Framework for good: its Pods are deleted, the object and its status stay."""
@@ -298,6 +312,18 @@ class AsyncClient:
         assert view.result is not None
         return view.result
 
+    async def logs(
+        self, name: str, *, follow: bool = False, namespace: str | None = None, **wanted: Unpack[Wanted]
+    ) -> AsyncGenerator[LogLine, None]:
+        """See `Client.logs`."""
+        from frameworkclient.logs.selection import LogSelection
+
+        batches = self.log_batches(name, LogSelection.of(wanted), follow=follow, namespace=namespace)
+        async with aclosing(batches):
+            async for batch in batches:
+                for line in batch.lines:
+                    yield line
+
     async def log_batches(
         self, name: str, selection: LogSelection | None = None, *, follow: bool = False, namespace: str | None = None
     ) -> AsyncGenerator[LogBatch, None]:
@@ -305,8 +331,10 @@ class AsyncClient:
         from frameworkclient.logs.collector import follow_logs, read_logs
         from frameworkclient.logs.selection import LogSelection
 
-        read = follow_logs if follow else read_logs
-        batches = read(self.kube, await self.get(name, namespace=namespace), selection or LogSelection())
+        read, view = follow_logs if follow else read_logs, await self.get(name, namespace=namespace)
+        if selection is not None and selection.task:
+            actions.check_task(selection.task, [role.name for role in view.roles])
+        batches = read(self.kube, view, selection or LogSelection())
         async with aclosing(batches):
             async for batch in batches:
                 yield batch
@@ -328,7 +356,7 @@ class AsyncClient:
         with translated(f"delete Framework {view.namespace}/{view.name}"):
             await self.kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
 
-    async def _gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
+    async def gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
         """Wait until this very Framework does not exist any more."""
         try:
             async with asyncio.timeout(timeout), aclosing(self._views(view)) as views:
@@ -359,7 +387,7 @@ class AsyncClient:
             except ConflictError:
                 file.unlink()
                 raise
-            await self._gone(view)
+            await self.gone(view)
             await self._create_again(manifest)
         file.unlink()
 
@@ -380,6 +408,5 @@ class AsyncClient:
 
 def _with_version(answer: bytes) -> bytes:
     """Return an object with the resourceVersion that one that was not stored lacks."""
-    found = msgspec.json.decode(answer)
-    found["metadata"].setdefault("resourceVersion", "")
-    return msgspec.json.encode(found)
+    found = msgspec.json.decode(answer, type=dict[str, Any])
+    return msgspec.json.encode(found | {"metadata": {"resourceVersion": "", **found.get("metadata", {})}})

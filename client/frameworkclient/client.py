@@ -6,15 +6,14 @@ Methods that do the same as those of `AsyncClient` are documented there; `help` 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from datetime import timedelta
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from frameworkclient.access import Impersonation
 from frameworkclient.aio import AsyncClient
-from frameworkclient.cluster.actions import Retry, check_task
+from frameworkclient.cluster.actions import Retry
 from frameworkclient.logs.lines import LogLine
-from frameworkclient.logs.selection import LogSelection
+from frameworkclient.logs.selection import LogSelection, Wanted
 from frameworkclient.views.framework import FrameworkView
 
 P = ParamSpec("P")
@@ -86,6 +85,8 @@ class Client:
     get = _blocking(AsyncClient.get)
     list = _blocking(AsyncClient.list)
     delete = _blocking(AsyncClient.delete)
+    gone = _blocking(AsyncClient.gone)
+    remove_retained = _blocking(AsyncClient.remove_retained)
     stop = _blocking(AsyncClient.stop)
     start = _blocking(AsyncClient.start)
     scale = _blocking(AsyncClient.scale)
@@ -118,55 +119,18 @@ class Client:
         return self._iterate(self._client.watch(name, namespace=namespace))
 
     def logs(
-        self,
-        name: str,
-        *,
-        follow: bool = False,
-        role: str = "",
-        task: str = "",
-        since: timedelta | float | None = None,
-        tail: int | None = None,
-        barrier: bool = False,
-        previous: bool = False,
-        grep: str = "",
-        grep_text: str = "",
-        namespace: str | None = None,
+        self, name: str, *, follow: bool = False, namespace: str | None = None, **wanted: Unpack[Wanted]
     ) -> Iterator[LogLine]:
-        """Yield the lines of all Tasks.
+        """Yield the lines of all Tasks, or of those that are `wanted` (see `Wanted`).
 
         Without `follow` these are the lines of the present Pods, in the order of time. With it they come as they
         arrive, of retries and rescaled Tasks too, until the Framework has ended.
-
-        Args:
-            name: Of the Framework.
-            follow: Go on until the Framework has ended.
-            role: Only of this role.
-            task: Only of this Task, such as `worker-0`.
-            since: Only lines that are not older: a `timedelta`, or seconds.
-            tail: Only so many last lines of each container.
-            barrier: Of the barrier instead of the application.
-            previous: Of the run before the last restart of each container.
-            grep: Only lines in which this regular expression is found. Its syntax is that of RE2.
-            grep_text: Only lines that contain this text. With `grep`, only lines that have both.
-            namespace: None for that of the client.
 
         Raises:
             DeletedError: The Framework was deleted while its logs were followed.
             ArgumentError: An argument is not valid, or `grep` is used where the package google-re2 is not installed.
         """
-        if task:
-            check_task(task, [found.name for found in self.get(name, namespace=namespace).roles])
-        seconds = since.total_seconds() if isinstance(since, timedelta) else since
-        selection = LogSelection(
-            role=role,
-            task=task,
-            barrier=barrier,
-            since_seconds=None if seconds is None else max(1, round(seconds)),
-            tail=tail,
-            previous=previous,
-            grep=grep,
-            grep_text=grep_text,
-        )
+        selection = LogSelection.of(wanted)
         batches = self._client.log_batches(name, selection, follow=follow, namespace=namespace)
         return (line for batch in self._iterate(batches) for line in batch.lines)
 

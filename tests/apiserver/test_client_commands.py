@@ -38,7 +38,8 @@ def test_a_framework_from_its_submission_to_its_deletion(
     player.plan["worker-0"] = player.plan["worker-1"] = ["stay"]
     with player.playing():
         done = ctl.ok("submit", "-f", file, "--set", "taskRoles[worker].taskNumber=2")
-        assert done.output == "framework.frameworkcontroller.microsoft.com/training created\n"
+        name = "framework.frameworkcontroller.microsoft.com/training"
+        assert done.output == f"{name} created in namespace {ctl.namespace}\n"
         ctl.ok("wait training", "--for=ready", "--timeout=300s")
         assert ctl.ok("list").table[0][:4] == ["training", "AttemptRunning", "2/2", "1"]
         assert ctl.ok("list", "-o", "wide").table[0][-2:] == ["worker:2", "Trains"]
@@ -63,7 +64,7 @@ def test_a_framework_from_its_submission_to_its_deletion(
         assert (again.code, "was stopped, which is final; retry it" in again.errors) == (2, True)
         ctl.ok("retry training")
         ctl.ok("wait training", "--for=ready", "--timeout=300s")
-        ctl.ok("delete training", "--wait", "--timeout=300s")
+        assert ctl.ok("delete", "-f", file, "--timeout=300s").output == f"{name} deleted in namespace {ctl.namespace}\n"
     assert ctl.ok("list").output == ""
 
 
@@ -255,7 +256,7 @@ def test_what_is_wrong_is_said_in_one_line_with_the_next_step(ctl: Frameworkctl,
 
 def test_a_dry_run_creates_nothing(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     done = ctl.ok("submit", "-f", "-", "--dry-run", stdin=yaml.safe_dump(framework("", "dry", role("worker", 1))))
-    assert done.output.endswith("dry created (dry run)\n")
+    assert done.output.endswith(f"dry created (dry run) in namespace {ctl.namespace}\n")
     assert ctl.ok("list").errors == f"No Frameworks in namespace {ctl.namespace}.\n"
 
 

@@ -9,7 +9,19 @@ import pytest
 
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
-from tests.client.documents import NOW, completion, condition, container, event, framework, pod, role, task, workers
+from tests.client.documents import (
+    NOW,
+    SUCCEEDED,
+    completion,
+    condition,
+    container,
+    event,
+    framework,
+    pod,
+    role,
+    task,
+    workers,
+)
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -199,4 +211,13 @@ def test_the_first_line_says_how_the_framework_is() -> None:
     evidence = Evidence(view, {}, (), NOW)
     assert summary(evidence, []) == (
         "Framework demo/training is AttemptRunning, 1/1 ready, attempt 2. Nothing holds it up."
+    )
+
+
+def test_where_some_have_ended_the_first_line_says_who_still_runs() -> None:
+    run = {"of_attempt": {"runTime": "2026-01-01T12:05:00Z"}}
+    tasks = [task(0, "Completed", end=SUCCEEDED), task(1, **run), task(2, **run)]
+    view = framework(role("worker", 3), tasks={"worker": tasks}, ready="2/2")
+    assert summary(Evidence(view, {}, (), NOW), []).partition("Nothing holds it up. ")[2] == (
+        "worker-0 has ended; worker-1, worker-2 still run, since 12s."
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Outcome]]:
     """Runs commands in this process, without a kubeconfig, in a folder of one file."""
     (tmp_path / "sound.yaml").write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, SOUND]))
+    (tmp_path / "placed.yaml").write_text(yaml.safe_dump(SOUND | {"metadata": {"name": "a", "namespace": "demo"}}))
+    (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     for name in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
@@ -76,6 +81,31 @@ def test_lint_tells_sound_files_from_broken_ones(ctl: Callable[..., Outcome]) ->
     ]
 
 
+def test_a_folder_and_an_url_are_read_as_files_are(
+    ctl: Callable[..., Outcome], http_folder: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty" / "b.yml").write_text((tmp_path / "placed.yaml").read_text())
+    (tmp_path / "empty" / "notes.txt").write_text("no YAML: [")
+    assert ctl("lint", "-f", "empty", "-f", f"{http_folder}/sound.yaml").errors == "2 Frameworks, no problems\n"
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Write nothing to stderr, which is compared."""
+
+
+@pytest.fixture
+def http_folder(tmp_path: Path) -> Iterator[str]:
+    """The URL of the folder."""
+    handler = partial(QuietHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
 def test_render_prints_pods_and_refuses_what_is_broken(ctl: Callable[..., Outcome]) -> None:
     pods = list(yaml.safe_load_all(ctl("render", "-f", "sound.yaml", "--all", "-n", "demo").output))
     assert [(pod["kind"], pod["metadata"]["name"], pod["metadata"]["namespace"]) for pod in pods] == [
@@ -89,28 +119,53 @@ def test_render_prints_pods_and_refuses_what_is_broken(ctl: Callable[..., Outcom
 def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
     done = ctl(
         *("run", "training", "--image", "i", "--role", "ps=1", "--role", "worker=2", "-e", "A=b=c", "--timeout", "2h"),
-        *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run"),
+        *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run", "--shm", "1Gi"),
+        *("--label", "team=a", "--annotation", "b=c", "--toleration", "gpu=yes:NoSchedule", "--toleration", "spot"),
+        *("--pull-secret", "hub", "--user", "1000", "--restricted", "--set", "spec.description=Trains"),
         *("--", "python", "train.py", "--epochs", "3", "-v"),
     )
     assert done.code == 0, done
     framework = Framework.from_yaml(done.output)
     assert [(role.name, role.task_number) for role in framework.roles] == [("ps", 1), ("worker", 2)]
     assert (framework.active_deadline_seconds, framework.retry_policy.max_retry_count) == (7200, 1)
-    container = framework.roles[1].pod["spec"]["containers"][0]
+    assert (framework.retain_pods, framework.description) == ("OnFailure", "Trains")
+    pod = framework.roles[1].pod
+    assert pod["metadata"] == {"labels": {"team": "a"}, "annotations": {"b": "c"}}
+    spec, container = pod["spec"], pod["spec"]["containers"][0]
+    assert spec["tolerations"] == [
+        {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
+    assert (spec["imagePullSecrets"], spec["securityContext"]) == (
+        [{"name": "hub"}],
+        {"runAsUser": 1000, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+    )
+    assert spec["volumes"][-1] == {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
+    assert container["volumeMounts"][-1] == {"name": "shm", "mountPath": "/dev/shm"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert container["command"] == ["python", "train.py", "--epochs", "3", "-v"]
     assert container["env"] == [{"name": "A", "value": "b=c"}]
 
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "no image": (["run", "a"], "--image: is missing"),
-    "node selector": (
-        ["run", "a", "--image", "i", "--node-selector", "zone"],
-        "--node-selector zone: must be NAME=VALUE",
-    ),
+    "node selector": (["run", "a", "--image", "i", "--node-selector", "z"], "--node-selector z: must be NAME=VALUE"),
     "env": (["run", "a", "--image", "i", "--env", "A"], "--env A: must be NAME=VALUE"),
     "memory": (["run", "a", "--image", "i", "--memory", "4GB"], "memory: '4GB' is not an amount"),
     "retries": (["run", "a", "--image", "i", "--retries", "-1"], "--retries -1: must be 0 or more"),
     "name": (["run", "not-a-name", "--image", "i", "--dry-run"], "metadata.name must match"),
+    "nearest name": (["run", "Not-a-name", "--image", "i", "--dry-run"], "; notaname would do"),
+    "nearest role": (["run", "a", "--image", "i", "--role", "p-s=1", "--dry-run"], "not 'p-s'; ps would do"),
+    "toleration": (["run", "a", "--image", "i", "--toleration", "a:Never"], "toleration: 'a:Never' must be KEY or"),
+    "shm": (["run", "a", "--image", "i", "--shm", "8GB"], "shm: '8GB' is not an amount"),
+    "strangers": (["run", "a", "--image", "i", "--role", "b=2"], "without --preset the Tasks start as strangers"),
+    "namespace": (
+        ["submit", "-n", "other", "-f", "placed.yaml"],
+        "-n other: placed.yaml, document 1 says demo in meta",
+    ),
+    "nothing to delete": (["delete"], "delete: name Frameworks, or a file of them by -f, or their labels by -l"),
+    "empty folder": (["lint", "-f", "empty"], "empty: there is no file *.yaml, *.yml or *.json in this folder"),
+    "url": (["lint", "-f", "http://127.0.0.1:1/a.yaml"], "http://127.0.0.1:1/a.yaml: [Errno 111] Connection refused"),
     "preset": (["run", "a", "--image", "i", "--preset", "pytorhc", "--dry-run"], "pytorhc"),
     "file": (["lint", "-f", "none.yaml"], "none.yaml: No such file or directory"),
     "other kinds": (["lint", "-f", "-"], "stdin: there is no Framework in it"),

@@ -95,7 +95,7 @@ def is_renewed(server: PlayedServer, folder: Path) -> bool:
 def kill_at_line(_client: AsyncClient, number: int) -> None:
     """Raise at a line of what `retry` does itself, counted as they are run."""
     left = number
-    names = {"retry", "_submit_again", "_create_again", "_delete", "_gone", "create", "keep", "folder", "named"}
+    names = {"retry", "_submit_again", "_create_again", "_delete", "gone", "create", "keep", "folder", "named"}
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
@@ -168,7 +168,7 @@ async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> No
         async def interrupted(*arguments: Any) -> None:
             raise asyncio.CancelledError
 
-        client._gone = interrupted  # type: ignore[method-assign,assignment]
+        client.gone = interrupted  # type: ignore[method-assign,assignment]
         with pytest.raises(asyncio.CancelledError):
             await client.retry("training", on_kept=interrupt)
         (file,) = told
@@ -245,13 +245,13 @@ async def test_a_create_without_an_answer_is_tried_again(folder: Path, *, sent: 
 
 async def test_another_framework_that_took_the_name_is_no_substitute(folder: Path) -> None:
     async with completed() as (server, client):
-        gone = client._gone
+        gone = client.gone
 
         async def taken(*arguments: Any) -> None:
             await gone(*arguments)
             await server.put(FRAMEWORKS, {**wanted(), "spec": {"taskRoles": []}})
 
-        client._gone = taken  # type: ignore[method-assign,assignment]
+        client.gone = taken  # type: ignore[method-assign,assignment]
         with pytest.raises(ClientError, match=r"it exists already.*frameworkctl submit -f"):
             await client.retry("training")
     assert manifests(folder) == [wanted()]

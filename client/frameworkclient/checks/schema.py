@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from frameworkclient.checks.problem import Problem, error, unknown
 from frameworkclient.checks.rules import RULES
+from frameworkcontroller.api.names import NAME_PATTERN
 
 Schema = dict[str, Any]
 
@@ -40,7 +41,8 @@ def problems(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
             yield from _scalar(value, schema, path)
     for rule in schema.get("x-kubernetes-validations", ()):
         if not RULES[rule["rule"]](value):
-            yield error(path or "metadata.name", rule["message"])
+            name = None if path else (value.get("metadata") or {}).get("name")
+            yield error(path or "metadata.name", rule["message"] + _nearest(name))
 
 
 def _has_type(value: Any, name: str) -> bool:
@@ -91,13 +93,19 @@ def _name_of(entry: Any, place: int) -> str:
     return name if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9-]{1,63}", name) else str(place)
 
 
+def _nearest(name: Any) -> str:
+    """Return the nearest name that is legal, as the end of a message; "" if there is none."""
+    legal = re.sub("[^a-z0-9]", "", str(name or "").lower())[:63]
+    return f"; {legal} would do" if legal else ""
+
+
 def _scalar(value: Any, schema: Schema, path: str) -> Iterator[Problem]:
     allowed = schema.get("enum")
     if allowed is not None and value not in allowed:
         yield error(path, f"must be one of {', '.join(allowed)}, not {value!r}")
     pattern = schema.get("pattern")
     if pattern is not None and not re.search(pattern, value):
-        yield error(path, f"must match {pattern}, not {value!r}")
+        yield error(path, f"must match {pattern}, not {value!r}" + (_nearest(value) if pattern == NAME_PATTERN else ""))
     if isinstance(value, int) and not isinstance(value, bool):
         least, most = schema.get("minimum"), schema.get("maximum")
         if (least is not None and value < least) or (most is not None and value > most):

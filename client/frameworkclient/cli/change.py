@@ -1,13 +1,15 @@
-"""The commands that change a Framework, with their flags: `wait`, `stop`, `start`, `scale`, `retry`, `delete`."""
+"""The commands that change a Framework, with their flags: from `wait` to `delete` and `prune`."""
 
 from typing import Annotated, Any
 
 import typer
 
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Name, Timeout, command
-from frameworkclient.cli.output import resource_name, write
+from frameworkclient.cli.options import FilesOrNone, Name, Timeout, command, complete_name
+from frameworkclient.cli.output import write, write_done
 from frameworkclient.cli.run import Cluster
+from frameworkclient.cli.terminal import say
+from frameworkclient.errors import ArgumentError
 from frameworkclient.views.text import seconds_of
 
 app = typer.Typer()
@@ -36,15 +38,15 @@ def wait(
 @command(app)
 def stop(cluster: Cluster, name: Name) -> None:
     """End a Framework for good; its status stays."""
-    cluster.run(lambda client: client.stop(name))
-    write(f"{resource_name(name)} stopped\n")
+    view = cluster.run(lambda client: client.stop(name))
+    write_done(view.namespace, name, "stopped")
 
 
 @command(app)
 def start(cluster: Cluster, name: Name) -> None:
     """Start a Framework that waits to be started."""
-    cluster.run(lambda client: client.start(name))
-    write(f"{resource_name(name)} started\n")
+    view = cluster.run(lambda client: client.start(name))
+    write_done(view.namespace, name, "started")
 
 
 @command(app)
@@ -57,8 +59,8 @@ def scale(
     from frameworkclient.cli.commands import writing
 
     numbers = writing.numbers_of(tasks)
-    cluster.run(lambda client: client.scale(name, numbers))
-    write(f"{resource_name(name)} scaled\n")
+    view = cluster.run(lambda client: client.scale(name, numbers))
+    write_done(view.namespace, name, "scaled")
 
 
 @command(app)
@@ -79,16 +81,31 @@ def retry(
 @command(app)
 def delete(
     cluster: Cluster,
-    names: Annotated[list[str], typer.Argument(help="Names of Frameworks.", metavar="NAME...")],
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until they are gone with all their Pods.")] = False,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of Frameworks.", metavar="[NAME...]", autocompletion=complete_name),
+    ] = None,
+    filename: FilesOrNone = None,
+    selector: Annotated[str, typer.Option("--selector", "-l", help="All with these labels, like team=vision.")] = "",
+    wait: Annotated[bool, typer.Option(help="Stay until they are gone with all their Pods.")] = True,
     timeout: Timeout = "",
 ) -> None:
     """Delete Frameworks with all their Pods."""
+    from frameworkclient.cli.commands import writing
+
+    if sum(map(bool, (names, filename, selector))) != 1:
+        raise ArgumentError("delete: name Frameworks, or a file of them by -f, or their labels by -l")
+    found = writing.manifests_in(filename, None) if filename else []
+    writing.check_namespaces(found, cluster.namespace)
     seconds = seconds_of(timeout, "--timeout") if timeout else None
+    cluster.run(lambda client: writing.delete(client, names or [], found, selector, wait=wait, timeout=seconds))
 
-    async def work(client: Any) -> None:
-        for name in names:
-            await client.delete(name, wait=wait, timeout=seconds)
-            write(f"{resource_name(name)} deleted\n")
 
-    cluster.run(work)
+@command(app)
+def prune(cluster: Cluster, name: Name) -> None:
+    """Delete the Pods that stay after the end of their Tasks (`retainPods`), with their logs."""
+    pods = cluster.run(lambda client: client.remove_retained(name))
+    for pod in pods:
+        write(f"pod/{pod.metadata.name} deleted in namespace {pod.metadata.namespace}\n")
+    if not pods:
+        say(f"Framework {name} keeps no Pods that have ended")

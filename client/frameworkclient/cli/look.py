@@ -99,7 +99,7 @@ def logs(
     """Show the logs of all Tasks, each line with its Task."""
     from frameworkclient.cli.commands import reading
 
-    async def work(client: Any) -> None:
+    async def work(client: Any) -> ExitCode:
         selection = reading.selection_of(
             since=since,
             tail=tail,
@@ -110,7 +110,7 @@ def logs(
             grep=grep,
             grep_text=grep_text,
         )
-        await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
+        return await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
 
     return cluster.stay(name, work)
 

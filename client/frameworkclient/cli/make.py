@@ -5,7 +5,17 @@ from typing import Annotated
 import typer
 
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Document, DryDocument, Files, Format, Name, Report, Settings, command
+from frameworkclient.cli.options import (
+    Document,
+    DryDocument,
+    Files,
+    Format,
+    Name,
+    Report,
+    Settings,
+    command,
+    complete_preset,
+)
 from frameworkclient.cli.output import write_document
 from frameworkclient.cli.run import Cluster
 from frameworkclient.errors import ArgumentError
@@ -24,7 +34,10 @@ def run(
         list[str] | None, typer.Option(help="Role with its Tasks, like worker=4; repeatable.", show_default="worker=1")
     ] = None,
     preset: Annotated[
-        str, typer.Option(help="Preset of the barrier, like pytorch: the Pods wait for one another.")
+        str,
+        typer.Option(
+            help="Preset of the barrier, like pytorch: the Pods wait for one another.", autocompletion=complete_preset
+        ),
     ] = "",
     cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.")] = "",
     memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.")] = "",
@@ -32,12 +45,29 @@ def run(
     gpu_resource: Annotated[str, typer.Option(help="What the cluster calls a GPU.")] = "nvidia.com/gpu",
     env: Annotated[list[str] | None, typer.Option("--env", "-e", help="Variable, NAME=VALUE; repeatable.")] = None,
     volume: Annotated[list[str] | None, typer.Option(help="Claim and its place, CLAIM:/path[:ro]; repeatable.")] = None,
+    shm: Annotated[str, typer.Option(help="Size of /dev/shm, like 8Gi, which counts as memory.")] = "",
     node_selector: Annotated[list[str] | None, typer.Option(help="Label of the nodes, NAME=VALUE; repeatable.")] = None,
+    toleration: Annotated[
+        list[str] | None, typer.Option(help="Taint to tolerate, KEY[=VALUE][:EFFECT]; repeatable.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label of the Pods, NAME=VALUE; repeatable.")] = None,
+    annotation: Annotated[
+        list[str] | None, typer.Option(help="Annotation of the Pods, NAME=VALUE; repeatable.")
+    ] = None,
     service_account: Annotated[str, typer.Option(help="Service account of the Pods.")] = "",
+    pull_secret: Annotated[list[str] | None, typer.Option(help="Secret for the registry; repeatable.")] = None,
+    user: Annotated[int | None, typer.Option(help="Number of the user that runs the command.")] = None,
+    restricted: Annotated[
+        bool, typer.Option("--restricted", help="Keep to the restricted Pod Security Standard.")
+    ] = False,
+    settings: Settings = None,
     retries: Annotated[
         int, typer.Option(help="Retries of the whole Framework; transient failures are always retried then.")
     ] = 0,
     timeout: Annotated[str, typer.Option(help="How long it may run, retries included, like 2h.")] = "",
+    retain_pods: Annotated[
+        str, typer.Option(help="Pods that stay after their end, with their logs: Never, OnFailure or Always.")
+    ] = "OnFailure",
     wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
     show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted, and do nothing.")] = False,
@@ -45,6 +75,7 @@ def run(
 ) -> ExitCode | None:
     """Run a command on several Pods, without YAML."""
     from frameworkclient.cli.commands import offline, writing
+    from frameworkclient.model.set_field import set_field
 
     if not image:
         raise ArgumentError("--image: is missing; name the image of the containers")
@@ -52,9 +83,14 @@ def run(
         name,
         command=words or [],
         roles=role or [],
-        env=env or [],
-        node_selector=node_selector or [],
+        pairs={
+            "env": env or [],
+            "node_selector": node_selector or [],
+            "labels": label or [],
+            "annotations": annotation or [],
+        },
         retries=retries,
+        retain_pods=retain_pods,
         deadline=seconds_of(timeout, "--timeout") if timeout else None,
         image=image,
         preset=preset,
@@ -63,9 +99,16 @@ def run(
         gpus=gpus,
         gpu_resource=gpu_resource,
         volumes=volume or [],
+        shm=shm,
+        tolerations=toleration or [],
         service_account=service_account,
+        pull_secrets=pull_secret or [],
+        user=user,
+        restricted=restricted,
     )
     manifest = framework.to_dict()
+    for assignment in settings or ():
+        set_field(manifest, assignment)
     if offline.tell(manifest):
         return ExitCode.USAGE
     if dry_run:
@@ -89,6 +132,7 @@ def submit(
     from frameworkclient.cli.commands import offline, writing
 
     found = writing.manifests_in(filename, settings)
+    writing.check_namespaces(found, cluster.namespace)
     manifests = [manifest for _, manifest in found]
     for where, manifest in found:
         # Errors are said by the API server.

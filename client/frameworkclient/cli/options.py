@@ -31,6 +31,13 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+def complete_preset(incomplete: str) -> list[str]:
+    """Return the presets of this version that begin so."""
+    from frameworkclient.checks.gang import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
 def _one_of(*formats: Format, text: str = "How to write it.") -> Any:
     """Return the flag `-o` of commands that know only these formats; another one is wrong usage."""
 
@@ -51,9 +58,11 @@ Document: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON)]
 DryDocument: TypeAlias = Annotated[Format, _one_of(Format.YAML, Format.JSON, text="How to write it, with --dry-run.")]
 Timeout: TypeAlias = Annotated[str, typer.Option(help="How long to wait, like 45s, 10m or 1h30m; any time by default.")]
 
-Files: TypeAlias = Annotated[
-    list[str], typer.Option("--filename", "-f", help="File with Frameworks, - for stdin; repeatable.")
-]
+_FILE: Final = typer.Option(
+    "--filename", "-f", help="File with Frameworks, folder of such files, URL, or - for stdin; repeatable."
+)
+Files: TypeAlias = Annotated[list[str], _FILE]
+FilesOrNone: TypeAlias = Annotated[list[str] | None, _FILE]
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", help="Change a field: spec.taskRoles[worker].taskNumber=4; repeatable."),

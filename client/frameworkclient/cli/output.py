@@ -44,3 +44,9 @@ def as_list(objects: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def resource_name(name: str) -> str:
     """Return the name as `-o name` writes it."""
     return f"framework.{names.GROUP}/{name}"
+
+
+def write_done(namespace: str, name: str, what: str) -> None:
+    """Write that something was done to a Framework, and where: a manifest or a context may name another namespace."""
+    write(f"{resource_name(name)} {what} in namespace {namespace}\n")
+    sys.stdout.flush()

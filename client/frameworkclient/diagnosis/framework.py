@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, condition, ending, needs, retry_time
-from frameworkclient.views.text import shorten, since
+from frameworkclient.views.text import listed, shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
 
 
@@ -105,4 +105,18 @@ def summary(evidence: Evidence, found: Sequence[Finding]) -> str:
         return f"{where}:"
     attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
     state = f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}"
-    return f"{state}:" if found else f"{state}. Nothing holds it up."
+    return f"{state}:" if found else f"{state}. Nothing holds it up.{_still_running(evidence)}"
+
+
+def _still_running(evidence: Evidence) -> str:
+    """Return which Tasks go on, and since when, where others have ended already; else ""."""
+    tasks = list(evidence.view.tasks)
+    ended = [task.name for task in tasks if task.ended]
+    running = [task for task in tasks if task.state is State.RUNNING]
+    if not ended or not running:
+        return ""
+    times = [task.status.attempt_status.run_time or task.status.attempt_status.start_time for task in running]
+    age = since(min(times), evidence.now)
+    verb = "has" if len(ended) == 1 else "have"
+    names = listed([task.name for task in running])
+    return f" {listed(ended)} {verb} ended; {names} still {'runs' if len(running) == 1 else 'run'}, since {age}."

@@ -2,13 +2,38 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self, TypedDict
 
 from frameworkclient.errors import ArgumentError
 from frameworkclient.logs.lines import LogLine, LogSource
 from frameworkclient.views.pods import ContainerStatus, TaskPod
 from frameworkcontroller.api import names
+
+
+class Wanted(TypedDict, total=False):
+    """What `Client.logs` and `AsyncClient.logs` take to choose lines; all is optional.
+
+    Attributes:
+        role: Only of this role.
+        task: Only of this Task, such as `worker-0`.
+        since: Only lines that are not older: a `timedelta`, or seconds.
+        tail: Only so many last lines of each container.
+        barrier: Of the barrier instead of the application.
+        previous: Of the run before the last restart of each container.
+        grep: Only lines in which this regular expression is found. Its syntax is that of RE2.
+        grep_text: Only lines that contain this text. With `grep`, only lines that have both.
+    """
+
+    role: str
+    task: str
+    since: timedelta | float | None
+    tail: int | None
+    barrier: bool
+    previous: bool
+    grep: str
+    grep_text: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +64,14 @@ class LogSelection:
     def __post_init__(self) -> None:
         if self.grep:
             _compiled(self.grep)
+
+    @classmethod
+    def of(cls, wanted: Wanted) -> Self:
+        """Return the selection of what was asked for."""
+        since = wanted.get("since")
+        seconds = since.total_seconds() if isinstance(since, timedelta) else since
+        others: Any = {key: value for key, value in wanted.items() if key != "since"}
+        return cls(since_seconds=None if seconds is None else max(1, round(seconds)), **others)
 
     def sources(self, pod: TaskPod) -> Iterator[tuple[LogSource, ContainerStatus]]:
         """Yield the containers of a Pod that are wanted and have started, as they are now."""

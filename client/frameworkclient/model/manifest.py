@@ -4,6 +4,7 @@ The fields are those of docs/reference/framework-api.md, section 2, in the spell
 what is checked here is only what could not be written down.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -29,6 +30,7 @@ __all__ = ["CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"]
 
 P = TypeVar("P", bound=Wire)
 
+_OF_CONTAINER: Final = tuple(inspect.signature(pod_template).parameters)
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -70,11 +72,17 @@ class Role:
         """Return a role whose Pods have one container of this image.
 
         `pod` is what else `pod_template` takes: `command`, `args`, `preset`, `env`, `cpu`, `memory`, `gpus`,
-        `gpu_resource`, `volumes`, `node_selector`, `service_account`, `working_dir`, `labels`, `annotations`.
+        `gpu_resource`, `volumes`, `shm`, `node_selector`, `tolerations`, `service_account`, `pull_secrets`,
+        `working_dir`, `user`, `restricted`, `labels`, `annotations`.
 
         Raises:
-            ManifestError: An argument is not valid; the message names it.
+            ManifestError: An argument is not valid, or there is none of this name; the message names it.
         """
+        for key in pod:
+            if key not in _OF_CONTAINER:
+                similar = get_close_matches(key, _OF_CONTAINER, n=1)
+                following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(_OF_CONTAINER)}"
+                raise ManifestError(f"{key}: there is no such argument; {following}")
         return cls(
             name,
             task_number,

@@ -15,6 +15,9 @@ PRESET_ANNOTATION: Final = f"barrier.{names.GROUP}/preset"
 DEFAULT_GPU: Final = "nvidia.com/gpu"
 _QUANTITY: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?(m|k|Ki|[MGTPE]i?)?")
 _VARIABLE: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_TOLERATION: Final = re.compile(
+    r"(?P<key>[^=:\s]+)(=(?P<value>[^=:\s]*))?(:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute))?"
+)
 _CLAIM: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -30,9 +33,14 @@ def pod_template(
     gpus: int = 0,
     gpu_resource: str = DEFAULT_GPU,
     volumes: Sequence[str] = (),
+    shm: str = "",
     node_selector: Mapping[str, str] | None = None,
+    tolerations: Sequence[str] = (),
     service_account: str = "",
+    pull_secrets: Sequence[str] = (),
     working_dir: str = "",
+    user: int | None = None,
+    restricted: bool = False,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -50,9 +58,14 @@ def pod_template(
         gpus: GPUs of each Pod.
         gpu_resource: What the cluster calls a GPU.
         volumes: PersistentVolumeClaims and where they are mounted: `claim:/path`, or `claim:/path:ro`.
+        shm: Size of /dev/shm, such as `8Gi`, which counts as memory of the Pod; "" for the runtime's, often 64 MiB.
         node_selector: Labels that a node must have.
+        tolerations: Taints of nodes that do not matter: `key`, `key=value`, each with `:NoSchedule` or another effect.
         service_account: Of the Pods; "" for the namespace's default.
+        pull_secrets: Secrets for the registry of the image.
         working_dir: In which the command starts; "" for the image's.
+        user: Number of the user that runs the command; None for the image's.
+        restricted: Whether the Pods keep to the *restricted* Pod Security Standard.
         labels: Of the Pods.
         annotations: Of the Pods.
 
@@ -66,6 +79,9 @@ def pod_template(
     claims = [_claim(volume) for volume in volumes]
     distinct = dict.fromkeys(claim for claim, _, _ in claims)
     name_of = {claim: f"volume{number}" for number, claim in enumerate(distinct)}
+    if shm and not _QUANTITY.fullmatch(shm):
+        raise ManifestError(f"shm: {shm!r} is not an amount; write it like 8Gi")
+    shared = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}}
     container = given(
         name=CONTAINER,
         image=image,
@@ -77,14 +93,21 @@ def pod_template(
         volumeMounts=[
             {"name": name_of[claim], "mountPath": path} | ({"readOnly": True} if read_only else {})
             for claim, path, read_only in claims
-        ],
+        ]
+        + ([{"name": "shm", "mountPath": "/dev/shm"}] if shm else []),  # noqa: S108 -- where programs look for it
+        securityContext={"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}} if restricted else {},
     )
+    security = given(runAsUser=user, runAsNonRoot=restricted or None)
     spec = given(
         restartPolicy="Never",
         containers=[container],
-        volumes=[{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()],
+        volumes=[{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()]
+        + ([shared] if shm else []),
         nodeSelector=dict(node_selector or {}),
+        tolerations=[_toleration(one) for one in tolerations],
         serviceAccountName=service_account,
+        imagePullSecrets=[{"name": name} for name in pull_secrets],
+        securityContext=security | ({"seccompProfile": {"type": "RuntimeDefault"}} if restricted else {}),
     )
     all_labels, all_annotations = dict(labels or {}), dict(annotations or {})
     if preset:
@@ -110,6 +133,14 @@ def _resources(cpu: str, memory: str, gpus: int, gpu_resource: str) -> dict[str,
     if gpus:
         found[gpu_resource] = gpus
     return found
+
+
+def _toleration(text: str) -> dict[str, str]:
+    found = _TOLERATION.fullmatch(text)
+    if found is None:
+        raise ManifestError(f"toleration: {text!r} must be KEY or KEY=VALUE, and :EFFECT if not all effects are meant")
+    key, value, effect = found["key"], found["value"], found["effect"]
+    return given(key=key, operator="Exists" if value is None else "Equal", value=value, effect=effect)
 
 
 def _variable(name: str) -> str:

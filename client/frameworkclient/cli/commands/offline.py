@@ -1,9 +1,10 @@
 """The commands that need no cluster: `lint`, `render`, and what `run` makes of its flags."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from frameworkclient.checks.gang import PRESETS
 from frameworkclient.checks.lint import lint
 from frameworkclient.checks.pods import pods_of
 from frameworkclient.checks.problem import Problem, Severity
@@ -88,32 +89,34 @@ def framework_of(
     *,
     command: Sequence[str],
     roles: Sequence[str],
-    env: Sequence[str],
-    node_selector: Sequence[str],
+    pairs: Mapping[str, Sequence[str]],
     retries: int,
     deadline: int | None,
+    retain_pods: str,
     **container: Any,
 ) -> Framework:
-    """Return the Framework that the flags of `run` describe; `container` are other arguments of `pod_template`.
+    """Return the Framework that the flags of `run` describe, and hint at what was probably forgotten.
+
+    Arguments of `pod_template` are the `pairs`, each a list of NAME=VALUE, and `container`.
 
     Raises:
         ClientError: A flag is not valid; the message names it.
     """
     if retries < 0:
         raise ArgumentError(f"--retries {retries}: must be 0 or more")
+    for key, texts in pairs.items():
+        container[key] = _pairs(texts, f"--{key.removesuffix('s').replace('_', '-')}")
     made = [
-        Role.container(
-            role,
-            number,
-            command=list(command),
-            env=_pairs(env, "--env"),
-            node_selector=_pairs(node_selector, "--node-selector"),
-            **container,
-        )
+        Role.container(role, number, command=list(command), **container)
         for role, number in numbers_of(roles or ["worker=1"]).items()
     ]
     policy = RetryPolicy(fancy_retry_policy=True, max_retry_count=retries) if retries else RetryPolicy()
-    return Framework(name, made, retry_policy=policy, active_deadline_seconds=deadline)
+    if sum(role.task_number for role in made) > 1 and not container["preset"]:
+        say(
+            "note: without --preset the Tasks start as strangers, which neither wait for nor know one another; "
+            f"there are the presets {', '.join(PRESETS)}"
+        )
+    return Framework(name, made, retry_policy=policy, active_deadline_seconds=deadline, retain_pods=retain_pods)
 
 
 def _pairs(assignments: Sequence[str], flag: str) -> dict[str, str]:

@@ -12,12 +12,14 @@ import msgspec
 
 from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver
 from frameworkclient.cli.describe import description
+from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
-from frameworkclient.cli.terminal import colours_for, is_interactive, say
+from frameworkclient.cli.terminal import colours_for, is_interactive, program, say
 from frameworkclient.cluster.actions import check_task
 from frameworkclient.errors import ArgumentError, ForbiddenError
+from frameworkclient.logs.absent import absent
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.html import FrameworkViews
@@ -164,25 +166,43 @@ def selection_of(*, since: str, tail: int, **others: Any) -> LogSelection:
 
 async def write_logs(
     client: AsyncClient, name: str, selection: LogSelection, *, follow: bool, timestamps: bool, folder: Path | None
-) -> None:
-    """Write the logs of a Framework to stdout or into a folder.
+) -> ExitCode:
+    """Write the logs of a Framework to stdout or into a folder, and say of which Tasks there are none, and why.
+
+    Returns:
+        ERROR if there are no logs at all where some were wanted.
 
     Raises:
         ArgumentError: The selection names what the Framework does not have.
     """
-    if (role := selection.role) or selection.task:
-        roles = [one.name for one in (await client.get(name)).roles]
-        if role and role not in roles:
-            raise ArgumentError(f"--role {role}: Framework {name} has no such role; there are {', '.join(roles)}")
-        if selection.task:
-            check_task(selection.task, roles)
+    view = await client.get(name)
+    _check_selection(view, selection)
+    gone = []
+    if view.finished or not follow:
+        gone = absent(view, {pod.task: pod for pod in await client.pods(name)}, selection, program())
     saver = None if folder is None else LogSaver(folder, timestamps=timestamps)
     is_terminal = is_interactive(sys.stdout)
     writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=timestamps)
+    lines = 0
     try:
         async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
             async for batch in batches:
                 writer.write(batch)
+                lines += len(batch.lines)
     finally:
         if saver is not None:
             say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")
+    for sentence in gone or ([] if lines else ["no line is in the logs that was asked for"]):
+        say(sentence)
+    return ExitCode.ERROR if gone and not lines else ExitCode.DONE
+
+
+def _check_selection(view: FrameworkView, selection: LogSelection) -> None:
+    roles, role, task = [one.name for one in view.roles], selection.role, selection.task
+    if role and role not in roles:
+        raise ArgumentError(f"--role {role}: Framework {view.name} has no such role; there are {', '.join(roles)}")
+    if task:
+        role = check_task(task, roles)
+        number = sum(one.role == role for one in view.tasks)
+        if view.status is not None and view.task(task) is None:
+            raise ArgumentError(f"--task {task}: role {role} of Framework {view.name} has {counted(number, 'Task')}")

@@ -1,14 +1,15 @@
-"""The commands that change something: `submit`, `delete`, `wait`, `stop`, `start`, `scale`, `retry`."""
+"""The commands that change something: `submit`, `delete`, `wait`, `retry`."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.cli.commands.reading import write_logs
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.output import resource_name, write
+from frameworkclient.cli.output import write_done
 from frameworkclient.cli.terminal import program, say
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError, ManifestError
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from frameworkclient.aio import AsyncClient
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.views.framework import FrameworkView
+
+
+FETCH_SECONDS: Final = 30
+FETCH_BYTES: Final = 16 * 1024 * 1024
 
 
 def manifests_in(
@@ -56,23 +61,65 @@ def manifests_in(
 
 
 def documents_in(files: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the documents of files, each with where it stands; `-` is stdin.
+    """Yield the documents of files, of the files of folders and of URLs, each with where it stands; `-` is stdin.
 
     Raises:
-        ManifestError: A file is not valid YAML.
+        ManifestError: A file is not valid YAML, a folder has none, or there is nothing at an URL.
     """
     for file in files:
-        source = "stdin" if file == "-" else file
-        try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise ManifestError(f"{source}: is not text in UTF-8") from error
-        for number, document in enumerate(documents(text, source), 1):
-            yield f"{source}, document {number}", document
+        for source, data in _sources(file):
+            try:
+                text = data.decode()
+            except UnicodeDecodeError as error:
+                raise ManifestError(f"{source}: is not text in UTF-8") from error
+            for number, document in enumerate(documents(text, source), 1):
+                yield f"{source}, document {number}", document
+
+
+def _sources(file: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what is read for one `-f`: kubectl's rules for folders and URLs hold."""
+    if file == "-":
+        yield "stdin", sys.stdin.read().encode()
+    elif file.startswith(("http://", "https://")):
+        yield file, _fetched(file)
+    elif (folder := Path(file)).is_dir():
+        found = sorted(path for path in folder.iterdir() if path.suffix in {".yaml", ".yml", ".json"})
+        if not found:
+            raise ManifestError(f"{file}: there is no file *.yaml, *.yml or *.json in this folder")
+        for path in found:
+            yield str(path), path.read_bytes()
+    else:
+        yield file, Path(file).read_bytes()
+
+
+def _fetched(url: str) -> bytes:
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 -- of these two schemes only
+            data: bytes = answer.read(FETCH_BYTES + 1)
+    except (URLError, TimeoutError) as error:
+        raise ManifestError(f"{url}: {getattr(error, 'reason', error)}") from error
+    if len(data) > FETCH_BYTES:
+        raise ManifestError(f"{url}: has more than {FETCH_BYTES} bytes")
+    return data
 
 
 def _kind(document: Any) -> str:
     return str(document.get("kind") or "") if isinstance(document, dict) else ""
+
+
+def check_namespaces(manifests: Sequence[tuple[str, dict[str, Any]]], namespace: str | None) -> None:
+    """Return if no manifest names another namespace than the flag `-n`, or there is no such flag.
+
+    Raises:
+        ArgumentError: One does.
+    """
+    for where, manifest in manifests:
+        own = (manifest.get("metadata") or {}).get("namespace")
+        if namespace and own and own != namespace:
+            raise ArgumentError(f"-n {namespace}: {where} says {own} in metadata.namespace; remove one of them")
 
 
 async def submit(
@@ -87,8 +134,7 @@ async def submit(
     for manifest in manifests:
         view = await client.create(manifest, dry_run=dry_run)
         created.append(view)
-        write(f"{resource_name(view.name)} created{' (dry run)' if dry_run else ''}\n")
-        sys.stdout.flush()
+        write_done(view.namespace, view.name, "created (dry run)" if dry_run else "created")
     code = ExitCode.DONE
     if dry_run or not (wait or logs):
         return code
@@ -98,6 +144,41 @@ async def submit(
             await write_logs(client, view.name, LogSelection(), follow=True, timestamps=False, folder=None)
         code = max(code, report(await client.wait(view.name)))
     return code
+
+
+async def delete(
+    client: AsyncClient,
+    names: Sequence[str],
+    manifests: Sequence[tuple[str, dict[str, Any]]],
+    selector: str,
+    *,
+    wait: bool,
+    timeout: float | None,  # noqa: ASYNC109 -- as of `Client`
+) -> None:
+    """Delete Frameworks by name, of manifests, or by labels; then, if `wait`, stay until all are gone.
+
+    Raises:
+        ClientError: One cannot be deleted; those before it were.
+    """
+    chosen: list[tuple[str | None, str]] = [(None, name) for name in names]
+    for where, manifest in manifests:
+        metadata = manifest.get("metadata") or {}
+        if not metadata.get("name"):
+            raise ManifestError(f"{where}: metadata.name is missing")
+        chosen.append((metadata.get("namespace"), metadata["name"]))
+    if selector:
+        found = await client.list(label_selector=selector)
+        chosen += [(view.namespace, view.name) for view in found]
+        if not found:
+            say(f"No Frameworks with {selector} in namespace {client.namespace}.")
+    going = []
+    for namespace, name in chosen:
+        view = await client.delete(name, namespace=namespace)
+        write_done(view.namespace, name, "deleted")
+        going.append(view)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for view in going if wait else ():
+        await client.gone(view, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
 
 def report(view: FrameworkView | None) -> ExitCode:
@@ -139,7 +220,7 @@ async def retry(client: AsyncClient, name: str, task: str) -> None:
         case actions.DeleteConfigMap():
             say(f"the attempt of Framework {name} ends; another one follows")
         case actions.SubmitAgain():
-            write(f"{resource_name(name)} submitted again\n")
+            write_done(client.namespace, name, "submitted again")
 
 
 def numbers_of(assignments: Sequence[str]) -> dict[str, int]:
