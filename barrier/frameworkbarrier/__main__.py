@@ -127,6 +127,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         signal.set_wakeup_fd(reader.wakeup_fd, warn_on_full_buffer=False)
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         reader.start(choose.observe(settings, api))
+        _unpack_code(settings, log)
         this_container = container.read(settings.template_dir)
 
         def prepare() -> None:
@@ -159,6 +160,15 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
                 epoch.follow(reader, gatekeeper, gang, writer.write, log, notes.announce, grace_sec)
             sidecar.follow(reader, gatekeeper, gang, writer.write, log)
     return last
+
+
+def _unpack_code(settings: "Settings", log: "Log") -> None:
+    """Put the code where the application runs, while the first answer is on its way; raises as `code.unpack`."""
+    if settings.code_archive:
+        from frameworkbarrier.files import code
+
+        count = code.unpack(settings.code_archive, settings.code_dir)
+        log.info(f"wrote {count} files of code to {settings.code_dir}")
 
 
 def program() -> NoReturn:

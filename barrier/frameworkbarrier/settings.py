@@ -19,6 +19,7 @@ from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.text import shorten
 
 DEFAULT_OUTPUT_DIR = "/mnt/frameworkbarrier"
+DEFAULT_CODE_DIR = "/mnt/frameworkcode"
 DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- the folder, not a secret
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 MAX_SECONDS = 30 * 24 * 3600
@@ -189,6 +190,10 @@ class Settings:
         DEFAULT_OUTPUT_DIR,
         "folder to write to, and in which the application finds the files",
     )
+    code_archive: str = _setting(
+        "FB_CODE_ARCHIVE", values.text, "", "archive (tar.gz) of the files to put where the application runs"
+    )
+    code_dir: str = _setting("FB_CODE_DIR", values.folder, DEFAULT_CODE_DIR, "where that is")
     template_dir: str = _setting("FB_TEMPLATE_DIR", values.text, "", "folder with *.j2 to render")
     framework_json: str = _setting(
         "FB_FRAMEWORK_JSON", values.one_of("auto", "always", "never"), "auto", "auto, always or never"

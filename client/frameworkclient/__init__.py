@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from frameworkclient.access import Impersonation
     from frameworkclient.aio import AsyncClient
     from frameworkclient.client import Client
+    from frameworkclient.code import read_code
     from frameworkclient.logs.lines import LogLine
+    from frameworkclient.model.code import Code
     from frameworkclient.model.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
     from frameworkclient.model.pod_template import pod_template
     from frameworkclient.views.events import EventView
@@ -50,8 +52,10 @@ _HOMES = {
     "access": ("Impersonation",),
     "aio": ("AsyncClient",),
     "client": ("Client",),
+    "code": ("read_code",),
     "views.events": ("EventView",),
     "logs.lines": ("LogLine",),
+    "model.code": ("Code",),
     "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
     "model.pod_template": ("pod_template",),
     "views.framework": ("FrameworkView", "Result", "RoleView", "TaskView"),
@@ -66,6 +70,7 @@ __all__ = [
     "AsyncClient",
     "Client",
     "ClientError",
+    "Code",
     "CompletionPolicy",
     "ConflictError",
     "DeletedError",
@@ -91,6 +96,7 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "pod_template",
+    "read_code",
 ]
 
 

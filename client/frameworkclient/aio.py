@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch, LogLine
     from frameworkclient.logs.selection import LogSelection, Wanted
+    from frameworkclient.model.code import Code
     from frameworkclient.views.framework import FrameworkView, Result
 
 CREATE_SECONDS: Final = 120.0
@@ -84,12 +85,18 @@ class AsyncClient:
     # --- one request -------------------------------------------------------------------------------------------------
 
     async def create(
-        self, framework: Framework | Mapping[str, Any], *, namespace: str | None = None, dry_run: bool = False
+        self,
+        framework: Framework | Mapping[str, Any],
+        *,
+        code: Sequence[Code] = (),
+        namespace: str | None = None,
+        dry_run: bool = False,
     ) -> FrameworkView:
         """Create a Framework, or a manifest as decoded from YAML, and return it as it was stored.
 
         It comes into `namespace`, else into what the manifest says, else into that of the client. With `dry_run` the
-        API server checks it and creates nothing.
+        API server checks it and creates nothing. The code of the roles comes after it, in ConfigMaps that go with it;
+        `code` is that of a manifest. Where one cannot be created, the Framework is deleted.
 
         Raises:
             AlreadyExistsError: There is one of that name.
@@ -101,6 +108,11 @@ class AsyncClient:
         if namespace and own and namespace != own:
             raise ArgumentError(f"namespace {namespace}: the manifest says {own} in metadata.namespace; remove one")
         metadata["namespace"] = namespace or own or self.namespace
+        if isinstance(framework, Framework):
+            code = [*code, *{role.code.name: role.code for role in framework.roles if role.code}.values()]
+        for one in code:
+            # Everybody who may refuse it is asked before there is a Framework.
+            await self._create_code(one, metadata["namespace"], {"dryRun": "All"})
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
         with translated(f"create Framework {metadata['namespace']}/{metadata.get('name')}"):
             answer = await self.kube.request(
@@ -110,7 +122,22 @@ class AsyncClient:
                 body=msgspec.json.encode(manifest | {"metadata": metadata}),
                 timeout_seconds=60,
             )
-            return NotebookView.decode(_with_version(answer) if dry_run else answer)
+            view = NotebookView.decode(_with_version(answer) if dry_run else answer)
+        try:
+            for one in () if dry_run else code:
+                await self._create_code(one, view.namespace, {}, actions.owner(view))
+        except BaseException:
+            await self._delete(view)
+            raise
+        return view
+
+    async def _create_code(
+        self, code: Code, namespace: str, query: Mapping[str, str], owner: Mapping[str, Any] | None = None
+    ) -> None:
+        path = resource_path("v1", "configmaps", namespace=namespace)
+        with translated(f"create ConfigMap {namespace}/{code.name} with the code"):
+            body = msgspec.json.encode(code.config_map(owner))
+            await self.kube.request("POST", path, query=query, body=body, timeout_seconds=60)
 
     async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView:
         """Return a Framework as it is now.
@@ -377,6 +404,8 @@ class AsyncClient:
             # Everybody who may refuse it is asked before the name is found to be taken.
             await self.create(manifest, dry_run=True)
             raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
+        with named(None):
+            await self._own_code(view)
         file = keep(manifest, view.uid)
         if on_kept is not None:
             on_kept(file)
@@ -386,24 +415,37 @@ class AsyncClient:
                 await self._delete(view, view.resource_version)
             except ConflictError:
                 file.unlink()
+                await self._own_code(view, actions.owner(view))
                 raise
             await self.gone(view)
-            await self._create_again(manifest)
+            new = await self._create_again(manifest)
         file.unlink()
+        await self._own_code(new, actions.owner(new))
 
-    async def _create_again(self, manifest: dict[str, Any]) -> None:
-        """Create a Framework, and take one that is there for it if it is the same: an answer may have been lost."""
+    async def _own_code(self, view: FrameworkView, *owners: Mapping[str, Any]) -> None:
+        """Give the code of a Framework an owner, with which it goes, or none, so that it stays for the next one."""
+        for name in actions.code_of(view):
+            path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
+            body = msgspec.json.encode({"metadata": {"ownerReferences": list(owners)}})
+            with translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+                await self.kube.patch(path, body, content_type=MERGE_PATCH)
+
+    async def _create_again(self, manifest: dict[str, Any]) -> FrameworkView:
+        """Create a Framework and return it: one that is there if it is the same, as an answer may have been lost."""
         import tenacity
 
         from frameworkkube.backoff import is_transient, retrying
 
         transient = tenacity.retry_if_exception(lambda error: is_transient(error.__cause__ or error))
         try:
-            await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(self.create, manifest)
+            return await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(
+                self.create, manifest
+            )
         except AlreadyExistsError:
             found = await self.get(manifest["metadata"]["name"], namespace=manifest["metadata"]["namespace"])
             if actions.again(found.to_dict()) != manifest:
                 raise
+            return found
 
 
 def _with_version(answer: bytes) -> bytes:

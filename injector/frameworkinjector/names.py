@@ -13,8 +13,11 @@ CONTAINER: Final = fc.BARRIER_CONTAINER
 VOLUME: Final = "frameworkbarrier"
 TOKEN_VOLUME: Final = "frameworkbarrier-token"  # noqa: S105 -- a volume's name
 TEMPLATE_VOLUME: Final = "frameworkbarrier-template"
+CODE_VOLUME: Final = "frameworkcode"
+ARCHIVE_VOLUME: Final = "frameworkcode-archive"
 
 TEMPLATE_DIR: Final = "/etc/frameworkbarrier/templates"
+ARCHIVE_DIR: Final = "/etc/frameworkbarrier/code"
 # A mount at exactly this path keeps the ServiceAccount admission plugin from mounting a token of its own.
 TOKEN_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- a path
 HOSTS_PATH: Final = "/etc/hosts"

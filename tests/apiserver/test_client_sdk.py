@@ -14,6 +14,7 @@ from frameworkclient import (
     ArgumentError,
     AsyncClient,
     Client,
+    Code,
     ConflictError,
     DeletedError,
     FailedError,
@@ -21,6 +22,7 @@ from frameworkclient import (
     Framework,
     FrameworkView,
     Impersonation,
+    InvalidError,
     NotFoundError,
     RefusedError,
     RetryPolicy,
@@ -28,10 +30,11 @@ from frameworkclient import (
     WaitTimeoutError,
 )
 from frameworkclient.cluster.actions import DeletePod
-from testkit.waiting import patience
+from localcluster.client import ApiStatusError
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from localcluster import Cluster
     from localcluster.client import RawClient
@@ -69,6 +72,41 @@ def test_a_framework_is_created_followed_and_its_result_read(
     client.delete("training", wait=True, timeout=patience(30))
     with pytest.raises(NotFoundError, match="there is none"):
         client.get("training")
+
+
+def test_code_goes_with_its_framework_and_survives_that_it_is_submitted_again(
+    client: Client, controller: ControllerProcess, player: Player, raw: RawClient
+) -> None:
+    code = Code.packed({"train.py": (b"print(1)", False)})
+
+    def owners() -> list[str]:
+        found = raw.get(f"/api/v1/namespaces/{client.namespace}/configmaps/{code.name}")
+        return [one["uid"] for one in found["metadata"].get("ownerReferences", ())]
+
+    worker = Role.container("worker", 1, image="none", code=code)
+    client.create(training(worker), dry_run=True)
+    made = client.create(training(worker))
+    assert owners() == [made.uid]
+    with player.playing():
+        client.result("training", timeout=patience(30))
+        client.retry("training")
+        again = client.get("training")
+        assert again.uid != made.uid
+        assert owners() == [again.uid]
+        client.delete("training", wait=True, timeout=patience(30))
+    eventually(lambda: _is_gone(owners), timeout=30)
+
+
+def _is_gone(read: Callable[[], object]) -> None:
+    with pytest.raises(ApiStatusError, match="HTTP 404"):
+        read()
+
+
+def test_a_framework_whose_code_is_refused_is_not_left_behind(client: Client, namespace: str) -> None:
+    code = Code({}, b"x" * 1_100_000)
+    with pytest.raises(InvalidError, match=r"cannot create ConfigMap .*/code-\w+ with the code: .*Too long"):
+        client.create(training(Role.container("worker", 1, image="none", code=code)))
+    assert client.list() == ()
 
 
 def test_a_failure_names_the_task_and_the_reason(client: Client, controller: ControllerProcess, player: Player) -> None:

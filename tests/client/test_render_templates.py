@@ -278,7 +278,7 @@ def test_what_is_wrong_with_a_file_is_one_line_with_the_document_and_the_field(
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     code, _, err = run("-f", str(tmp_path / "none.yaml"))
-    assert (code, "none.yaml: No such file or directory" in err) == (1, True)
+    assert (code, "none.yaml: No such file or directory" in err) == (2, True)
 
 
 def test_the_namespace_of_the_flag_is_that_of_objects_without_one() -> None:

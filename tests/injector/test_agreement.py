@@ -145,7 +145,7 @@ def is_about(fault: RefusalError, annotation: str) -> bool:
     return True
 
 
-INJECTORS_OWN = {"env", "hosts", "containers", "template", "image", "requests", "limits"}
+INJECTORS_OWN = {"env", "hosts", "containers", "template", "code", "image", "requests", "limits"}
 INJECTORS_OWN |= {"restart-limit", "restart-exit-codes"}
 WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() if setting.annotation}
 
@@ -163,6 +163,7 @@ VALUES = {name: st.sampled_from(good) for name, (good, _) in TEXTS.items()} | {
     "hosts": st.sampled_from(["mount", "none"]),
     "containers": st.just("app"),
     "template": st.just("templates"),
+    "code": st.just("code-0123456789"),
     "image": st.just("barrier:2"),
     "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
     "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
@@ -233,6 +234,7 @@ def test_both_programs_refuse_a_bad_text(annotation: str, text: str, flag: bool)
         *(("containers", text) for text in ("a,a", "a," + "b" * 64)),
         *(("image", text) for text in ("$(IMAGE)", "a b", "a:b:c", "-a")),
         ("template", "../x"),
+        ("code", "../x"),
         *(("requests", text) for text in ("cpu", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1u", "nvidia.com/gpu=1")),
         *(("requests", text) for text in ("memory=100m", "memory=1e99Mi")),
         *(("limits", text) for text in ("memory=31Mi", "memory=64MB")),

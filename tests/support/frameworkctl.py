@@ -48,7 +48,7 @@ class Frameworkctl:
         """Start a command and do not wait for it."""
         command, _, rest = args[0].partition(" ")
         return subprocess.Popen(
-            [sys.executable, "-m", "frameworkclient", command, *rest.split(), *args[1:], "-n", self.namespace],
+            [sys.executable, "-m", "frameworkclient", command, "-n", self.namespace, *rest.split(), *args[1:]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

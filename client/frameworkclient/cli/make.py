@@ -16,8 +16,9 @@ from frameworkclient.cli.options import (
     command,
     complete_preset,
 )
-from frameworkclient.cli.output import write_document
+from frameworkclient.cli.output import write, write_document
 from frameworkclient.cli.run import Cluster
+from frameworkclient.cli.terminal import say
 from frameworkclient.errors import ArgumentError
 from frameworkclient.views.text import seconds_of
 
@@ -30,6 +31,17 @@ def run(
     name: Name,
     words: Annotated[list[str] | None, typer.Argument(help="The command, after --.", metavar="-- COMMAND...")] = None,
     image: Annotated[str, typer.Option(help="Image of the containers.")] = "",
+    script: Annotated[
+        str, typer.Option(help="Python file of this machine that runs in them; what follows -- are its arguments.")
+    ] = "",
+    workdir: Annotated[
+        str,
+        typer.Option(help="Folder of this machine that the command finds where it starts, without what git ignores."),
+    ] = "",
+    requirements: Annotated[
+        str, typer.Option(help="File of this machine with packages that pip installs before the command starts.")
+    ] = "",
+    list_files: Annotated[bool, typer.Option("--list-files", help="Print the files that would travel.")] = False,
     role: Annotated[
         list[str] | None, typer.Option(help="Role with its Tasks, like worker=4; repeatable.", show_default="worker=1")
     ] = None,
@@ -75,13 +87,20 @@ def run(
 ) -> ExitCode | None:
     """Run a command on several Pods, without YAML."""
     from frameworkclient.cli.commands import offline, writing
+    from frameworkclient.code import path_of
     from frameworkclient.model.set_field import set_field
 
     if not image:
         raise ArgumentError("--image: is missing; name the image of the containers")
+    code = offline.code_of(script, workdir, requirements)
+    if list_files:
+        write("".join(f"{size}\t{path}\n" for path, size in (code.sizes if code else {}).items()))
+        return None
     framework = offline.framework_of(
         name,
-        command=words or [],
+        command=["python3", "-u", path_of(script, workdir or None), *(words or [])] if script else words or [],
+        packages=["-r", path_of(requirements, workdir or None)] if requirements else [],
+        code=code,
         roles=role or [],
         pairs={
             "env": env or [],
@@ -112,10 +131,16 @@ def run(
     if offline.tell(manifest):
         return ExitCode.USAGE
     if dry_run:
-        write_document(manifest, output)
+        if code:
+            offline.write_objects([manifest, code.config_map()], output)
+        else:
+            write_document(manifest, output)
         return None
+    if code:
+        say(f"code: {code}")
+    codes = [code] if code else []
     return cluster.stay(
-        name, lambda client: writing.submit(client, [manifest], dry_run=False, wait=wait, logs=show_logs)
+        name, lambda client: writing.submit(client, [manifest], codes, dry_run=False, wait=wait, logs=show_logs)
     )
 
 
@@ -139,7 +164,7 @@ def submit(
         offline.tell(manifest, f"{where}: ", "warning")
     names = ", ".join(str((manifest.get("metadata") or {}).get("name")) for manifest in manifests)
     return cluster.stay(
-        names, lambda client: writing.submit(client, manifests, dry_run=dry_run, wait=wait, logs=show_logs)
+        names, lambda client: writing.submit(client, manifests, (), dry_run=dry_run, wait=wait, logs=show_logs)
     )
 
 

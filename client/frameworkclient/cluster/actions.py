@@ -10,6 +10,7 @@ from frameworkclient.model.manifest import LAST_APPLIED
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import counts_text
 from frameworkclient.views.pods import Stage, TaskPod
+from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TRANSIENT, Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
@@ -82,6 +83,18 @@ def again(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": kept | ({"annotations": annotations} if annotations else {}),
         "spec": spec,
     }
+
+
+def owner(view: FrameworkView) -> dict[str, Any]:
+    """Return the entry of `ownerReferences` of what goes with a Framework."""
+    return {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": view.name, "uid": view.uid}
+
+
+def code_of(view: FrameworkView) -> list[str]:
+    """Return the ConfigMaps with the code of its Pods, each once."""
+    pods = [role["task"]["pod"] for role in view.to_dict()["spec"].get("taskRoles") or ()]
+    found = [((pod.get("metadata") or {}).get("annotations") or {}).get(names.CODE_ANNOTATION) for pod in pods]
+    return [name for name in dict.fromkeys(found) if name]
 
 
 def check_task(name: str, roles: Sequence[str]) -> str:

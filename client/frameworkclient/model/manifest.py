@@ -14,6 +14,7 @@ import msgspec
 
 from frameworkclient.errors import ManifestError
 from frameworkclient.model import functions, yaml_text
+from frameworkclient.model.code import Code
 from frameworkclient.model.pod_template import given, pod_template
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
@@ -47,6 +48,7 @@ class Role:
         pod_graceful_deletion_timeout_sec: Seconds after which a Pod under deletion is deleted by force, at the cost of
             the guarantee that no two instances of a Task run; None: never.
         depends_on: Roles that must be `Ready` or `Complete` before this one gets Pods.
+        code: Files that its Pods find where they start; `create` brings them, and no manifest has them.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Role:
     completion_policy: CompletionPolicy = field(default_factory=CompletionPolicy)
     pod_graceful_deletion_timeout_sec: int | None = None
     depends_on: Sequence[Dependency] = ()
+    code: Code | None = None
 
     @classmethod
     def container(
@@ -67,12 +70,13 @@ class Role:
         retry_policy: RetryPolicy | None = None,
         completion_policy: CompletionPolicy | None = None,
         depends_on: Sequence[Dependency] = (),
+        code: Code | None = None,
         **pod: Any,
     ) -> Self:
-        """Return a role whose Pods have one container of this image.
+        """Return a role whose Pods have one container of this image, with files of this machine where it starts.
 
-        `pod` is what else `pod_template` takes: `command`, `args`, `preset`, `env`, `cpu`, `memory`, `gpus`,
-        `gpu_resource`, `volumes`, `shm`, `node_selector`, `tolerations`, `service_account`, `pull_secrets`,
+        `pod` is what else `pod_template` takes: `command`, `args`, `packages`, `preset`, `env`, `cpu`, `memory`,
+        `gpus`, `gpu_resource`, `volumes`, `shm`, `node_selector`, `tolerations`, `service_account`, `pull_secrets`,
         `working_dir`, `user`, `restricted`, `labels`, `annotations`.
 
         Raises:
@@ -86,10 +90,11 @@ class Role:
         return cls(
             name,
             task_number,
-            pod_template(image=image, **pod),
+            pod_template(image=image, code=code.name if code else "", **pod),
             retry_policy=retry_policy or RetryPolicy(),
             completion_policy=completion_policy or CompletionPolicy(),
             depends_on=depends_on,
+            code=code,
         )
 
     @classmethod
@@ -104,7 +109,8 @@ class Role:
         """Return a role whose Pods call a Python function: its source is sent, so it imports what it uses itself.
 
         It is defined by `def` at the top level of a module or of a notebook's cell, and its arguments are numbers,
-        text, lists and dictionaries. `container` is what `Role.container` takes; its `image` needs `python3`.
+        text, lists and dictionaries. `container` is what `Role.container` takes; its `image` needs `python3`, and `pip`
+        with `packages`, which the function may import.
 
         Raises:
             ManifestError: The function or an argument cannot be sent; the message says why.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from frameworkclient.errors import ManifestError
+from frameworkclient.model.functions import with_packages
 from frameworkcontroller.api import names
 
 CONTAINER: Final = "main"
@@ -26,6 +27,8 @@ def pod_template(
     image: str,
     command: Sequence[str] = (),
     args: Sequence[str] = (),
+    packages: Sequence[str] = (),
+    code: str = "",
     preset: str = "",
     env: Mapping[str, str] | None = None,
     cpu: str = "",
@@ -50,6 +53,8 @@ def pod_template(
         image: Of the container.
         command: Instead of the image's entry point.
         args: Its arguments.
+        packages: What `pip install` gets before the command starts: names, or `-r` and a file of the code.
+        code: A ConfigMap with files that the command finds where it starts, as `Code.config_map` makes one.
         preset: Of the barrier, such as `pytorch`: the Pods wait for one another and get its variables. "" for no
             barrier.
         env: Variables.
@@ -85,9 +90,9 @@ def pod_template(
     container = given(
         name=CONTAINER,
         image=image,
-        command=list(command),
+        command=with_packages(packages, command) if packages else list(command),
         args=list(args),
-        workingDir=working_dir,
+        workingDir=working_dir or (names.CODE_DIR if code else ""),
         env=variables,
         resources=given(requests=dict(resources), limits=dict(resources)),
         volumeMounts=[
@@ -110,9 +115,9 @@ def pod_template(
         securityContext=security | ({"seccompProfile": {"type": "RuntimeDefault"}} if restricted else {}),
     )
     all_labels, all_annotations = dict(labels or {}), dict(annotations or {})
-    if preset:
+    if preset or code:
         all_labels[names.BARRIER_LABEL] = "enabled"
-        all_annotations[PRESET_ANNOTATION] = preset
+        all_annotations |= given(**{PRESET_ANNOTATION: preset, names.CODE_ANNOTATION: code})
     return given(metadata=given(labels=all_labels, annotations=all_annotations), spec=spec)
 
 

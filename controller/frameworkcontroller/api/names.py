@@ -63,6 +63,10 @@ BARRIER_WAIT_FOR: Final = "FB_WAIT_FOR"
 BARRIER_WAIT_FOR_FLAG: Final = "--wait-for"
 BARRIER_WAIT_FOR_ANNOTATION: Final = f"barrier.{GROUP}/wait-for"
 ARRIVED: Final = "arrived"
+# The files of a job: the annotation that names their ConfigMap, its key, and where the application finds them.
+CODE_ANNOTATION: Final = f"barrier.{GROUP}/code"
+CODE_KEY: Final = "code.tar.gz"
+CODE_DIR: Final = "/mnt/frameworkcode"
 # In-place restart of a gang (docs/reference/restart.md): the annotations of a Pod template, the condition by which the
 # kubelet shows that it restarts all containers, and what it then says of each of them.
 RESTART_ANNOTATION: Final = f"barrier.{GROUP}/restart"

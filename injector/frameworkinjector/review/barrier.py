@@ -76,12 +76,20 @@ def container(
     if settings.template:
         mount = {"name": names.TEMPLATE_VOLUME, "mountPath": names.TEMPLATE_DIR, "readOnly": True}
         built["volumeMounts"].append(mount)
+    if settings.code:
+        archive = {"name": names.ARCHIVE_VOLUME, "mountPath": names.ARCHIVE_DIR, "readOnly": True}
+        built["volumeMounts"] += [archive, code_mount()]
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
     if settings.barrier.restart:
         built["restartPolicyRules"] = list(restart.BARRIER_RULES)
     return built
+
+
+def code_mount() -> JSON:
+    """Build the mount of the folder in which the application finds its code; it may write there, too."""
+    return {"name": names.CODE_VOLUME, "mountPath": fc.CODE_DIR}
 
 
 def volumes(settings: PodSettings) -> tuple[JSON, ...]:
@@ -95,6 +103,9 @@ def volumes(settings: PodSettings) -> tuple[JSON, ...]:
     ]
     if settings.template:
         found.append({"name": names.TEMPLATE_VOLUME, "configMap": {"name": settings.template}})
+    if settings.code:
+        found.append({"name": names.CODE_VOLUME, "emptyDir": {}})
+        found.append({"name": names.ARCHIVE_VOLUME, "configMap": {"name": settings.code}})
     return tuple(found)
 
 
@@ -194,6 +205,8 @@ def _options(settings: PodSettings, env_files: EnvFiles, *, names_resolve: bool)
     others: dict[str, str] = {}
     if settings.template:
         others["template_dir"] = names.TEMPLATE_DIR
+    if settings.code:
+        others["code_archive"] = f"{names.ARCHIVE_DIR}/{fc.CODE_KEY}"
     if env_files is not EnvFiles.NONE:
         others["env_syntax"] = env_files.value
     if names_resolve and settings.barrier.mode == "sidecar":

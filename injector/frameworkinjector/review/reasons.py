@@ -137,8 +137,9 @@ class Reason(Enum):
         "move that mount, or change annotation {prefix}hosts."
     )
     FOLDER_OVERLAPS = _refused(
-        "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: choose "
-        "another folder with annotation {prefix}output-dir, or exclude the container with {prefix}containers."
+        "Container {container} has its own mount at {path}, which meets the folder {folder} of the barrier: mount "
+        "it elsewhere, move the barrier's files with annotation {prefix}output-dir, or exclude the container with "
+        "{prefix}containers."
     )
     REQUEST_ABOVE_LIMIT = _refused(
         "Annotation {prefix}requests asks for {request} of {resource}, more than the limit of {limit} in annotation "

@@ -2,7 +2,7 @@
 
 The table of the barrier's settings says which of them have an annotation and what their values may be, so that a typing
 error is refused when the Pod is created and not found in the log of a Pod that waits. Only the annotations that the
-barrier does not know (`env`, `hosts`, `containers`, `template`, `image`, `requests`, `limits`) are described here.
+barrier does not know (`env`, `hosts`, `containers`, `template`, `code`, `image` and others) are described here.
 Source: docs/reference/injector.md, section 1.
 """
 
@@ -58,7 +58,8 @@ class PodSettings:
     containers: tuple[str, ...] = ()
     """The application containers that get something; all if it is empty."""
     template: str = ""
-    """The name of a ConfigMap; "" if there is none."""
+    """The name of a ConfigMap; "" if there is none, as of `code`."""
+    code: str = ""
     image: str = ""
     """That of the barrier; "" for the injector's default."""
     requests: Amounts = field(default_factory=dict)
@@ -106,6 +107,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     **_of_barrier("selector", "roles", "role-label", "slots", "run-launcher-as-worker", "nproc-per-node", "nnodes"),
     **_of_barrier("max-restarts", "tf-roles", "rank-roles", "head-role", "addresses"),
     "template": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
+    "code": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
     **_of_barrier("output-dir"),
     "image": image_name,
     "requests": read_requests,

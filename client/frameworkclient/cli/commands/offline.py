@@ -14,7 +14,9 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import as_json, as_list, as_yaml, write, write_entries
 from frameworkclient.cli.terminal import colours_for, say
+from frameworkclient.code import read_code
 from frameworkclient.errors import ArgumentError
+from frameworkclient.model.code import Code
 from frameworkclient.model.manifest import Framework, RetryPolicy, Role
 from frameworkclient.views.text import counted, sanitize
 
@@ -63,7 +65,7 @@ def render_all(
             for text in found.warnings:
                 say(f"{where}: {found.task}: warning: {text}")
             pods.append(found.pod)
-    _write_objects(pods, output)
+    write_objects(pods, output)
     return ExitCode.DONE
 
 
@@ -76,12 +78,23 @@ def render_templates(
         say(sanitize(text))
     if done.refusals:
         return ExitCode.USAGE
-    _write_objects(done.objects, output)
+    write_objects(done.objects, output)
     return ExitCode.DONE
 
 
-def _write_objects(objects: Sequence[dict[str, Any]], output: Format) -> None:
+def write_objects(objects: Sequence[dict[str, Any]], output: Format) -> None:
+    """Write objects as documents of YAML, or as a list in JSON."""
     write(as_json(as_list(objects)) if output is Format.JSON else "---\n".join(as_yaml(one) for one in objects))
+
+
+def code_of(script: str, workdir: str, requirements: str) -> Code | None:
+    """Return what travels with the Framework, None if there is nothing.
+
+    Raises:
+        ManifestError: It cannot travel; the message says why.
+    """
+    files = [file for file in (script, requirements) if file]
+    return read_code(workdir or None, files) if workdir or files else None
 
 
 def framework_of(

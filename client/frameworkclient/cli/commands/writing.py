@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from frameworkclient.aio import AsyncClient
     from frameworkclient.cluster.goals import Goal
+    from frameworkclient.model.code import Code
     from frameworkclient.views.framework import FrameworkView
 
 
@@ -123,27 +124,33 @@ def check_namespaces(manifests: Sequence[tuple[str, dict[str, Any]]], namespace:
 
 
 async def submit(
-    client: AsyncClient, manifests: Sequence[dict[str, Any]], *, dry_run: bool, wait: bool, logs: bool
+    client: AsyncClient,
+    manifests: Sequence[dict[str, Any]],
+    code: Sequence[Code],
+    *,
+    dry_run: bool,
+    wait: bool,
+    logs: bool,
 ) -> ExitCode:
-    """Create Frameworks; with `wait` or `logs`, stay until they are Completed.
+    """Create Frameworks, each with the code; with `wait` or `logs`, stay until they are Completed.
 
     Raises:
         ClientError: One is refused; those before it were created.
     """
     created = []
     for manifest in manifests:
-        view = await client.create(manifest, dry_run=dry_run)
+        view = await client.create(manifest, code=code, dry_run=dry_run)
         created.append(view)
         write_done(view.namespace, view.name, "created (dry run)" if dry_run else "created")
-    code = ExitCode.DONE
+    ending = ExitCode.DONE
     if dry_run or not (wait or logs):
-        return code
+        return ending
     for view in created:
         client.namespace = view.namespace
         if logs:
             await write_logs(client, view.name, LogSelection(), follow=True, timestamps=False, folder=None)
-        code = max(code, report(await client.wait(view.name)))
-    return code
+        ending = max(ending, report(await client.wait(view.name)))
+    return ending
 
 
 async def delete(
