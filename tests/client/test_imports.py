@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import yaml
 from structlog.testing import capture_logs
 
 from frameworkclient.cli.run import guarded
 from frameworkkube.log import Logger
+from tests.client.broken import SOUND
 from tests.client.test_access import kubeconfig
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +61,62 @@ def test_the_package_itself_imports_nothing_until_it_is_used() -> None:
 def test_nothing_of_the_other_extras_is_needed() -> None:
     statement = "\n".join(f"import frameworkclient.{name}" for name in MODULES)
     assert {"re2", "uvloop", "prometheus_client"}.isdisjoint(imported(statement))
+
+
+def test_a_system_without_modules_of_posix_can_do_what_needs_none(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text(yaml.safe_dump(SOUND))
+    absent = "import sys\nfor name in 'fcntl grp pwd resource termios'.split(): sys.modules[name] = None"
+    imports = "\n".join(
+        f"import frameworkclient.{name}" for name in (*MODULES, "code", "logs.collector", "cluster.keeping")
+    )
+    run = "from frameworkclient.logs.container import most_connections\nassert most_connections() == 1024\n"
+    program = f"{absent}\n{imports}\n{run}from frameworkclient.__main__ import main\nmain()"
+    words = ["lint", "-f", str(tmp_path / "f.yaml")]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "1 Framework, no problems\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "package", "extra"),
+    [
+        *(("client", "typer", "client"), ("client", "msgspec", "client"), ("barrier", "jinja2", "barrier")),
+        *(("controller", "uvloop", "controller"), ("injector", "aiohttp", "injector")),
+    ],
+)
+def test_a_program_without_its_extra_says_which_it_is(program: str, package: str, extra: str, tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "FB_SELECTOR": "a=b",
+        "FB_ROLES": "worker=1",
+        "FB_OUTPUT_DIR": str(tmp_path),
+        "KUBE_APISERVER_ADDRESS": "http://a",
+    }
+    statement = f"import sys\nsys.modules['{package}'] = None\nfrom frameworkkube.extras import {program}\n{program}()"
+    command = [sys.executable, "-c", statement, *(["lint", "-f", "-"] if program == "client" else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, input="kind: Framework")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        1,
+        f"the package {package} is missing: pip install 'frameworkcontroller[{extra}]'",
+    )
+
+
+@pytest.mark.long
+def test_the_oldest_client_of_kubernetes_that_the_extra_takes_is_enough(tmp_path: Path) -> None:
+    oldest = re.search(r'"(kubernetes)>=(\d+),', (ROOT / "pyproject.toml").read_text())
+    assert oldest is not None
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path)]
+    subprocess.run([*pip, f"kubernetes=={oldest[2]}.*"], check=True)
+    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    suites = ["tests/kube/test_credentials.py", "tests/kube/test_kubeconfig.py", "tests/client/test_access.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suites, "tests/client/test_lint.py"],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_extra_has_what_the_checks_import() -> None:

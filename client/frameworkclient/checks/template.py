@@ -8,7 +8,7 @@ from frameworkclient.checks.problem import Problem, error, unknown, warning
 from frameworkcontroller.api import names
 
 MAX_HOSTNAME: Final = 63
-_LIST: Final = re.compile(r"List\[(?P<item>\w+)\]")
+_LIST: Final = re.compile(r"[Ll]ist\[(?P<item>\w+)\]")
 
 
 def problems(role: Mapping[str, Any], framework: str, path: str) -> Iterator[Problem]:

@@ -35,9 +35,10 @@ def keep(manifest: Mapping[str, Any], uid: str) -> Path:
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(file)
-        directory = os.open(file.parent, os.O_RDONLY)
-        os.fsync(directory)
-        os.close(directory)
+        if os.name == "posix":  # elsewhere a folder cannot be opened
+            directory = os.open(file.parent, os.O_RDONLY)
+            os.fsync(directory)
+            os.close(directory)
     except (OSError, RuntimeError) as error:
         raise ArgumentError(
             f"cannot keep the manifest in a file: {error}; nothing was deleted: set XDG_STATE_HOME to a folder for it"

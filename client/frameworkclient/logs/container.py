@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import resource
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -28,6 +27,10 @@ MOST: Final = 1024
 
 def most_connections() -> int:
     """Return how many logs may be open at a time: half of the files that this process may open."""
+    try:
+        import resource
+    except ImportError:  # on Windows, where no limit is so low
+        return MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if soft == resource.RLIM_INFINITY else min(soft // 2, MOST)
 

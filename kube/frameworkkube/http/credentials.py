@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http import kubeconfig as plainly
@@ -111,7 +112,10 @@ def from_kubeconfig(
     except Exception as error:
         # YAML errors, and whatever else the loader raises about a document of another shape.
         raise CredentialsError(f"kubeconfig {name}: {type(error).__name__}: {error}") from error
-    authorization = settings.api_key.get("BearerToken")
+    # Until 35 the client had the token under another name, and left the variables of proxies alone.
+    authorization = settings.api_key.get("BearerToken") or settings.api_key.get("authorization")
+    around = getproxies()
+    direct = should_bypass_proxies(settings.host, settings.no_proxy or around.get("no", ""))
     if not authorization and not settings.cert_file:
         _log.warning("the kubeconfig has no credentials, requests are anonymous", kubeconfig=name, context=context)
     return Endpoint(
@@ -122,7 +126,7 @@ def from_kubeconfig(
         authorization=authorization or None,
         tls_server_name=settings.tls_server_name or None,
         verify=bool(settings.verify_ssl),
-        proxy=None if should_bypass_proxies(settings.host, settings.no_proxy or "") else settings.proxy or None,
+        proxy=None if direct else settings.proxy or around.get("https"),
         reload=lambda: from_kubeconfig(path, context),
     )
 
