@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import binaries
+from tests.support.console import built_here
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, nam
     commands = 0
     for block in blocks("docs/user-guide.md"):
         if block.file:
-            (tmp_path / block.file).write_text(block.text)
+            (tmp_path / block.file).write_text(built_here(block.text))
         elif block.kind == "sh":
             commands += 1
             command = ["bash", "-euo", "pipefail", "-c", block.text]

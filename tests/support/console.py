@@ -12,6 +12,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frameworkclient import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
@@ -34,9 +36,14 @@ class Step:
     output: str
 
 
+def built_here(text: str) -> str:
+    """Return the text of a page with the images that are built here instead of those of this version."""
+    return text.replace(f"frameworkcontroller/barrier:{__version__}", "frameworkcontroller/barrier:dev")
+
+
 def steps(page: Path, folder: Path) -> Iterator[Step]:
     """Yield the commands of a page in order; files of the page are written when they come."""
-    for block in _BLOCKS.finditer(page.read_text()):
+    for block in _BLOCKS.finditer(built_here(page.read_text())):
         if block["file"]:
             (folder / block["file"]).write_text(block["text"])
         elif block["kind"] == "console":

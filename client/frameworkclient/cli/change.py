@@ -15,7 +15,7 @@ from frameworkclient.views.text import seconds_of
 app = typer.Typer()
 
 
-@command(app)
+@command(app, "wait training --for=ready --timeout=10m")
 def wait(
     cluster: Cluster,
     name: Name,
@@ -35,21 +35,21 @@ def wait(
     return cluster.stay(name, lambda client: writing.wait_for(client, name, goal, seconds))
 
 
-@command(app)
+@command(app, "stop training")
 def stop(cluster: Cluster, name: Name) -> None:
     """End a Framework for good; its status stays."""
     view = cluster.run(lambda client: client.stop(name))
     write_done(view.namespace, name, "stopped")
 
 
-@command(app)
+@command(app, "start training")
 def start(cluster: Cluster, name: Name) -> None:
     """Start a Framework that waits to be started."""
     view = cluster.run(lambda client: client.start(name))
     write_done(view.namespace, name, "started")
 
 
-@command(app)
+@command(app, "scale training worker=8")
 def scale(
     cluster: Cluster,
     name: Name,
@@ -63,7 +63,7 @@ def scale(
     write_done(view.namespace, name, "scaled")
 
 
-@command(app)
+@command(app, "retry training worker-0")
 def retry(
     cluster: Cluster,
     name: Name,
@@ -78,7 +78,7 @@ def retry(
     cluster.run(lambda client: writing.retry(client, name, task))
 
 
-@command(app)
+@command(app, "delete -l team=vision")
 def delete(
     cluster: Cluster,
     names: Annotated[
@@ -101,7 +101,7 @@ def delete(
     cluster.run(lambda client: writing.delete(client, names or [], found, selector, wait=wait, timeout=seconds))
 
 
-@command(app)
+@command(app, "prune training")
 def prune(cluster: Cluster, name: Name) -> None:
     """Delete the Pods that stay after the end of their Tasks (`retainPods`), with their logs."""
     pods = cluster.run(lambda client: client.remove_retained(name))

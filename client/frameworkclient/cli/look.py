@@ -12,7 +12,7 @@ from frameworkclient.cli.run import Cluster
 app = typer.Typer()
 
 
-@command(app, "list")
+@command(app, "list -A --watch")
 def list_frameworks(
     cluster: Cluster,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
@@ -30,7 +30,7 @@ def list_frameworks(
     )
 
 
-@command(app)
+@command(app, "get training -o yaml")
 def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
     """Show one Framework, also as YAML or JSON."""
     from frameworkclient.cli.commands import reading
@@ -39,7 +39,7 @@ def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
     reading.write_frameworks([view], output, single=True)
 
 
-@command(app)
+@command(app, "describe training")
 def describe(cluster: Cluster, name: Name) -> None:
     """Show its Tasks as a tree: what has failed, what follows."""
     from frameworkclient.cli.commands import reading
@@ -47,7 +47,7 @@ def describe(cluster: Cluster, name: Name) -> None:
     cluster.run(lambda client: reading.describe(client, name))
 
 
-@command(app)
+@command(app, "watch training")
 def watch(cluster: Cluster, name: Name) -> ExitCode | None:
     """Show a Framework live, until it is Completed.
 
@@ -58,7 +58,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
     return cluster.stay(name, lambda client: live.show(client, name))
 
 
-@command(app)
+@command(app, "why training")
 def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
     """Say why a Framework does not run, and what to do."""
     from frameworkclient.cli.commands import why as diagnosis
@@ -66,7 +66,7 @@ def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
     cluster.run(lambda client: diagnosis.why(client, name, output))
 
 
-@command(app)
+@command(app, "events training")
 def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
     """List the Events of a Framework and its Pods."""
     from frameworkclient.cli.commands import reading
@@ -74,7 +74,7 @@ def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
     cluster.run(lambda client: reading.events_of(client, name, output))
 
 
-@command(app)
+@command(app, "logs training -f --role worker --grep 'loss=[0-9]'")
 def logs(
     cluster: Cluster,
     name: Name,
@@ -115,13 +115,14 @@ def logs(
     return cluster.stay(name, work)
 
 
-@command(app)
+@command(app, "doctor")
 def doctor(
     cluster: Cluster,
     system_namespace: Annotated[str, typer.Option(help="Namespace of the controller.")] = "frameworkcontroller-system",
+    release: Annotated[str, typer.Option(help="Its release of the chart.")] = "frameworkcontroller",
     output: Report = Format.TABLE,
 ) -> ExitCode:
     """Say whether the cluster can run Frameworks for you."""
     from frameworkclient.cli.commands import doctor as checks
 
-    return cluster.run(lambda client: checks.doctor(client, system_namespace, output))
+    return cluster.run(lambda client: checks.doctor(client, system_namespace, release, output))

@@ -25,7 +25,7 @@ from frameworkclient.views.text import seconds_of
 app = typer.Typer()
 
 
-@command(app)
+@command(app, "run training --image pytorch/pytorch --preset pytorch --role worker=4 --script train.py --logs")
 def run(
     cluster: Cluster,
     name: Name,
@@ -144,7 +144,7 @@ def run(
     )
 
 
-@command(app)
+@command(app, "submit -f training.yaml --wait")
 def submit(
     cluster: Cluster,
     filename: Files,
@@ -168,7 +168,7 @@ def submit(
     )
 
 
-@command(app)
+@command(app, "lint -f training.yaml")
 def lint(filename: Files, settings: Settings = None, output: Report = Format.TABLE) -> ExitCode:
     """Check the Frameworks of a file, without a cluster."""
     from frameworkclient.cli.commands import offline, writing
@@ -176,7 +176,7 @@ def lint(filename: Files, settings: Settings = None, output: Report = Format.TAB
     return offline.lint_all(writing.manifests_in(filename, settings, others=True), output)
 
 
-@command(app)
+@command(app, "render -f training.yaml --all")
 def render(
     filename: Files,
     settings: Settings = None,

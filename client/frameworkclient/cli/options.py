@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from frameworkclient.cli.run import Cluster, guarded
+from frameworkclient.cli.terminal import program
 from frameworkclient.errors import ClientError
 
 
@@ -72,8 +73,11 @@ Settings: TypeAlias = Annotated[
 _CLUSTER_FLAGS: Final = inspect.signature(Cluster, eval_str=True).parameters
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function as a command. One whose first parameter is `cluster` gets the flags that choose a cluster."""
+def command(app: typer.Typer, example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function as the command of an example, which its help shows.
+
+    One whose first parameter is `cluster` gets the flags that choose a cluster.
+    """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         own = list(inspect.signature(function).parameters.values())
@@ -90,7 +94,8 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         call.__doc__ = function.__doc__
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
         call.__annotations__ = {one.name: one.annotation for one in parameters}
-        app.command(name)(call)
+        epilog = f"Example: {program()} {example}\n\nAll commands: docs/cli.md of the project."
+        app.command(example.split(maxsplit=1)[0], epilog=epilog)(call)
         return function
 
     return declare

@@ -34,10 +34,10 @@ PERMISSIONS: Final = (
 _COLOURS: Final = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.FAILING: "red"}
 
 
-async def doctor(client: AsyncClient, system_namespace: str, output: Format) -> ExitCode:
+async def doctor(client: AsyncClient, system_namespace: str, release: str, output: Format) -> ExitCode:
     """Write the page; ERROR if something is failing."""
     with translated("examine the cluster"):
-        found = list(answers(await gather(client, system_namespace)))
+        found = list(answers(await gather(client, system_namespace, release)))
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -53,14 +53,16 @@ def _line(answer: Answer, width: int) -> str:
     return f"{grade}   {answer.subject:<{width}}   {sanitize(answer.text + fix)}\n"
 
 
-async def gather(client: AsyncClient, system_namespace: str) -> Facts:
+async def gather(client: AsyncClient, system_namespace: str, release: str) -> Facts:
     """Ask for all facts at once.
 
     Raises:
         KubeError: There is no answer at all.
     """
     crds = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)
-    lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=LEASE)
+    # The chart names what belongs to a release so.
+    name = release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
+    lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=name)
     policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
     version, definition, discovery, found_lease, pod, listed, *permissions = await asyncio.gather(
         _answer(client.kube.get("/version")),

@@ -90,7 +90,10 @@ def _sources(file: str) -> Iterator[tuple[str, bytes]]:
         for path in found:
             yield str(path), path.read_bytes()
     else:
-        yield file, Path(file).read_bytes()
+        try:
+            yield file, Path(file).read_bytes()
+        except OSError as error:
+            raise ManifestError(f"{file}: {error.strerror}") from error
 
 
 def _fetched(url: str) -> bytes:
