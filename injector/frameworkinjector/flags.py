@@ -17,6 +17,7 @@ from frameworkinjector.review.config import (
     DEFAULT_BARRIER_IMAGE,
     DEFAULT_LIMITS,
     DEFAULT_REQUESTS,
+    DEFAULT_UID,
     Config,
     EnvFiles,
     PullPolicy,
@@ -105,6 +106,12 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         help="the least limits of the barrier, where the application has some (default %(default)s)",
     )
     parser.add_argument(
+        "--barrier-uid",
+        type=_uid,
+        default=DEFAULT_UID,
+        help="user of a barrier whose Pod names none; none where the cluster assigns users (default %(default)s)",
+    )
+    parser.add_argument(
         "--preset-dir", type=Path, help="a folder with presets of your own, NAME.toml each (default: none)"
     )
 
@@ -122,8 +129,17 @@ def config_of(options: argparse.Namespace) -> Config:
         presets={} if options.preset_dir is None else own_presets.read(options.preset_dir),
         pull_secrets=tuple(options.barrier_image_pull_secret),
         resources=Claims(options.barrier_requests, options.barrier_limits),
+        uid=options.barrier_uid,
         in_place_restart=getattr(options, "in_place_restart", False),
     )
+
+
+def _uid(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:12]) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} must be none, or the number of a user who is not root")
+    return int(text)
 
 
 def one_of(kind: type[_E]) -> Callable[[str], _E]:

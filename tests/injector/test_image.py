@@ -53,12 +53,33 @@ def test_the_flags_say_the_image_its_pulls_and_what_the_barrier_takes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("case", "option", "uid"),
+    [
+        ("several-containers", [], 65532),
+        ("several-containers", ["--barrier-uid=1000680000"], 1_000_680_000),
+        ("several-containers", ["--barrier-uid=none"], None),
+        # A Pod has its own user, unless that is root.
+        ("run-as-user", ["--barrier-uid=none"], 1000),
+        ("run-as-root", ["--barrier-uid=none"], 65532),
+    ],
+)
+def test_the_user_is_that_of_the_pod_or_of_the_flag_or_left_to_the_cluster(
+    case: str, option: list[str], uid: int | None
+) -> None:
+    config, env_files = flags.offline(option)
+    barrier = rendered(pod_of(case), config, env_files)[0]["spec"]["initContainers"][-1]
+    assert barrier["securityContext"].get("runAsUser") == uid
+
+
+@pytest.mark.parametrize(
     ("option", "expected"),
     [
         ("--barrier-image=a b", "the name of an image"),
         ("--barrier-image-pull-secret=A", "the name of a Secret"),
         ("--barrier-requests=cpu", "a list as cpu=10m,memory=32Mi"),
         ("--barrier-limits=memory=1Mi", "at least 32Mi"),
+        ("--barrier-uid=0", "must be none, or the number of a user who is not root"),
+        ("--barrier-uid=nobody", "must be none, or the number of a user who is not root"),
         ("--barrier-requests=memory=1Gi", "memory of --barrier-requests is above --barrier-limits"),
     ],
 )

@@ -33,11 +33,7 @@ imagePullSecrets:
   {{- end }}
 {{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  seccompProfile:
-    type: RuntimeDefault
+  {{- toYaml $values.podSecurityContext | nindent 2 }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}

@@ -16,15 +16,13 @@ from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
 from frameworkinjector.review import resources, restart
-from frameworkinjector.review.config import Config, EnvFiles
+from frameworkinjector.review.config import DEFAULT_UID, Config, EnvFiles
 from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Claims
 from frameworkinjector.review.settings import PodSettings
 from frameworkinjector.review.workload import gang_labels
 
-# The image's own user. Never root, also in a Pod that runs as root.
-DEFAULT_UID: Final = 65532
 TOKEN_SECONDS: Final = 3600
 PROBE_PERIOD_SECONDS: Final = 1
 PROBE_WAIT_SECONDS: Final = 50
@@ -65,7 +63,7 @@ def container(
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
             "runAsNonRoot": True,
-            "runAsUser": _uid(pod),
+            **({} if (uid := _uid(pod, config)) is None else {"runAsUser": uid}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
@@ -146,9 +144,10 @@ def _overlap(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other.rstrip('/')}/") or f"{other}/".startswith(f"{one}/")
 
 
-def _uid(pod: Pod) -> int:
-    security = pod.spec.security_context
-    return (security.run_as_user if security else None) or DEFAULT_UID
+def _uid(pod: Pod, config: Config) -> int | None:
+    """Return the user of the barrier: never root, also in a Pod that runs as root."""
+    own = pod.spec.security_context.run_as_user if pod.spec.security_context else None
+    return config.uid if own is None else own or DEFAULT_UID
 
 
 def _literal(name: str, value: str) -> JSON:

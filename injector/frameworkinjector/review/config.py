@@ -13,6 +13,8 @@ DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__versio
 # docs/barrier.md has the measurements.
 DEFAULT_REQUESTS: Final = "cpu=10m,memory=32Mi"
 DEFAULT_LIMITS: Final = "cpu=100m,memory=96Mi"
+# The image's own user.
+DEFAULT_UID: Final = 65532
 
 
 class PullPolicy(StrEnum):
@@ -50,6 +52,8 @@ class Config:
         default_factory=lambda: Claims(read_requests(DEFAULT_REQUESTS), read_limits(DEFAULT_LIMITS))
     )
     """What the barrier of a sidecar asks for, and the least limits of any barrier."""
+    uid: int | None = DEFAULT_UID
+    """The user of a barrier whose Pod names none; None where the cluster gives each namespace its own (OpenShift)."""
     presets: Presets = field(default_factory=dict)
     """The operator's own."""
     in_place_restart: bool = False

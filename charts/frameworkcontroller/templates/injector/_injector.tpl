@@ -29,6 +29,7 @@
 - --env-files={{ . }}
 {{- end }}
 - --log-level={{ .Values.injector.logLevel }}
+- --port={{ .Values.injector.port }}
 - --barrier-image={{ include "fc.image" (dict "root" . "image" .Values.barrier.image) }}
 - --barrier-pull-policy={{ include "fc.pullPolicy" (dict "root" . "image" .Values.barrier.image) }}
 {{- range .Values.barrier.pullSecrets }}
@@ -40,6 +41,7 @@
 {{- with .Values.barrier.limits }}
 - --barrier-limits={{ include "fc.amounts" . }}
 {{- end }}
+- --barrier-uid={{ .Values.barrier.runAsUser }}
 # Presets of your own, read at the start of the injector.
 - --preset-dir=/etc/frameworkinjector/presets
 {{- range .Values.injector.args }}

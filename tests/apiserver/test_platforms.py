@@ -1,0 +1,64 @@
+"""What platforms demand of Pods, by policies of a real API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkinjector import flags
+from frameworkinjector.offline.render import rendered
+from localcluster.client import ApiStatusError
+from testkit.waiting import eventually
+from tests.injector.golden_pods import pod_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster.client import Json, RawClient
+
+pytestmark = pytest.mark.apiserver
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+# As OpenShift's restricted-v2: a user outside of the namespace's range is refused, one that is not named is chosen.
+ALLOWED = """
+(object.spec.containers + object.spec.?initContainers.orValue([])).all(one,
+  int(one.?securityContext.runAsUser.orValue(1000680000)) in [1000680000, 1000680001])
+"""
+
+
+@pytest.fixture
+def ranged(raw: RawClient, namespace: str) -> Iterator[str]:
+    """The namespace, whose Pods may have two users."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": ALLOWED}]}
+    bound = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": {"namespaceSelector": chosen}}
+    raw.create(POLICIES, {"metadata": {"name": namespace}, "spec": spec})
+    raw.create(BINDINGS, {"metadata": {"name": namespace}, "spec": bound})
+    yield namespace
+    raw.delete(f"{BINDINGS}/{namespace}")
+    raw.delete(f"{POLICIES}/{namespace}")
+
+
+def injected(*options: str) -> Json:
+    pod = rendered(pod_of("several-containers"), *flags.offline(options))[0]
+    return {**pod, "metadata": {**pod["metadata"], "namespace": None, "ownerReferences": []}}
+
+
+def _says(text: str, words: str) -> None:
+    assert words in text
+
+
+def test_no_user_is_named_where_the_namespace_has_a_range_of_its_own(raw: RawClient, ranged: str) -> None:
+    pods = f"/api/v1/namespaces/{ranged}/pods?dryRun=All"
+
+    def refusal() -> str:
+        try:
+            return str(raw.create(pods, injected()) and "")
+        except ApiStatusError as error:
+            return str(error)
+
+    eventually(lambda: _says(refusal(), "failed expression"), timeout=30)
+    assert raw.create(pods, injected("--barrier-uid=none"))["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
+    raw.create(pods, injected("--barrier-uid=1000680001"))
