@@ -36,3 +36,6 @@ def test_a_release_is_built_checked_and_only_then_published() -> None:
     commands = " ".join(step.get("run", "") for step in steps(workflow))
     order = ["frameworkrelease notes", "make release ", "make release-check ", "make publish ", "gh release create"]
     assert sorted(order, key=commands.index) == order
+    # Whoever may upload keeps no token, and waits for the release.
+    pypi = workflow["jobs"]["pypi"]
+    assert (pypi["needs"], pypi["permissions"]) == ("release", {"id-token": "write"})
