@@ -80,6 +80,13 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         termination.ignore()
         last, code = f"{end} (exit code {end.exit_code})", end.exit_code
         log.error(last)
+    except ModuleNotFoundError as missing:
+        termination.ignore()
+        last, code = (
+            f"the package {missing.name} is missing: pip install 'frameworkcontroller[barrier]' (exit code 1)",
+            1,
+        )
+        log.error(last)
     except Exception as fault:  # noqa: BLE001 -- the last line must be written, whatever happened
         termination.ignore()
         import traceback

@@ -1,20 +1,15 @@
-"""The programs of the wheel, started by name: one whose extra is not installed says which it is, in one line."""
+"""Programs of the wheel, started by name: one whose extra is not installed says which it is, in one line."""
 
 import sys
 from importlib import import_module
 
 
-def _start(package: str, extra: str, function: str = "main") -> None:
+def _start(package: str, extra: str) -> None:
     try:
-        code = getattr(import_module(f"{package}.__main__"), function)()
+        code = import_module(f"{package}.__main__").main()
     except ModuleNotFoundError as missing:
         code = f"the package {missing.name} is missing: pip install 'frameworkcontroller[{extra}]'"
     sys.exit(code)
-
-
-def barrier() -> None:
-    """Run `frameworkbarrier`."""
-    _start("frameworkbarrier", "barrier", "program")
 
 
 def injector() -> None:
