@@ -27,6 +27,7 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.paths import resource_path
 
@@ -358,10 +359,14 @@ class AsyncClient:
         from frameworkclient.logs.collector import follow_logs, read_logs
         from frameworkclient.logs.selection import LogSelection
 
-        read, view = follow_logs if follow else read_logs, await self.get(name, namespace=namespace)
-        if selection is not None and selection.task:
+        view, selection = await self.get(name, namespace=namespace), selection or LogSelection()
+        if selection.task:
             actions.check_task(selection.task, [role.name for role in view.roles])
-        batches = read(self.kube, view, selection or LogSelection())
+        if follow:
+            batches = follow_logs(self.kube, view, selection)
+        else:
+            pods = await pods_of(self.kube, view.namespace, view.name)
+            batches = read_logs(self.kube, view.namespace, pods, selection)
         async with aclosing(batches):
             async for batch in batches:
                 yield batch
@@ -405,7 +410,8 @@ class AsyncClient:
             await self.create(manifest, dry_run=True)
             raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
         with named(None):
-            await self._own_code(view)
+            code = await self._code_of(view)
+            await self._own_code(view, code)
         file = keep(manifest, view.uid)
         if on_kept is not None:
             on_kept(file)
@@ -415,16 +421,27 @@ class AsyncClient:
                 await self._delete(view, view.resource_version)
             except ConflictError:
                 file.unlink()
-                await self._own_code(view, actions.owner(view))
+                await self._own_code(view, code, actions.owner(view))
                 raise
             await self.gone(view)
             new = await self._create_again(manifest)
         file.unlink()
-        await self._own_code(new, actions.owner(new))
+        await self._own_code(new, code, actions.owner(new))
 
-    async def _own_code(self, view: FrameworkView, *owners: Mapping[str, Any]) -> None:
-        """Give the code of a Framework an owner, with which it goes, or none, so that it stays for the next one."""
+    async def _code_of(self, view: FrameworkView) -> tuple[str, ...]:
+        """Return the ConfigMaps with code that go with a Framework; its templates may name others, which stay."""
+        found = []
         for name in actions.code_of(view):
+            path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
+            with translated(f"read the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+                owners = PARTIAL_DECODER.decode(await self.kube.get(path)).metadata.owner_references
+            if [owner.uid for owner in owners] == [view.uid]:
+                found.append(name)
+        return tuple(found)
+
+    async def _own_code(self, view: FrameworkView, code: Sequence[str], *owners: Mapping[str, Any]) -> None:
+        """Give code an owner, with which it goes, or none, so that it stays for the next one."""
+        for name in code:
             path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
             body = msgspec.json.encode({"metadata": {"ownerReferences": list(owners)}})
             with translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):

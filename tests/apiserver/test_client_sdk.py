@@ -28,6 +28,7 @@ from frameworkclient import (
     RetryPolicy,
     Role,
     WaitTimeoutError,
+    pod_template,
 )
 from frameworkclient.cluster.actions import DeletePod
 from localcluster.client import ApiStatusError
@@ -77,24 +78,28 @@ def test_a_framework_is_created_followed_and_its_result_read(
 def test_code_goes_with_its_framework_and_survives_that_it_is_submitted_again(
     client: Client, controller: ControllerProcess, player: Player, raw: RawClient
 ) -> None:
-    code = Code.packed({"train.py": (b"print(1)", False)})
+    code, path = Code.packed({"train.py": (b"print(1)", False)}), f"/api/v1/namespaces/{client.namespace}/configmaps"
+    # A template may name a ConfigMap of somebody else, who keeps it.
+    raw.create(path, {**code.config_map(), "metadata": {"name": "mine"}})
+    theirs = Role("other", 1, pod_template(image="none", code="mine"))
 
-    def owners() -> list[str]:
-        found = raw.get(f"/api/v1/namespaces/{client.namespace}/configmaps/{code.name}")
+    def owners(name: str = code.name) -> list[str]:
+        found = raw.get(f"{path}/{name}")
         return [one["uid"] for one in found["metadata"].get("ownerReferences", ())]
 
     worker = Role.container("worker", 1, image="none", code=code)
-    client.create(training(worker), dry_run=True)
-    made = client.create(training(worker))
+    client.create(training(worker, theirs), dry_run=True)
+    made = client.create(training(worker, theirs))
     assert owners() == [made.uid]
     with player.playing():
         client.result("training", timeout=patience(30))
         client.retry("training")
         again = client.get("training")
         assert again.uid != made.uid
-        assert owners() == [again.uid]
+        assert (owners(), owners("mine")) == ([again.uid], [])
         client.delete("training", wait=True, timeout=patience(30))
     eventually(lambda: _is_gone(owners), timeout=30)
+    assert owners("mine") == []
 
 
 def _is_gone(read: Callable[[], object]) -> None:

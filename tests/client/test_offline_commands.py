@@ -164,6 +164,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
         "-n other: placed.yaml, document 1 says demo in meta",
     ),
     "nothing to delete": (["delete"], "delete: name Frameworks, or a file of them by -f, or their labels by -l"),
+    "no url": (["lint", "-f", "http://a b/"], "http://a b/: URL can't contain control characters"),
     "empty folder": (["lint", "-f", "empty"], "empty: there is no file *.yaml, *.yml or *.json in this folder"),
     "url": (["lint", "-f", "http://127.0.0.1:1/a.yaml"], "http://127.0.0.1:1/a.yaml: [Errno 111] Connection refused"),
     "preset": (["run", "a", "--image", "i", "--preset", "pytorhc", "--dry-run"], "pytorhc"),

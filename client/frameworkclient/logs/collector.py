@@ -6,13 +6,12 @@ the connections, and so the API server; nothing is dropped, and memory stays the
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Final
 
 from frameworkclient.cluster.following import Collection, followed_pods, following
-from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import DeletedError
 from frameworkclient.logs.container import Connections, ContainerLog, most_connections
 from frameworkclient.logs.lines import LogBatch, LogSource
@@ -28,17 +27,18 @@ AFTER_END_SECONDS: Final = 30.0
 """Without a line for so long after the end of the Framework, no more are expected."""
 
 
-async def read_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
-    """Yield the lines that the containers of the present Pods have written, in the order of time.
+async def read_logs(
+    kube: KubeClient, namespace: str, pods: Iterable[TaskPod], selection: LogSelection
+) -> AsyncGenerator[LogBatch, None]:
+    """Yield the lines that the containers of Pods have written, in the order of time.
 
     Where there are more containers than connections (`most_connections`), one part of them follows the other.
 
     Raises:
-        ClientError: The user may not read Pods or logs.
+        ClientError: The user may not read logs.
     """
-    pods = await pods_of(kube, view.namespace, view.name)
     logs = [
-        ContainerLog(kube, view.namespace, source, selection).read(previous=selection.previous)
+        ContainerLog(kube, namespace, source, selection).read(previous=selection.previous)
         for pod in pods
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)

@@ -76,7 +76,7 @@ def container(
         built["volumeMounts"].append(mount)
     if settings.code:
         archive = {"name": names.ARCHIVE_VOLUME, "mountPath": names.ARCHIVE_DIR, "readOnly": True}
-        built["volumeMounts"] += [archive, code_mount()]
+        built["volumeMounts"] += [archive, code_mount(settings)]
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
@@ -85,9 +85,9 @@ def container(
     return built
 
 
-def code_mount() -> JSON:
+def code_mount(settings: PodSettings) -> JSON:
     """Build the mount of the folder in which the application finds its code; it may write there, too."""
-    return {"name": names.CODE_VOLUME, "mountPath": fc.CODE_DIR}
+    return {"name": names.CODE_VOLUME, "mountPath": settings.barrier.code_dir}
 
 
 def volumes(settings: PodSettings) -> tuple[JSON, ...]:

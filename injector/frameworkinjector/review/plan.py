@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from frameworkbarrier.presets import model as presets
-from frameworkcontroller.api import names as fc
 from frameworkinjector import names
 from frameworkinjector.review import barrier, eligibility, restart, variables, workload
 from frameworkinjector.review.config import Config, EnvFiles
@@ -214,11 +213,11 @@ def _listed(items: Sequence[str]) -> str:
 def _container_plan(
     index: int, one: Container, pod: Pod, settings: PodSettings, way: Delivery, own_presets: presets.Presets
 ) -> ContainerPlan:
-    for folder in (settings.barrier.output_dir, *((fc.CODE_DIR,) if settings.code else ())):
+    for folder in (settings.barrier.output_dir, *((settings.barrier.code_dir,) if settings.code else ())):
         barrier.refuse_overlap(one, folder)
     mounts: list[JSON] = [{"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}]
     if settings.code:
-        mounts.append(barrier.code_mount())
+        mounts.append(barrier.code_mount(settings))
     hosts, warning = _hosts(pod, settings, one)
     if hosts:
         mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})

@@ -175,17 +175,24 @@ async def write_logs(
     Raises:
         ArgumentError: The selection names what the Framework does not have.
     """
+    from frameworkclient.logs.collector import follow_logs, read_logs
+
     view = await client.get(name)
     _check_selection(view, selection)
-    gone = []
-    if view.finished or not follow:
-        gone = absent(view, {pod.task: pod for pod in await client.pods(name)}, selection, program())
+    # What may still come is not missing.
+    is_all = view.finished or not follow
+    pods = await client.pods(name) if is_all else ()
+    gone = absent(view, {pod.task: pod for pod in pods}, selection, program()) if is_all else []
+    if follow:
+        found = follow_logs(client.kube, view, selection)
+    else:
+        found = read_logs(client.kube, view.namespace, pods, selection)
     saver = None if folder is None else LogSaver(folder, timestamps=timestamps)
     is_terminal = is_interactive(sys.stdout)
     writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=timestamps)
     lines = 0
     try:
-        async with aclosing(client.log_batches(name, selection, follow=follow)) as batches:
+        async with aclosing(found) as batches:
             async for batch in batches:
                 writer.write(batch)
                 lines += len(batch.lines)

@@ -88,22 +88,26 @@ def _sources(file: str) -> Iterator[tuple[str, bytes]]:
         if not found:
             raise ManifestError(f"{file}: there is no file *.yaml, *.yml or *.json in this folder")
         for path in found:
-            yield str(path), path.read_bytes()
+            yield str(path), _read(str(path))
     else:
-        try:
-            yield file, Path(file).read_bytes()
-        except OSError as error:
-            raise ManifestError(f"{file}: {error.strerror}") from error
+        yield file, _read(file)
+
+
+def _read(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise ManifestError(f"{file}: {error.strerror}") from error
 
 
 def _fetched(url: str) -> bytes:
-    from urllib.error import URLError
+    from http.client import HTTPException
     from urllib.request import urlopen
 
     try:
         with urlopen(url, timeout=FETCH_SECONDS) as answer:  # noqa: S310 -- of these two schemes only
             data: bytes = answer.read(FETCH_BYTES + 1)
-    except (URLError, TimeoutError) as error:
+    except (OSError, HTTPException) as error:
         raise ManifestError(f"{url}: {getattr(error, 'reason', error)}") from error
     if len(data) > FETCH_BYTES:
         raise ManifestError(f"{url}: has more than {FETCH_BYTES} bytes")
