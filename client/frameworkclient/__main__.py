@@ -9,5 +9,26 @@ def main() -> None:
     app(prog_name=program())
 
 
+def complete() -> None:
+    """Print what may follow the arguments, as kubectl asks its plugin: choices, and `:4`, for no names of files.
+
+    Source: kubectl, "Extend kubectl with plugins", `kubectl_complete-framework`.
+    """
+    import contextlib
+    import io
+    import os
+    import shlex
+    import sys
+
+    from frameworkclient.cli.app import app
+
+    words = ["frameworkctl", *sys.argv[1:]]
+    os.environ |= {"COMP_WORDS": shlex.join(words), "COMP_CWORD": str(len(words) - 1)}
+    os.environ["_FRAMEWORKCTL_COMPLETE"] = "complete_bash"
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
+        app(prog_name="frameworkctl")
+    sys.stdout.write("".join(f"{choice}\n" for choice in [*printed.getvalue().split(), ":4"]))
+
+
 if __name__ == "__main__":
     main()

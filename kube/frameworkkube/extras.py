@@ -4,9 +4,9 @@ import sys
 from importlib import import_module
 
 
-def _start(package: str, extra: str) -> None:
+def _start(package: str, extra: str, function: str = "main") -> None:
     try:
-        code = import_module(f"{package}.__main__").main()
+        code = getattr(import_module(f"{package}.__main__"), function)()
     except ModuleNotFoundError as missing:
         code = f"the package {missing.name} is missing: pip install 'frameworkcontroller[{extra}]'"
     sys.exit(code)
@@ -25,3 +25,8 @@ def controller() -> None:
 def client() -> None:
     """Run `frameworkctl`."""
     _start("frameworkclient", "client")
+
+
+def completion() -> None:
+    """Complete `kubectl framework`."""
+    _start("frameworkclient", "client", "complete")

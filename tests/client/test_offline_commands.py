@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,6 @@ from tests.support.frameworkctl import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -195,6 +197,13 @@ def test_completion_is_offered_for_shells_and_contexts(
     file.write_text(yaml.safe_dump({"contexts": [{"name": "home"}, {"name": "work"}], "clusters": [], "users": []}))
     monkeypatch.setenv("KUBECONFIG", str(file))
     assert complete_context("w") == ["work"]
+
+
+def test_kubectl_completes_its_plugin() -> None:
+    program = Path(sys.executable).with_name("kubectl_complete-framework")
+    asked = ["run", "gang", "--preset", "py"], ["ev"], ["get", ""]
+    answers = [subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout for words in asked]
+    assert answers == ["pytorch\n:4\n", "events\n:4\n", ":4\n"]
 
 
 def test_the_program_is_called_as_the_user_calls_it() -> None:
