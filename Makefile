@@ -131,12 +131,13 @@ bench-injector: venv ## Measure the injector: reviews per second, latency, its s
 	$(BIN)/python tools/bench/injector.py
 
 .PHONY: lint format
-lint: venv ## Run ruff, mypy --strict and the import contracts
+lint: venv ## Run ruff, mypy --strict, the import contracts, and what holds for pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=tools/bench $(BIN)/mypy tools/bench/*.py
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -q -n 0 -p no:cacheprovider tests/test_documents.py
 
 format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .

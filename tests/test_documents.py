@@ -7,6 +7,11 @@ import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import typer.core
+import typer.main
+import yaml
+
+from frameworkclient.cli.app import app
 from tests.support.rows import each
 
 ROOT = Path(__file__).parents[1]
@@ -63,3 +68,57 @@ def test_the_picture_of_the_terminal_is_small_and_loads_nothing() -> None:
     assert len(text) < 300 * 1024
     assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
     assert re.findall(r"""<script|@import|url\((?!#)|href=["'](?!#)""", text) == []
+
+
+# --- what pages name is there -----------------------------------------------------------------------------------------
+
+FLAG = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[a-z])(?![\w-])")
+CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+PLACES = {file.partition("/")[0] for file in TRACKED if "/" in file} - {"deploy"}
+"""Folders of the repository; `deploy` is one of Spark's, too."""
+CURRENT = [page for page in PAGES if page != "CHANGELOG.md" and not page.startswith("docs/decisions/")]
+"""The pages that speak of what is, and not of what was."""
+NO_VALUES = {"injector.sh", "controller.replica"}
+"""A file, and a mistake that a page shows on purpose."""
+
+
+def code_of(page: str) -> str:
+    """What a page writes as code, each command on a line of its own."""
+    return "\n".join(
+        re.sub(r"\\\n *", "", code.group().strip("`")) for code in CODE.finditer((ROOT / page).read_text())
+    )
+
+
+@each("page", CURRENT)
+def test_commands_of_a_page_are_there_with_their_flags(page: str) -> None:
+    program = typer.main.get_command(app)
+    assert isinstance(program, typer.core.TyperGroup)
+    wrong = []
+    for name, rest in re.findall(r"(?:frameworkctl|kubectl framework) ([a-z]+)([^|\n]*)", code_of(page)):
+        known = {"--help", *(flag for one in program.commands[name].params for flag in one.opts + one.secondary_opts)}
+        own = re.sub(r"--injector-arg[ =]\S+", "", rest.partition(" -- ")[0])
+        wrong += [f"{name} {flag}" for flag in FLAG.findall(own) if flag not in known]
+    targets = re.findall(r"^([a-z0-9-]+)(?: .*)?:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    wrong += [name for name in re.findall(r"^make ([a-z0-9-]+)", code_of(page), re.MULTILINE) if name not in targets]
+    assert wrong == []
+
+
+@each("page", CURRENT)
+def test_files_of_a_page_are_there(page: str) -> None:
+    named = re.findall(r"`(\w+/[\w./*-]+)`", (ROOT / page).read_text())
+    ours = [file for file in named if file.partition("/")[0] in PLACES]
+    assert [file for file in ours if not [*ROOT.glob(file), *ROOT.glob(f"tests/{file}")]] == []
+
+
+@each("page", CURRENT)
+def test_values_of_the_chart_that_a_page_names_are_there(page: str) -> None:
+    values, wrong = yaml.safe_load((ROOT / "charts" / "frameworkcontroller" / "values.yaml").read_text()), []
+    named = r"^([a-z]\w*(?:\.[A-Za-z]+)+)(?=[=:]|$)|--set(?:-\w+)?[ =]\"?([a-z][\w.]*)="
+    for path in ("".join(found) for found in re.findall(named, code_of(page), re.MULTILINE)):
+        at: object = values if path.partition(".")[0] in values and path not in NO_VALUES else None
+        for key in path.split("."):
+            if isinstance(at, dict) and at:
+                wrong += [path] * (key not in at)
+                at = at.get(key)
+    assert wrong == []
