@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 
-NO = dict.fromkeys(("Complete", "Failed", "Running", "Suspended"), "False")
+NO = dict.fromkeys(("Complete", "Failed", "Ready", "Running", "Suspended"), "False")
 
 
 def said(frameworks: Frameworks) -> dict[str, str]:
@@ -52,7 +52,7 @@ def test_conditions_follow_the_life_and_name_the_generation(
         where = ("-n", frameworks.namespace, "framework/fw", "--timeout=200s")
         cluster.kubectl("wait", "--for=condition=Running", *where)
         status = frameworks.status("fw")
-        assert conditions(frameworks) == {**NO, "Running": "True"}
+        assert conditions(frameworks) == {**NO, "Running": "True", "Ready": "True"}
         generation = frameworks.get("fw")["metadata"]["generation"]
         assert status["observedGeneration"] == generation == 2
         assert {condition["observedGeneration"] for condition in status["conditions"]} == {2}
@@ -64,7 +64,7 @@ def test_conditions_follow_the_life_and_name_the_generation(
         eventually(observed)
         player.plan = {}
         cluster.kubectl("wait", "--for=condition=Complete", *where)
-    assert conditions(frameworks) == {**NO, "Complete": "True"}
+    assert conditions(frameworks) == {**NO, "Complete": "True", "Ready": "True"}
 
 
 @pytest.mark.usefixtures("controller")

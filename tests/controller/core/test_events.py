@@ -26,9 +26,9 @@ S = State
 
 
 def conditions_of(
-    status: FrameworkStatus, before: tuple[Condition, ...] = (), execution: str = "Start", now: float = 0
+    status: FrameworkStatus, before: tuple[Condition, ...] = (), execution: str = "Start", now: float = 0, **known: bool
 ) -> Any:
-    return conditions(before, status, spec(execution_type=execution), 7, at(now))
+    return conditions(before, status, spec(execution_type=execution), 7, at(now), **known)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def conditions_of(
         (framework(S.RUNNING), "Start", {"Running"}),
         (framework(S.DELETING, framework_end(1)), "Start", set()),
         (framework(S.ATTEMPT_COMPLETED, framework_end(0)), "Start", set()),
-        (framework(S.COMPLETED, framework_end(0)), "Start", {"Complete"}),
+        (framework(S.COMPLETED, framework_end(0)), "Start", {"Complete", "Ready"}),
         (framework(S.COMPLETED, framework_end(1)), "Start", {"Failed"}),
         (framework(S.COMPLETED, framework_end(-210, "permanent")), "Stop", {"Failed"}),
     ],
@@ -49,7 +49,7 @@ def conditions_of(
 )
 def test_a_condition_is_true_in_its_state_only(status: FrameworkStatus, execution: str, true: set[str]) -> None:
     found = conditions_of(status, execution=execution)
-    assert [one.type for one in found] == ["Complete", "Failed", "Running", "Suspended"]
+    assert [one.type for one in found] == ["Complete", "Failed", "Running", "Ready", "Suspended"]
     assert {one.type for one in found if one.status == "True"} == true
     assert all(one.reason and one.observed_generation == 7 for one in found)
 
@@ -61,6 +61,23 @@ def test_a_condition_keeps_its_time_while_its_value_stays() -> None:
     times = [{one.type: one.last_transition_time for one in some}["Running"] for some in (first, second, third)]
     assert times == [at(1), at(2), at(2)]
     assert {one.type: one.last_transition_time for one in third}["Complete"] == at(1)
+
+
+@pytest.mark.parametrize(
+    ("status", "complete", "ready"),
+    [
+        (framework(S.PREPARING), True, ("False", "NotRunning")),
+        (framework(S.RUNNING), False, ("False", "TasksNotReady")),
+        (framework(S.RUNNING), True, ("True", "AllTasksReady")),
+        (framework(S.COMPLETED, framework_end(1)), True, ("False", "Phrase1")),
+    ],
+    ids=str,
+)
+def test_ready_is_a_gang_that_runs_and_is_complete(
+    status: FrameworkStatus, complete: bool, ready: tuple[str, str]
+) -> None:
+    found = next(one for one in conditions_of(status, complete=complete) if one.type == "Ready")
+    assert (found.status, found.reason) == ready
 
 
 def test_the_end_is_a_condition_with_its_phrase_and_diagnostics() -> None:

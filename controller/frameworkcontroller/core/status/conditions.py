@@ -21,6 +21,7 @@ def conditions(
     generation: int,
     now: datetime,
     *,
+    complete: bool = False,
     waiting: Sequence[TaskRoleSpec] = (),
     gang: tuple[str, bool, str, str] | None = None,
     too_large: str = "",
@@ -29,9 +30,9 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
-    What they say beside the status is which TaskRoles wait for others; type, value, reason and message of the condition
-    GangReady; why the Tasks are not part of the status; why the Framework gets no more TaskRoles or Tasks, as reason
-    and text; and which Tasks pause.
+    What they say beside the status is whether the gang is complete; which TaskRoles wait for others; type, value,
+    reason and message of the condition GangReady; why the Tasks are not part of the status; why the Framework gets no
+    more TaskRoles or Tasks, as reason and text; and which Tasks pause.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -40,10 +41,14 @@ def conditions(
     if status.state is not State.CREATION_PENDING:
         suspension = None
     running = status.state is State.RUNNING
+    # For tools that know no type, and read `Ready` of every object (kstatus): what ends well stays ready.
+    reason = "NotRunning" if not running else "AllTasksReady" if complete else "TasksNotReady"
+    ready = (succeeded, *end) if ended else (running and complete, reason, status.ready or "0/0")
     wanted: tuple[tuple[str, bool, str, str], ...] = (
         ("Complete", ended is not None and succeeded, *end),
         ("Failed", ended is not None and not succeeded, *end),
         ("Running", running, "TasksRun" if running else "NotRunning", str(status.state)),
+        ("Ready", *ready),
         ("Suspended", suspension is not None, *(suspension or ("NotSuspended", spec.execution_type))),
     )
     if any(role.depends_on for role in spec.task_roles or ()):

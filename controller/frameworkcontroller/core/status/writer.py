@@ -127,12 +127,19 @@ class StatusWriter:
             observed_generation=generation,
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
-        waiting = list(waiting_roles(spec, state.roles))
         gang = gang_ready.condition(state.gang_report, summary)
-        notes = {"too_large": state.too_large, "crash_loop": state.crash_loops.describe()}
-        held_back = state.held_back
         found = conditions(
-            before, body, spec, generation, now.stamp, waiting=waiting, gang=gang, held_back=held_back, **notes
+            before,
+            body,
+            spec,
+            generation,
+            now.stamp,
+            complete=summary.complete,
+            waiting=list(waiting_roles(spec, state.roles)),
+            gang=gang,
+            too_large=state.too_large,
+            held_back=state.held_back,
+            crash_loop=state.crash_loops.describe(),
         )
         return WriteStatus(
             replace(body, conditions=found),
