@@ -19,7 +19,7 @@ from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.commands import ReleaseError
-from frameworkrelease.release import PREFIX, Release
+from frameworkrelease.release import HELLO, PREFIX, Release
 from localcluster import base
 from localcluster.binaries import cache_root
 from localcluster.errors import LocalClusterError
@@ -33,6 +33,7 @@ GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     # The chart first, because the manifests are made from it.
     CHART / "files" / "crd.yaml": lambda _: definition.text(),
     CHART / "files" / FILE_NAME: lambda _: default_config(),
+    CHART / "files" / HELLO: lambda _: (REPOSITORY / "deploy" / HELLO).read_text(),
     schema.FILE: schema.text,
     fields.PAGE: fields.page,
     plain.FILE: lambda _: plain.manifests(),
