@@ -24,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="frameworkcontroller", description="Runs Frameworks on Kubernetes.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--config", type=Path, help=f"configuration file (default: {FILE_NAME}, if it exists)")
-    parser.add_argument("--namespace", help="only Frameworks of this namespace, whatever the file says")
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        help="only Frameworks of this namespace, whatever the file says; once for each of several",
+    )
     parser.add_argument("--print-default-config", action="store_true", help="print the shipped configuration and exit")
     parser.add_argument(
         "--health-port", type=int, default=8081, help="port of /healthz, /readyz and /metrics (0: none)"
@@ -39,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = load_settings(arguments.config or (default if default.is_file() else None))
         if arguments.namespace is not None:
-            settings = settings.in_namespace(arguments.namespace)
+            settings = settings.in_namespaces(arguments.namespace)
         endpoint = discover(address=settings.kube_api_server_address, kubeconfig=settings.kube_config_file_path)
         uvloop.run(serve(settings, endpoint, health_port=arguments.health_port))
     except (SettingsError, CredentialsError, NotServedError, EtcdRestoredError) as error:

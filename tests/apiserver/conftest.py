@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A running controller for the test's namespace; at its end it must stop cleanly and have logged no traceback."""
-    process = ControllerProcess(cluster, tmp_path, {"namespace": namespace})
+    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]})
     process.start()
     yield process
     stop_cleanly(process)
@@ -37,7 +37,7 @@ def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Con
 @pytest.fixture
 def competitors(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[None]:
     """Two running controllers for the test's namespace, without a Lease; their ends are as that of `controller`."""
-    replicas = two_controllers(cluster, tmp_path, {"namespace": namespace})
+    replicas = two_controllers(cluster, tmp_path, {"namespaces": [namespace]})
     for replica in replicas:
         replica.start()
     yield

@@ -60,7 +60,7 @@ async def live(cluster: Cluster, frameworks: Frameworks, name: str, cut: int, *,
             client = KubeClient(endpoint)
             performer = DyingPerformer(client, counter, cut, before=before)
             engine = asyncio.create_task(
-                Engine(client, performer, Settings().core, namespace=frameworks.namespace).run()
+                Engine(client, performer, Settings().core, namespaces=[frameworks.namespace]).run()
             )
             death = asyncio.create_task(performer.died.wait())
             end = asyncio.create_task(until_completed(frameworks, name))

@@ -38,7 +38,7 @@ def proxy(cluster: Cluster) -> Iterator[Proxy]:
 def behind(cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A controller that knows the API server only through the proxy."""
     server = proxy.url
-    process = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=free_port(), server=server)
+    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=free_port(), server=server)
     process.start()
     yield process
     assert process.stop() == 0, process.log[-3000:]
@@ -99,7 +99,7 @@ def test_a_server_that_was_away_at_the_start_is_waited_for(
     cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path
 ) -> None:
     port, server = free_port(), proxy.url
-    process = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=port, server=server)
+    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port, server=server)
     proxy.cut()
     process.start(works=False)
     try:

@@ -83,7 +83,7 @@ async def live(cluster: Cluster, frameworks: Frameworks, name: str, freeze_at: i
 
 
 async def lead(frameworks: Frameworks, performer: Frozen, until: set[asyncio.Task[None]]) -> None:
-    engine = Engine(performer.client, performer, Settings().core, namespace=frameworks.namespace)
+    engine = Engine(performer.client, performer, Settings().core, namespaces=[frameworks.namespace])
     leading = asyncio.create_task(engine.run())
     done, _ = await asyncio.wait({leading, *until}, return_when=asyncio.FIRST_COMPLETED)
     for task in done:

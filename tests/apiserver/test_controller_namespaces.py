@@ -1,4 +1,4 @@
-"""Three controllers at once in one cluster: each for one namespace, with a Lease and a Role of its own."""
+"""Three controllers at once in one cluster, each for one namespace, and one for two; their Roles end there."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.apiserver
 
 NAME = "frameworkcontroller"
 ELECTION = {"enabled": True, "leaseDurationSec": 4, "renewDeadlineSec": 3, "retryPeriodSec": 0.5}
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces"
 LEASES: Json = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]}
 
 
@@ -61,12 +62,12 @@ def teams(cluster: Cluster, raw: RawClient, tmp_path: Path) -> Iterator[list[Tea
             namespace = stack.enter_context(a_namespace(raw, f"team-{number}"))
             folder = tmp_path / namespace
             folder.mkdir()
-            settings = {"namespace": namespace, "leaderElection": ELECTION | {"namespace": namespace, "name": NAME}}
+            settings = {"namespaces": [namespace], "leaderElection": ELECTION | {"namespace": namespace, "name": NAME}}
             controller = ControllerProcess(cluster, folder, settings, account=(namespace, NAME))
             frameworks = Frameworks(raw, namespace)
             made.append(Team(frameworks, Player(Kubelet(raw, namespace), frameworks), controller))
         yield made
-        for team in made:
+        for team in [one for one in made if one.controller.starts]:
             assert team.controller.stop() == 0, team.controller.log[-3000:]
             assert "Traceback" not in team.controller.log, team.controller.log
 
@@ -76,14 +77,18 @@ def a_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
     """A namespace with a service account that may do there what the controller does, and nothing anywhere else."""
     with fresh_namespace(raw, prefix) as name:
         cluster_role = next(one for one in manifests_of("frameworkcontroller") if one["kind"] == "ClusterRole")
-        subject = {"kind": "ServiceAccount", "name": NAME, "namespace": name}
-        group = "rbac.authorization.k8s.io"
-        rbac = f"/apis/{group}/v1/namespaces/{name}"
         raw.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": NAME}})
-        raw.create(f"{rbac}/roles", {"metadata": {"name": NAME}, "rules": [*cluster_role["rules"], LEASES]})
-        binding = {"subjects": [subject], "roleRef": {"apiGroup": group, "kind": "Role", "name": NAME}}
-        raw.create(f"{rbac}/rolebindings", {"metadata": {"name": NAME}, **binding})
+        raw.create(f"{RBAC}/{name}/roles", {"metadata": {"name": NAME}, "rules": [*cluster_role["rules"], LEASES]})
+        let_in(raw, name, name)
         yield name
+
+
+def let_in(raw: RawClient, namespace: str, account: str) -> None:
+    """Give the permissions in a namespace to the service account of another."""
+    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": account}
+    role_of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME}
+    binding = {"metadata": {"name": account}, "subjects": [subject], "roleRef": role_of}
+    raw.create(f"{RBAC}/{namespace}/rolebindings", binding)
 
 
 @contextlib.contextmanager
@@ -120,3 +125,18 @@ def test_each_works_in_its_namespace_and_the_others_go_on_while_one_is_dead(team
     for team in teams:
         assert team.worked_on == {f"{team.namespace}/first", f"{team.namespace}/second"}
         assert "forbidden" not in team.controller.log
+
+
+def test_one_works_in_the_namespaces_that_it_is_given(teams: list[Team], raw: RawClient) -> None:
+    first, second, other = teams
+    let_in(raw, second.namespace, first.namespace)
+    first.controller.settings["namespaces"] = [first.namespace, second.namespace]
+    for team in teams:
+        team.frameworks.create("fw", role("worker", 2))
+    first.controller.start()
+    with playing(teams):
+        first.frameworks.wait("fw", "Completed")
+        second.frameworks.wait("fw", "Completed")
+    assert "status" not in other.frameworks.get("fw")
+    assert first.worked_on == {f"{first.namespace}/fw", f"{second.namespace}/fw"}
+    assert "forbidden" not in first.controller.log

@@ -35,7 +35,7 @@ def test_metrics_count_what_has_happened(
     tmp_path: Path,
 ) -> None:
     port = free_port()
-    controller = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=port)
+    controller = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port)
     controller.start()
     try:
         assert fetch(port, "/healthz") == (200, "ok\n")
@@ -86,7 +86,7 @@ def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
         assert "frameworks/status" not in {found["name"] for found in raw.get(discovery)["resources"]}
 
     port = free_port()
-    controller = ControllerProcess(cluster, tmp_path, {"namespace": namespace}, health_port=port)
+    controller = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port)
     raw.apply(path, definition)
     try:
         eventually(is_taken_away)
@@ -115,7 +115,7 @@ def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_o
     tmp_path: Path,
 ) -> None:
     """How soon is tested in virtual time, in `tests/kube/test_election`."""
-    first, second = two_controllers(cluster, tmp_path, {"namespace": namespace, "leaderElection": ELECTION})
+    first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
     first.start()
     second.start(works=False)
 

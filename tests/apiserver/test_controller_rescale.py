@@ -68,7 +68,7 @@ def test_a_task_that_is_added_again_while_it_is_deleted_is_a_new_one_and_begins_
 def test_a_status_too_large_for_one_object_is_compressed_and_the_next_controller_reads_it(
     cluster: Cluster, namespace: str, frameworks: Frameworks, tmp_path: Path
 ) -> None:
-    process = ControllerProcess(cluster, tmp_path, {"namespace": namespace, "largeFrameworkCompression": True})
+    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "largeFrameworkCompression": True})
     process.start()
     try:
         name = "f" * 60

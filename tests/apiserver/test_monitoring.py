@@ -48,7 +48,10 @@ def scraped(
 ) -> Iterator[str]:
     """What both programs serve after some work: a Framework that fails once, a gang that restarts, an injected Pod."""
     port = free_port()
-    settings = {"namespace": namespace, "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
+    settings = {
+        "namespaces": [namespace],
+        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
+    }
     controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
     controller.start()
     try:

@@ -192,7 +192,7 @@ def settings(namespace: str) -> dict[str, object]:
     """
     default = Path(frameworkcontroller.engine.config.__file__).with_name("default.yaml")
     return {
-        "namespace": namespace,
+        "namespaces": [namespace],
         "objectLocalCacheCreationTimeoutSec": 60,
         "crashLoopPause": False,
         "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},

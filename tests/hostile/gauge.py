@@ -60,7 +60,7 @@ class ReadController(ControllerProcess):
 
     def serve(self, namespace: str) -> None:
         """Start it for the Frameworks of one namespace, "" for all, and wait until it leads."""
-        self.settings["namespace"] = namespace
+        self.settings["namespaces"] = [namespace] if namespace else []
         self.start()
 
     def close(self) -> None:

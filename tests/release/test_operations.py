@@ -65,7 +65,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         WAIT,
         (INSTALL, "With kustomize", 2),
     ],
-    "for one namespace": ["kubectl create namespace team-a", (INSTALL, "For one namespace", 0)],
+    "for some namespaces": ["kubectl create namespace team-a", (INSTALL, "For some namespaces", 0)],
     "with the definition of somebody else": [
         "kubectl apply --server-side -f charts/frameworkcontroller/files/crd.yaml",
         WITHOUT_DEFINITION,
@@ -207,7 +207,7 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
     frameworks = Frameworks(raw, namespace)
     player = Player(kubelet, frameworks)
     typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
-    controller = ControllerProcess(cluster, tmp_path, {"namespace": namespace})
+    controller = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]})
     controller.start()
     try:
         player.plan = {"running-0": ["stay"]}

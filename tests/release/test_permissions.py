@@ -72,10 +72,13 @@ def test_an_injector_that_makes_no_certificate_has_no_permission_for_one(
     assert {one["subjects"][0]["name"] for one in bindings} == {"frameworkcontroller"}
 
 
-def test_for_one_namespace_the_controller_has_the_same_permissions_there_and_none_beyond(render: Render) -> None:
-    manifests = render("one namespace")
-    (role,) = (one for one in manifests if one["kind"] == "Role" and one["metadata"]["namespace"] == "team-a")
-    assert role["rules"] == only(render(), "ClusterRole", "frameworkcontroller")["rules"]
+def test_for_some_namespaces_the_controller_has_the_same_permissions_there_and_none_beyond(render: Render) -> None:
+    manifests = render({"watchNamespaces": ["team-a", "team-b"]})
+    roles = {one["metadata"]["namespace"]: one["rules"] for one in manifests if one["kind"] == "Role"}
+    wanted = only(render(), "ClusterRole", "frameworkcontroller")["rules"]
+    assert (roles["team-a"], roles["team-b"]) == (wanted, wanted)
+    (container,) = only(manifests, "Deployment", "frameworkcontroller")["spec"]["template"]["spec"]["containers"]
+    assert [one for one in container["args"] if "namespace" in one] == ["--namespace=team-a", "--namespace=team-b"]
     bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
     assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
     least = render("one namespace and nothing of the cluster")

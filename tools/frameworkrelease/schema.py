@@ -18,7 +18,7 @@ from frameworkrelease.chart import CHART
 Schema = dict[str, Any]
 
 FILE: Final = CHART / "values.schema.json"
-BY_THE_CHART: Final = {"Settings": ("namespace",), "LeaderElectionSettings": ("name", "namespace")}
+BY_THE_CHART: Final = {"Settings": ("namespaces",), "LeaderElectionSettings": ("name", "namespace")}
 """Settings of the controller that follow from other values: from `watchNamespaces` and the name of the release."""
 
 

@@ -16,7 +16,7 @@ import random
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn
@@ -63,10 +63,10 @@ PUT_OFF_SECONDS: Final = 0.5
 
 
 class Engine:
-    """The controller of all Frameworks of a cluster, or of one namespace.
+    """The controller of all Frameworks of a cluster, or of some namespaces.
 
     Args:
-        namespace: "" for all.
+        namespaces: () for all.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
         triggers: of the history snapshots, which `lines` takes.
@@ -81,7 +81,7 @@ class Engine:
         performer: Performer,
         config: CoreConfig,
         *,
-        namespace: str = "",
+        namespaces: Sequence[str] = (),
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
         triggers: frozenset[HistoryCause] = frozenset(HistoryCause),
@@ -99,7 +99,7 @@ class Engine:
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
         self._beginning = Beginning()
         self._tasks = asyncio.TaskGroup()
-        self._caches = Caches(client, namespace, self)
+        self._caches = Caches(client, namespaces, self)
         self.metrics = metrics or Metrics(config.codes)
         self._reads = Executor(slots=1, rests=True)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)

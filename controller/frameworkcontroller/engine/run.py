@@ -59,7 +59,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
     controller = _Controller(settings, client, lease_client, metrics)
     health = HealthServer(lambda: controller.trouble, lambda: controller.unready, metrics.text)
-    _log.info("starting", server=endpoint.server, namespace=settings.namespace or "(all)")
+    _log.info("starting", server=endpoint.server, namespaces=", ".join(settings.namespaces) or "(all)")
     try:
         if health_port:
             await health.start(None, health_port)
@@ -154,7 +154,7 @@ class _Controller:
             self._client,
             Performer(self._client, compress=settings.large_framework_compression),
             settings.core,
-            namespace=settings.namespace,
+            namespaces=settings.namespaces,
             slots=settings.slots,
             metrics=self._metrics,
             triggers=settings.log_object_snapshot.triggers,

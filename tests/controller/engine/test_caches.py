@@ -120,7 +120,7 @@ class Relabelling(Client):
 @contextlib.asynccontextmanager
 async def running(client: Client, listener: Listener) -> AsyncIterator[Caches]:
     """Caches that have listed what the client lists first."""
-    caches = Caches(client, "", listener)  # type: ignore[arg-type]
+    caches = Caches(client, (), listener)  # type: ignore[arg-type]
     task = asyncio.create_task(caches.run())
     await caches.synced()
     try:

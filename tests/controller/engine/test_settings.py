@@ -36,7 +36,7 @@ from tests.support.rows import each
 
 MICROSOFT = (Path(__file__).parent / "microsoft.yaml").read_text()
 OURS = """
-namespace: team-a
+namespaces: [team-a, team-b]
 grantRosterAccess: no
 crashLoopPause: no
 concurrentRequests: 32
@@ -71,7 +71,7 @@ def test_every_key_is_read() -> None:
     assert read.large_framework_compression is False
     assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (2, 10)
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
-    assert (read.namespace, read.concurrent_requests) == ("team-a", 32)
+    assert (read.namespaces, read.concurrent_requests) == (("team-a", "team-b"), 32)
     assert read.leader_election == LeaderElectionSettings(False, "a", "b", 6, 4.5, 1)
     assert read.core == CoreConfig(
         60, 0, 1, 2, grant_roster_access=False, crash_loop_pause=False, codes=read.core.codes
@@ -191,18 +191,18 @@ WRONG = {
     "octal": value("workerNumber", "0140", f"int '0140' {LITERAL}"),
     "base-60": value("workerNumber", "1:30", f"int '1:30' {LITERAL}"),
     "hexadecimal": value("workerNumber", "0x10", f"int '0x10' {LITERAL}"),
-    "octal-for-text": value("namespace", "0140", f"int '0140' {LITERAL}"),
+    "octal-for-text": value("kubeConfigFilePath", "0140", f"int '0140' {LITERAL}"),
     "digits": value("workerNumber", "9" * 41, f"int '{'9' * 41}' {LITERAL}"),
     "fraction": value("workerNumber", "20.0", "Expected `int`, got `float`"),
     "number-for-flag": value("largeFrameworkCompression", "1", "Expected `bool`, got `int`"),
     "text-for-flag": value("largeFrameworkCompression", "'true'", "Expected `bool`, got `str`"),
-    "number-for-text": value("namespace", "12", "Expected `str`, got `int`"),
-    "no-for-text": value("namespace", "no", "Expected `str`, got `bool`"),
-    "date-for-text": value("namespace", "2026-01-01", f"timestamp '2026-01-01' {LITERAL}"),
-    "list-for-text": value("namespace", "[a]", "Expected `str`, got `array`"),
-    "tagged": value("namespace", "!secret x", f"!secret 'x' {LITERAL}"),
+    "number-for-text": value("kubeConfigFilePath", "12", "Expected `str`, got `int`"),
+    "no-for-text": value("kubeConfigFilePath", "no", "Expected `str`, got `bool`"),
+    "date-for-text": value("kubeConfigFilePath", "2026-01-01", f"timestamp '2026-01-01' {LITERAL}"),
+    "list-for-text": value("kubeConfigFilePath", "[a]", "Expected `str`, got `array`"),
+    "tagged": value("kubeConfigFilePath", "!secret x", f"!secret 'x' {LITERAL}"),
     "lying-flag": value("grantRosterAccess", "!!bool maybe", f"bool 'maybe' {LITERAL}"),
-    "lying-mapping": value("namespace", "!!map x", f"map 'x' {LITERAL}"),
+    "lying-mapping": value("kubeConfigFilePath", "!!map x", f"map 'x' {LITERAL}"),
     "lying-list": ("logObjectSnapshot: !!map [pod]", "line 1, column 20: expected a mapping node, but found sequence"),
     "half-character": value("kubeConfigFilePath", '"\\ud800"', f"str '\\ud800' {LITERAL}"),
     "not-a-number": value("kubeClientQps", ".nan", f"float '.nan' {LITERAL}"),
@@ -228,8 +228,9 @@ WRONG = {
     "address": value(
         "kubeApiServerAddress", "10.1.1.1:80", "must be http[s]://host:port, found the text '10.1.1.1:80'"
     ),
-    "namespace": value(
-        "namespace", "Team_A", "Expected `str` matching regex '^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?\\\\Z'"
+    "namespace": (
+        "namespaces: [a, Team_A]",
+        "namespaces[1]: Expected `str` matching regex '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\\\Z'",
     ),
     # Groups.
     "snapshot-list": value("logObjectSnapshot", "[pod]", "Expected `object`, got `array`"),
@@ -375,9 +376,9 @@ WORDS = st.sampled_from([*PIECES.split(), *TAGS, *ODD])
 
 def test_the_command_line_takes_the_place_of_the_namespace_in_the_file() -> None:
     read = read_settings(OURS)
-    assert read.in_namespace("team-a").namespace == "team-a"
+    assert read.in_namespaces(["team-a", "team-b"]).namespaces == ("team-a", "team-b")
     with pytest.raises(SettingsError, match=r"^--namespace: must be 1 to 63 lower-case .*; found 'Team'$"):
-        read.in_namespace("Team")
+        read.in_namespaces(["team", "Team"])
 
 
 def one_line_or_settings(text: str) -> None:

@@ -5,7 +5,8 @@ must return quickly, because one loop reads all watches.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -70,80 +71,99 @@ class CacheView:
 
 
 class Caches:
-    """Three informers, of one namespace or "" for all, and the translation of their changes into the engine's terms."""
+    """Three informers of each namespace, or of all, and the translation of their changes into the engine's terms.
 
-    def __init__(self, client: KubeClient, namespace: str, listener: Listener) -> None:
-        where = namespace or None
-        self._listener = listener
+    Without names of namespaces they are those of all.
+    """
+
+    def __init__(self, client: KubeClient, namespaces: Sequence[str], listener: Listener) -> None:
+        self._listener, self._namespaces = listener, namespaces
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
-        self._frameworks = Informer(
-            client,
-            resource_path(names.API_VERSION, names.PLURAL, namespace=where),
-            FRAMEWORK_DECODER,
-            on_change=self._on_framework,
-            keep=listener.keep_framework,
-            on_deleted=self._on_framework_deletion,
-            on_undecodable=listener.on_undecodable_framework,
-        )
-        self._config_maps = Informer(
-            client,
-            resource_path("v1", "configmaps", namespace=where),
-            PARTIAL_DECODER,
-            on_change=self._on_config_map,
-            keep=slim_config_map,
-            label_selector=names.FRAMEWORK_NAME,
-            accept=PARTIAL_METADATA,
-        )
-        self._pods = Informer(
-            client,
-            resource_path("v1", "pods", namespace=where),
-            POD_DECODER,
-            on_change=self._on_pod,
-            keep=SlimPods(),
-            on_deleted=self._on_pod_deletion,
-            label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
-        )
-        self._informers: dict[str, Informer[Any]] = {
-            "frameworks": self._frameworks,
-            "configmaps": self._config_maps,
-            "pods": self._pods,
+        slim_pod, everywhere = SlimPods(), namespaces or [""]
+        self._frameworks = {
+            where: Informer(
+                client,
+                resource_path(names.API_VERSION, names.PLURAL, namespace=where or None),
+                FRAMEWORK_DECODER,
+                on_change=self._on_framework,
+                keep=listener.keep_framework,
+                on_deleted=self._on_framework_deletion,
+                on_undecodable=listener.on_undecodable_framework,
+            )
+            for where in everywhere
+        }
+        self._config_maps = {
+            where: Informer(
+                client,
+                resource_path("v1", "configmaps", namespace=where or None),
+                PARTIAL_DECODER,
+                on_change=self._on_config_map,
+                keep=slim_config_map,
+                label_selector=names.FRAMEWORK_NAME,
+                accept=PARTIAL_METADATA,
+            )
+            for where in everywhere
+        }
+        self._pods = {
+            where: Informer(
+                client,
+                resource_path("v1", "pods", namespace=where or None),
+                POD_DECODER,
+                on_change=self._on_pod,
+                keep=slim_pod,
+                on_deleted=self._on_pod_deletion,
+                label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
+            )
+            for where in everywhere
+        }
+        self._informers: dict[str, list[Informer[Any]]] = {
+            "frameworks": list(self._frameworks.values()),
+            "configmaps": list(self._config_maps.values()),
+            "pods": list(self._pods.values()),
         }
 
     @property
     def has_synced(self) -> bool:
         """Whether all caches have been filled once."""
-        return all(informer.has_synced for informer in self._informers.values())
+        return all(informer.has_synced for informer in self._all())
 
     @property
     def sizes(self) -> dict[str, int]:
         """How many Frameworks and Pods are cached."""
-        return {"frameworks": len(self._frameworks), "pods": len(self._pods)}
+        return {resource: sum(map(len, self._informers[resource])) for resource in ("frameworks", "pods")}
 
     @property
     def undecodable(self) -> dict[str, int]:
         """How many objects of which resource exist and cannot be read."""
-        return {resource: len(informer.undecodable) for resource, informer in self._informers.items()}
+        return {resource: sum(len(one.undecodable) for one in found) for resource, found in self._informers.items()}
 
     async def run(self) -> None:
         """Fill the caches and keep them current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in self._informers.values():
+            for informer in self._all():
                 group.create_task(informer.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
-        for informer in self._informers.values():
+        for informer in self._all():
             await informer.synced.wait()
 
     def view(self, key: FrameworkKey) -> CacheView | None:
         """Return the Framework as the caches show it, None if it is not there."""
-        framework = self._frameworks.get(*key)
-        return None if framework is None else CacheView(framework, self._config_maps, self._pods)
+        where = self._where(key[0])
+        framework = self._frameworks[where].get(*key)
+        return None if framework is None else CacheView(framework, self._config_maps[where], self._pods[where])
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""
-        self._frameworks.replace(same)
+        self._frameworks[self._where(same.metadata.namespace)].replace(same)
+
+    def _where(self, namespace: str) -> str:
+        return namespace if self._namespaces else ""
+
+    def _all(self) -> Iterator[Informer[Any]]:
+        return chain.from_iterable(self._informers.values())
 
     def _on_framework(self, old: Framework | None, new: Framework | None) -> None:
         if new is not None:

@@ -8,6 +8,7 @@ The structs below are the one home of names, limits and defaults; a test compare
 """
 
 import re
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeAlias
@@ -134,8 +135,8 @@ class Settings(_Group, frozen=True):
     pod_failure_spec: tuple[CodeSpec, ...] = ()
     """The configured codes, without the predefined ones."""
     # Ours.
-    namespace: Namespace = ""
-    """To work in; "" for all."""
+    namespaces: tuple[Name, ...] = ()
+    """To work in; () for all."""
     grant_roster_access: bool = True
     """Whether a Framework's Pods get permission to read its roster."""
     crash_loop_pause: bool = True
@@ -159,15 +160,16 @@ class Settings(_Group, frozen=True):
             if name.endswith("_sec"):
                 msgspec.structs.force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
 
-    def in_namespace(self, namespace: str) -> Self:
-        """Return the same settings for one namespace.
+    def in_namespaces(self, namespaces: Sequence[str]) -> Self:
+        """Return the same settings for these namespaces.
 
         Raises:
-            SettingsError: This is no name of a namespace.
+            SettingsError: One is no name of a namespace.
         """
-        if not re.fullmatch(_NAME, namespace):
-            raise SettingsError(f"--namespace: must be {_NAME_RULE}; found {namespace!r}")
-        return msgspec.structs.replace(self, namespace=namespace)
+        for namespace in namespaces:
+            if not re.fullmatch(_NAME, namespace):
+                raise SettingsError(f"--namespace: must be {_NAME_RULE}; found {namespace!r}")
+        return msgspec.structs.replace(self, namespaces=tuple(namespaces))
 
     @property
     def slots(self) -> int:
