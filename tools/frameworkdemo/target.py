@@ -49,9 +49,8 @@ class LocalTarget:
             running = localcluster.up(self._name, localcluster.Depth.NODE)
             archives = built.result()
         with steps.step("load"):
-            for name, archive in archives.items():
-                with task(f"load image {name}"):
-                    running.load(archive)
+            for archive in archives.values():
+                running.load(archive)
         # Other images roll no Deployment out.
         names = " ".join(archives[name].name for name in manifests.PROGRAM_IMAGES)
         self.revision = hashlib.sha256(names.encode()).hexdigest()[:12]
