@@ -217,6 +217,11 @@ def test_refusals_have_types_and_name_the_field(client: Client, cluster: Cluster
         stranger.get("training")
 
 
+async def test_the_blocking_client_works_where_a_loop_runs_as_in_a_notebook(client: Client) -> None:
+    assert "training" in client.create(training())._repr_html_()  # type: ignore[attr-defined]
+    assert "training" in client.list()._repr_html_()
+
+
 def test_a_stored_framework_can_be_written_as_a_manifest_again(client: Client) -> None:
     framework = training(
         Role.container("worker", 2, image="none", preset="pytorch", env={"A": "1"}), execution_type="Create"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import linecache
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,14 @@ def train(epochs: int, path: str = "$(HOME)") -> None:
     import json
 
     print(json.dumps([epochs, path]))
+
+
+def test_a_function_of_a_cell_of_a_notebook_is_called_with_its_arguments() -> None:
+    """IPython keeps the source of a cell where `inspect` looks for that of a file."""
+    source, cell, names = "def train(epochs):\n    print(epochs)\n", "<ipython-input-3-f1c9>", dict[str, Any]()
+    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
+    exec(compile(source, cell, "exec"), names)
+    assert functions.command_of(names["train"], {"epochs": 3})[-1] == f"{source}\n\ntrain(epochs=3)\n"
 
 
 def test_a_function_runs_as_a_script_of_its_own() -> None:
