@@ -1,4 +1,5 @@
 """What the cluster says of the gang: the source is chosen, read, watched, and made into a `Gang`.
 
-A view of it also says when the gate can never open, since its object is gone.
+`roster` reads the controller's document and checks its version; `pods` and `framework` are the other sources. `views`
+also says when the gate can never open, since its object is gone.
 """

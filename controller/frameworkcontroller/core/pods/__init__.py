@@ -1,1 +1,4 @@
-"""Pod templates and Pods as bytes: what a template says, the Pods made of it, and snapshots of what was there."""
+"""Pod templates and Pods as bytes: what a template says (`facts`), the Pods made of it, and `snapshots`.
+
+`template` fills placeholders such as `{{FC_TASK_INDEX}}`, and adds labels, annotations and variables.
+"""

@@ -1,1 +1,4 @@
-"""Gangs that restart in their Pods: what the annotations ask for, and the epochs of the gang."""
+"""Gangs that restart in their Pods: what the `annotations` ask for, and the epochs of the gang.
+
+`epoch` says in which epoch the start of a container counts, and what has ended one.
+"""
