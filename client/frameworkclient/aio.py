@@ -206,6 +206,23 @@ class AsyncClient:
             raise ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
         return await self._patch("start", name, namespace, {"spec": {"executionType": "Start"}})
 
+    async def suspend(self, name: str, *, namespace: str | None = None) -> FrameworkView:
+        """End the attempt that runs, and let none begin until the Framework is resumed; no retry is counted for it.
+
+        Raises:
+            ArgumentError: It is Completed, or the cluster's definition of Frameworks is older than this.
+        """
+        if (await self.get(name, namespace=namespace)).finished:
+            raise ArgumentError(f"Framework {name}: is Completed, so that nothing can be suspended")
+        view = await self._patch("suspend", name, namespace, {"spec": {"suspend": True}})
+        if not view.spec.suspend:
+            raise ArgumentError("suspend: the cluster's definition of Frameworks does not know it; upgrade it")
+        return view
+
+    async def resume(self, name: str, *, namespace: str | None = None) -> FrameworkView:
+        """Let a suspended Framework go on, with its next attempt."""
+        return await self._patch("resume", name, namespace, {"spec": {"suspend": False}})
+
     async def scale(self, name: str, tasks: Mapping[str, int], *, namespace: str | None = None) -> FrameworkView:
         """Change numbers of Tasks by role, such as `{"worker": 8}`, also while the Framework runs.
 

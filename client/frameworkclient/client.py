@@ -89,6 +89,8 @@ class Client:
     remove_retained = _blocking(AsyncClient.remove_retained)
     stop = _blocking(AsyncClient.stop)
     start = _blocking(AsyncClient.start)
+    suspend = _blocking(AsyncClient.suspend)
+    resume = _blocking(AsyncClient.resume)
     scale = _blocking(AsyncClient.scale)
     wait = _blocking(AsyncClient.wait)
     result = _blocking(AsyncClient.result)

@@ -1,11 +1,13 @@
-"""A queue: jobs wait as suspended Frameworks, and are started one after the other; the last is never needed."""
+"""A queue: jobs wait as suspended Frameworks, and are resumed one after the other; the last is never needed."""
+
+import json
 
 from frameworkdemo.errors import DemoError
 from frameworkdemo.examples.example import Example
 
 
 def steps(example: Example) -> None:
-    """Start two of three Frameworks one after the other, and stop the third before it ever ran."""
+    """Resume two of three Frameworks one after the other, and stop the third before it ever ran."""
     example.apply()
     example.kubectl("wait", "--for=condition=Suspended", "framework", "--selector=queue=example", "--timeout=300s")
     pods = example.kubectl("get", "pods", "--output=name")
@@ -14,19 +16,17 @@ def steps(example: Example) -> None:
     for line in example.kubectl("get", "frameworks").splitlines():
         example.say(line)
     for name in ("first", "second"):
-        patch(example, name, "Start")
+        patch(example, name, suspend=False)
         example.ends("Succeeded", framework=name)
     waiting = example.get("framework/third")["status"]
     if waiting["state"] != "AttemptCreationPending":
         raise DemoError(f"third has not waited: {waiting['state']}")
-    patch(example, "third", "Stop")
+    patch(example, "third", executionType="Stop")
     stopped = example.ends("Failed", framework="third")["status"]
     if stopped["runTime"] is not None or stopped["attemptStatus"]["completionStatus"]["code"] != -210:
         raise DemoError(f"third should have been stopped before it ran: {stopped}")
 
 
-def patch(example: Example, name: str, execution_type: str) -> None:
-    """Set the executionType, as any client of the API may do."""
-    example.kubectl(
-        "patch", "framework", name, "--type=merge", f'--patch={{"spec":{{"executionType":"{execution_type}"}}}}'
-    )
+def patch(example: Example, name: str, **fields: object) -> None:
+    """Set fields of the spec, as any client of the API may do."""
+    example.kubectl("patch", "framework", name, "--type=merge", f"--patch={json.dumps({'spec': fields})}")

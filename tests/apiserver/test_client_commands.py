@@ -55,11 +55,18 @@ def test_a_framework_from_its_submission_to_its_deletion(
         ctl.ok("scale training", "worker=1")
         eventually(lambda: _has_tasks(frameworks, 1), timeout=30)
 
+        ctl.ok("suspend training")
+        eventually(lambda: _lists(ctl, "somebody to resume it (suspend: true)"), timeout=30)
+        assert "-> frameworkctl resume training" in ctl.ok("why training").output
+        ctl.ok("resume training")
+        ctl.ok("wait training", "--for=ready", "--timeout=300s")
+
         assert ctl("wait training", "--for=completed", "--timeout=1s").code == 4
         ctl.ok("stop training")
         failed = ctl("wait training")
         assert failed.code == 3
         assert "Framework training failed: StopFrameworkRequested (-210)" in failed.errors
+        assert "is Completed, so that nothing can be suspended" in ctl("suspend training").errors
         again = ctl("start training")
         assert (again.code, "was stopped, which is final; retry it" in again.errors) == (2, True)
         ctl.ok("retry training")

@@ -102,6 +102,10 @@ ADVICE: dict[str, tuple[dict[str, Any], str]] = {
         "warning", f"{POLICY}/minSucceededTaskCount", 3, "is 3, and the role has only 2 Tasks: it never counts"
     ),
     "no Tasks": advice("warning", f"{ROLE}/taskNumber", 0, "is 0: the role has no Tasks until it is scaled"),
+    "suspended and stopped": (
+        changed("spec", SOUND["spec"] | {"suspend": True, "executionType": "Stop"}),
+        "warning: spec.suspend: has no effect: executionType Stop ends the Framework",
+    ),
     "long names": (
         changed("metadata/name", "a" * 60),
         (

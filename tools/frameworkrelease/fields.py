@@ -24,10 +24,13 @@ ADDED: Final = (
     "spec.activeDeadlineSeconds",
     "spec.ttlSecondsAfterFinished",
     "spec.retainPods",
+    "spec.suspend",
     "status.ready",
     "status.observedGeneration",
     "status.conditions",
     "status.attempts",
+    "status.suspendedSince",
+    "status.suspendedSec",
 )
 """Fields that Microsoft's controller does not have, with all that is within them."""
 

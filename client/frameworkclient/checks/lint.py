@@ -37,6 +37,8 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     roles = [role for role in manifest["spec"].get("taskRoles") or () if role is not None]
     if not roles:
         yield warning("spec.taskRoles", "is empty: there is nothing to run")
+    if spec.suspend and spec.execution_type == "Stop":
+        yield warning("spec.suspend", "has no effect: executionType Stop ends the Framework")
     sound, stuck = [], problems_of(spec)
     for role in roles:
         path = f"spec.taskRoles[{role['name']}]"

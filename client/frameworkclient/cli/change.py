@@ -49,6 +49,20 @@ def start(cluster: Cluster, name: Name) -> None:
     write_done(view.namespace, name, "started")
 
 
+@command(app, "suspend training")
+def suspend(cluster: Cluster, name: Name) -> None:
+    """End the attempt of a Framework, and let none begin until it is resumed; no retry is counted."""
+    view = cluster.run(lambda client: client.suspend(name))
+    write_done(view.namespace, name, "suspended")
+
+
+@command(app, "resume training")
+def resume(cluster: Cluster, name: Name) -> None:
+    """Let a suspended Framework go on, with its next attempt."""
+    view = cluster.run(lambda client: client.resume(name))
+    write_done(view.namespace, name, "resumed")
+
+
 @command(app, "scale training worker=8")
 def scale(
     cluster: Cluster,

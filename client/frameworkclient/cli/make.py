@@ -80,6 +80,7 @@ def run(
     retain_pods: Annotated[
         str, typer.Option(help="Pods that stay after their end, with their logs: Never, OnFailure or Always.")
     ] = "OnFailure",
+    suspend: Annotated[bool, typer.Option("--suspend", help="Let it wait until it is resumed.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Stay until it is Completed.")] = False,
     show_logs: Annotated[bool, typer.Option("--logs", help="Stay, and show the logs of all Tasks.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be submitted, and do nothing.")] = False,
@@ -92,6 +93,8 @@ def run(
 
     if not image:
         raise ArgumentError("--image: is missing; name the image of the containers")
+    if suspend and (wait or show_logs):
+        raise ArgumentError("--suspend: nothing runs that --wait or --logs could follow; remove one of them")
     code = offline.code_of(script, workdir, requirements)
     if list_files:
         write("".join(f"{size}\t{path}\n" for path, size in (code.sizes if code else {}).items()))
@@ -110,6 +113,7 @@ def run(
         },
         retries=retries,
         retain_pods=retain_pods,
+        suspend=suspend,
         deadline=seconds_of(timeout, "--timeout") if timeout else None,
         image=image,
         preset=preset,

@@ -67,6 +67,8 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
             "it was created with executionType Create and waits to be started",
             f"{evidence.program} start {evidence.view.name}",
         )
+    if reason == "Suspended":
+        return Finding("it is suspended", f"{evidence.program} resume {evidence.view.name}")
     todo = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
     return Finding(shorten(message, MESSAGE), todo)
 

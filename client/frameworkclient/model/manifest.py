@@ -166,6 +166,7 @@ class Framework:
         active_deadline_seconds: Seconds from its first running Task until it fails; None: no deadline.
         ttl_seconds_after_finished: Seconds from its end until it is deleted; None: the controller's setting.
         retain_pods: Which Pods stay after the end of their Task, with their logs: `Never`, `OnFailure` or `Always`.
+        suspend: It waits, with no attempt, until it is resumed.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Framework:
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     retain_pods: str = "Never"
+    suspend: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest, without what is the default."""
@@ -190,6 +192,7 @@ class Framework:
             activeDeadlineSeconds=self.active_deadline_seconds,
             ttlSecondsAfterFinished=self.ttl_seconds_after_finished,
             retainPods="" if self.retain_pods == "Never" else self.retain_pods,
+            suspend=self.suspend or None,
         )
         return {
             "apiVersion": names.API_VERSION,
@@ -233,6 +236,7 @@ class Framework:
             active_deadline_seconds=_optional(spec, "activeDeadlineSeconds", int | None, "spec"),
             ttl_seconds_after_finished=_optional(spec, "ttlSecondsAfterFinished", int | None, "spec"),
             retain_pods=_optional(spec, "retainPods", str, "spec", "Never"),
+            suspend=_optional(spec, "suspend", bool, "spec", default=False),
         )
 
     @classmethod

@@ -42,11 +42,11 @@ def waiting(view: FrameworkView, now: datetime) -> str:
     if view.finished:
         return "its deletion" if view.deleting else ""
     if (suspended := condition(view, "Suspended")) is not None:
-        return (
-            "somebody to start it (executionType: Create)"
-            if suspended.reason == "ExecutionTypeCreate"
-            else shorten(suspended.message, _MESSAGE)
-        )
+        who = {
+            "ExecutionTypeCreate": "somebody to start it (executionType: Create)",
+            "Suspended": "somebody to resume it (suspend: true)",
+        }
+        return who.get(suspended.reason) or shorten(suspended.message, _MESSAGE)
     if status.state is State.ATTEMPT_COMPLETED:
         return retry_time(view, now)
     if status.state in COMPLETING:

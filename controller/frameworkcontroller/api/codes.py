@@ -38,7 +38,8 @@ class Code(IntEnum):
     FRAMEWORK_ATTEMPT_COMPLETION = -220
     DELETE_TASK_REQUESTED = -230
     FRAMEWORK_DEADLINE_EXCEEDED = -240
-    """An addition of this controller."""
+    """An addition of this controller, as the next one."""
+    FRAMEWORK_SUSPENDED = -250
     POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
     POD_CREATION_UNKNOWN_ERROR = -310
 
@@ -64,6 +65,7 @@ PREDEFINED: Final[dict[Code, tuple[str, CompletionType]]] = {
     Code.FRAMEWORK_ATTEMPT_COMPLETION: ("FrameworkAttemptCompletion", PERMANENT),
     Code.DELETE_TASK_REQUESTED: ("DeleteTaskRequested", PERMANENT),
     Code.FRAMEWORK_DEADLINE_EXCEEDED: ("FrameworkDeadlineExceeded", PERMANENT),
+    Code.FRAMEWORK_SUSPENDED: ("FrameworkSuspended", TRANSIENT),
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: ("PodFailedWithoutFailedContainer", FAILED),
     Code.POD_CREATION_UNKNOWN_ERROR: ("PodCreationUnknownError", FAILED),
 }

@@ -77,11 +77,23 @@ class TaskRoleSpec(Wire, frozen=True):
     depends_on: tuple[Dependency, ...] | None = None
 
 
-class FrameworkSpec(Wire, frozen=True, dict=True, gc=True):
+class Waiting(Wire, frozen=True):
+    """The part of a spec that says whether the Framework is to wait."""
+
+    execution_type: str = "Start"
+    suspend: bool = False
+    """An addition of this controller."""
+
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether the user does not want an attempt to begin yet."""
+        return self.execution_type == "Create" or (self.suspend and self.execution_type != "Stop")
+
+
+class FrameworkSpec(Waiting, frozen=True, dict=True, gc=True):
     """What the user asks for; the last three fields are additions of this controller."""
 
     raw_description: Raw = field(name="description", default=Raw(b"null"))
-    execution_type: str = "Start"
     retry_policy: RetryPolicy = RetryPolicy()
     task_roles: tuple[TaskRoleSpec, ...] | None = ()
     active_deadline_seconds: int | None = None

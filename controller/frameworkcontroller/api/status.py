@@ -237,7 +237,7 @@ class Condition(Wire, frozen=True):
 
 
 class FrameworkStatus(Wire, frozen=True):
-    """Everything that the controller knows of a Framework; the last four fields are additions of this controller."""
+    """Everything that the controller knows of a Framework; the last six fields are additions of this controller."""
 
     start_time: datetime
     state: State
@@ -250,6 +250,8 @@ class FrameworkStatus(Wire, frozen=True):
     attempts: int | msgspec.UnsetType = msgspec.UNSET
     observed_generation: int | msgspec.UnsetType = msgspec.UNSET
     conditions: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
+    suspended_since: datetime | msgspec.UnsetType = msgspec.UNSET
+    suspended_sec: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.codes import Code, TypeName
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
@@ -44,6 +44,13 @@ def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> Iterator[Ku
             failed = after.completion.type.name == TypeName.FAILED
             reason = "FrameworkFailed" if failed else "FrameworkSucceeded"
             yield KubeEvent(reason, f"Attempt {attempt}: {_why(after.completion)}", failed)
+    if bool(before.suspended_since) is not bool(after.suspended_since):
+        if after.suspended_since:
+            yield KubeEvent("FrameworkSuspended", f"Attempt {attempt}: spec.suspend is true")
+        elif after.state is not State.COMPLETED:
+            yield KubeEvent("FrameworkResumed", f"Attempt {attempt}: spec.suspend is not true any more")
+    if after.completion is not None and after.completion.code == Code.FRAMEWORK_SUSPENDED:
+        return
     delay = after.retry_policy_status.retry_delay_sec
     if delay is not None and before.retry_policy_status.retry_delay_sec is None and after.completion is not None:
         yield KubeEvent(

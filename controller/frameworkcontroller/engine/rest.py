@@ -58,9 +58,9 @@ class Rest:
         self._going: set[FrameworkKey] = set()
         self._deletions = Executor(slots=SLOTS)
 
-    def states(self) -> Iterator[State]:
-        """Iterate over the states of all, for metrics."""
-        return (outline.state for outline in self._outlines.values())
+    def states(self) -> Iterator[tuple[State, bool]]:
+        """Iterate over the states of all, each with whether it is suspended, for metrics."""
+        return ((outline.state, outline.is_suspended) for outline in self._outlines.values())
 
     async def run(self) -> None:
         """Delete those whose time is over, until cancelled."""

@@ -41,7 +41,47 @@ def need_two_more(world: World) -> None:
         world.plan.ends = {"ps-0": ["stay"]}
 
 
+def suspend(world: World, *, wanted: bool = True) -> None:
+    if world.spec.get("suspend", False) is not wanted:
+        world.spec["suspend"] = wanted
+        world.edited()
+        if not wanted:
+            world.plan.ends = {"ps-0": ["stay"]}
+
+
+def suspend_while_all_run(world: World) -> bool:
+    """The user suspends the first attempt when all run; report whether it is over."""
+    if world.stored is not None and world.status.attempt_status.id == 0 and all_run(world):
+        suspend(world)
+    return world.stored is not None and world.status.attempt_status.id == 1
+
+
+def resume_when_nothing_is_left(world: World) -> None:
+    if suspend_while_all_run(world):
+        assert world.status.state is not State.CREATION_PENDING or not world.pods
+        suspend(world, wanted=False)
+
+
+def resume_while_it_ends(world: World) -> None:
+    """The user resumes before the suspended attempt is over: it is retried all the same."""
+    if not suspend_while_all_run(world) and world.stored is not None and world.status.completion is not None:
+        suspend(world, wanted=False)
+
+
+def resume(world: World) -> None:
+    if world.stored is not None:
+        assert world.status.attempt_status.id == 0
+        suspend(world, wanted=False)
+
+
+def stop_while_it_is_suspended(world: World) -> None:
+    if suspend_while_all_run(world):
+        world.stop()
+
+
 BY_PERCENT = TWO_ROLES.replace("minSucceededTaskCount: 3", "minSucceededTaskCount: -1, minSucceededTaskPercent: 100")
+
+UNRETRIED = TWO_ROLES.replace("retryPolicy: {fancyRetryPolicy: true, maxRetryCount: 1}\ntaskRoles", "taskRoles")
 
 DEPENDENT = f"""
 retryPolicy: {{fancyRetryPolicy: true, maxRetryCount: 0}}
@@ -160,6 +200,10 @@ ADDED = {
     "its deadline passes before it is retried": Scenario(
         -240, CONFLICT, spec=with_fields("activeDeadlineSeconds: 30"), retried=1
     ),
+    "suspended while all run, and resumed": Scenario(0, STAY, resume_when_nothing_is_left, spec=UNRETRIED, retried=1),
+    "suspended, and resumed while it ends": Scenario(0, STAY, resume_while_it_ends, spec=UNRETRIED, retried=1),
+    "suspended from the beginning, and resumed": Scenario(0, script=resume, spec=with_fields("suspend: true")),
+    "stopped while it is suspended": Scenario(-210, STAY, stop_while_it_is_suspended, retried=1),
     "deleted as soon as it is over": Scenario(0, spec=with_fields("ttlSecondsAfterFinished: 0"), exists=False),
     "what fails stays": Scenario(210, PERMANENT, spec=with_fields("retainPods: OnFailure"), retained=("fw-worker-0",)),
     "what has ended stays": Scenario(

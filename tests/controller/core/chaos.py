@@ -358,6 +358,11 @@ class Chaos(Driver):
         self.world.spec["retainPods"] = ("Never", "OnFailure", "Always")[(one + two) % 3]
         self.world.edited()
 
+    def suspend(self, one: int, _two: int) -> None:
+        """The user suspends or resumes."""
+        self.world.spec["suspend"] = one < 3
+        self.world.edited()
+
     def stop(self, one: int, two: int) -> None:
         if one == 0 and two < 2:
             self.world.stop()
@@ -380,6 +385,7 @@ class Chaos(Driver):
             self.world.now += timedelta(seconds=40)
         checks.no_pod_is_left_behind_its_barrier(self.world)
         checks.no_roster_is_left_as_somebody_else_wrote_it(self.world)
+        checks.no_attempt_goes_on_that_is_suspended(self.world)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -415,6 +421,7 @@ class Chaos(Driver):
             return
         self.world.plan.ends = {f"{name}-{index}": ["stay"] for name in ROLES for index in range(8)}
         self.world.plan.unready.clear()
+        self.suspend(7, 0)
         for name, pod in self.world.pods.items():
             if pod.status.phase == "Unknown":
                 self.world.terminate(name)
@@ -451,7 +458,7 @@ NAMES = (
         "stop",
         "delete",
     ),
-    ("depend", "readiness", "give_deadline"),
+    ("depend", "readiness", "give_deadline", "suspend"),
 )
 MOVES: dict[str, Callable[[Chaos, int, int], None]] = {
     name: getattr(Chaos, name) for several in NAMES for name in several

@@ -328,6 +328,12 @@ def no_pod_is_left_behind_its_barrier(world: World) -> None:
             assert task.completion is not None, f"{pod.metadata.name} waits behind a barrier that gave up"
 
 
+def no_attempt_goes_on_that_is_suspended(world: World) -> None:
+    if world.spec.get("suspend") and world.stored is not None:
+        status = world.status
+        assert status.state is State.CREATION_PENDING or status.completion is not None, f"{status.state}, suspended"
+
+
 def no_roster_is_left_as_somebody_else_wrote_it(world: World) -> None:
     """The roster of a live attempt is what the controller has written."""
     if world.stored is None or world.config_map is None or is_unlabelled(world.config_map.metadata):

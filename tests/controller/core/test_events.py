@@ -23,6 +23,8 @@ from frameworkcontroller.core.status.conditions import conditions
 from tests.controller.core.values import at, ended, framework, framework_end, pod, spec, task
 
 S = State
+OVER, ENDED = framework(S.ATTEMPT_COMPLETED, framework_end(5)), "Attempt 0: Phrase5 (5): ended with 5"
+RETRIED = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
 
 
 def conditions_of(
@@ -34,23 +36,23 @@ def conditions_of(
 @pytest.mark.parametrize(
     ("status", "execution", "true"),
     [
-        (framework(), "Start", set()),
-        (framework(), "Create", {"Suspended"}),
-        (framework(S.PREPARING), "Start", set()),
-        (framework(S.PREPARING), "Create", set()),
-        (framework(S.RUNNING), "Start", {"Running"}),
-        (framework(S.DELETING, framework_end(1)), "Start", set()),
-        (framework(S.ATTEMPT_COMPLETED, framework_end(0)), "Start", set()),
-        (framework(S.COMPLETED, framework_end(0)), "Start", {"Complete", "Ready"}),
-        (framework(S.COMPLETED, framework_end(1)), "Start", {"Failed"}),
-        (framework(S.COMPLETED, framework_end(-210, "permanent")), "Stop", {"Failed"}),
+        (framework(), "Start", ""),
+        (framework(), "Create", "Suspended"),
+        (framework(S.PREPARING), "Start", ""),
+        (framework(S.PREPARING), "Create", ""),
+        (framework(S.RUNNING), "Start", "Running"),
+        (framework(S.DELETING, framework_end(1)), "Start", ""),
+        (framework(S.ATTEMPT_COMPLETED, framework_end(0)), "Start", ""),
+        (framework(S.COMPLETED, framework_end(0)), "Start", "Complete Ready"),
+        (framework(S.COMPLETED, framework_end(1)), "Start", "Failed"),
+        (framework(S.COMPLETED, framework_end(-210, "permanent")), "Stop", "Failed"),
     ],
     ids=str,
 )
-def test_a_condition_is_true_in_its_state_only(status: FrameworkStatus, execution: str, true: set[str]) -> None:
+def test_a_condition_is_true_in_its_state_only(status: FrameworkStatus, execution: str, true: str) -> None:
     found = conditions_of(status, execution=execution)
     assert [one.type for one in found] == ["Complete", "Failed", "Running", "Ready", "Suspended"]
-    assert {one.type for one in found if one.status == "True"} == true
+    assert {one.type for one in found if one.status == "True"} == set(true.split())
     assert all(one.reason and one.observed_generation == 7 for one in found)
 
 
@@ -61,6 +63,24 @@ def test_a_condition_keeps_its_time_while_its_value_stays() -> None:
     times = [{one.type: one.last_transition_time for one in some}["Running"] for some in (first, second, third)]
     assert times == [at(1), at(2), at(2)]
     assert {one.type: one.last_transition_time for one in third}["Complete"] == at(1)
+
+
+@pytest.mark.parametrize(
+    ("status", "execution", "suspended"),
+    [
+        (framework(), "Start", ("True", "Suspended")),
+        (framework(), "Create", ("True", "ExecutionTypeCreate")),
+        (framework(S.DELETING, framework_end(-250)), "Start", ("False", "NotSuspended")),
+        (OVER, "Start", ("False", "NotSuspended")),
+        (RETRIED, "Start", ("True", "Suspended")),
+    ],
+    ids=str,
+)
+def test_suspended_is_what_waits_for_its_user(
+    status: FrameworkStatus, execution: str, suspended: tuple[str, str]
+) -> None:
+    found = conditions((), status, spec(execution_type=execution, suspend=True), 7, at(0))
+    assert next((one.status, one.reason) for one in found if one.type == "Suspended") == suspended
 
 
 @pytest.mark.parametrize(
@@ -89,14 +109,15 @@ def test_the_end_is_a_condition_with_its_phrase_and_diagnostics() -> None:
 # --- Events -----------------------------------------------------------------------------------------------------------
 
 
-OVER, ENDED = framework(S.ATTEMPT_COMPLETED, framework_end(5)), "Attempt 0: Phrase5 (5): ended with 5"
-RETRIED = framework(S.ATTEMPT_COMPLETED, framework_end(5), retries=RetryPolicyStatus(0, 0, 60))
 FAILED, SUCCEEDED = (framework(S.COMPLETED, framework_end(code)) for code in (5, 0))
+PAUSED, RESUMED = replace(framework(), suspended_since=at(1)), replace(framework(), suspended_sec=9)
 LIFE = [
     (framework(), framework(S.CREATION_REQUESTED), ("AttemptStarted", "Attempt 0 has started", False)),
     (framework(S.PREPARING), framework(S.RUNNING), ("AttemptRunning", "Attempt 0: the first Task runs", False)),
     (OVER, RETRIED, ("AttemptRetried", f"{ENDED}; retried in 60 s", True)),
     (OVER, FAILED, ("FrameworkFailed", ENDED, True)),
+    (framework(), PAUSED, ("FrameworkSuspended", "Attempt 0: spec.suspend is true", False)),
+    (PAUSED, RESUMED, ("FrameworkResumed", "Attempt 0: spec.suspend is not true any more", False)),
     (OVER, SUCCEEDED, ("FrameworkSucceeded", "Attempt 0: Phrase0 (0): ended with 0", False)),
 ]
 
@@ -107,6 +128,11 @@ def test_the_life_of_a_framework_has_events(
 ) -> None:
     assert [(one.reason, one.message, one.warning) for one in events.of_framework(before, after)] == [event]
     assert list(events.of_framework(after, after)) == []
+
+
+def test_a_suspended_attempt_is_not_said_to_be_retried() -> None:
+    over = framework(S.ATTEMPT_COMPLETED, framework_end(-250))
+    assert list(events.of_framework(over, replace(over, retry_policy_status=RetryPolicyStatus(0, 0, 0)))) == []
 
 
 @pytest.mark.parametrize("code", [1, 210, -101, -111, -200, -300, -310, -1000])

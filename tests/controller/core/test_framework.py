@@ -46,6 +46,8 @@ FOREIGN = config_map(uid="foreign-uid", owner="another")
 OWNERLESS = config_map(uid="orphan-uid", owner="")
 CREATE: dict[str, Any] = {"execution": "Create"}
 STOP: dict[str, Any] = {"execution": "Stop"}
+SUSPEND: dict[str, Any] = {"spec": spec(role("worker", 1), suspend=True)}
+SUSPEND_AND_STOP: dict[str, Any] = {"spec": spec(role("worker", 1), suspend=True, execution_type="Stop")}
 DELETED: dict[str, Any] = {"being_deleted": True}
 IN_FLIGHT: dict[str, Any] = {"requests_in_flight": True}
 LOST: dict[str, Any] = {"config_map_gone": True}
@@ -84,6 +86,7 @@ def ending(state: State, code: int = 0) -> FrameworkStatus:
 
 REQUESTED = framework(S.CREATION_REQUESTED, since=990)
 EXPIRY = at(0) + timedelta(days=30)
+EXPIRY_NOW = at(1000) + timedelta(days=30)
 
 ROWS = {
     # AttemptCreationPending
@@ -107,6 +110,16 @@ ROWS = {
     "pending, a ConfigMap of ours is on its way out: wait": Row(framework(), GOING, S.CREATION_PENDING),
     "pending, a foreign ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
     "pending, a ConfigMap without an owner has the name: wait": Row(framework(), OWNERLESS, S.CREATION_PENDING),
+    "pending, suspended: stay": Row(framework(), None, S.CREATION_PENDING, context=SUSPEND),
+    "pending, suspended, Stop: over": Row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, context=SUSPEND_AND_STOP),
+    "pending, suspended, a ConfigMap of ours is there: delete it": Row(
+        replace(framework(since=1), suspended_since=at(1)),
+        ORPHAN,
+        S.CREATION_PENDING,
+        Action.DELETE_ORPHAN,
+        context=SUSPEND,
+        uid="orphan-uid",
+    ),
     # AttemptCreationRequested
     "requested, not seen yet: wait until the timeout": Row(REQUESTED, None, S.CREATION_REQUESTED, wake_at=at(1290)),
     "requested, not seen for too long: over, but confirm": Row(
@@ -123,6 +136,10 @@ ROWS = {
     ),
     "requested, seen": Row(framework(S.CREATION_REQUESTED), THERE, S.PREPARING),
     "requested, seen, Stop": Row(framework(S.CREATION_REQUESTED), THERE, S.DELETION_PENDING, code=-210, context=STOP),
+    "requested, not seen, suspended: at once, but confirm": Row(
+        REQUESTED, None, S.CREATION_REQUESTED, code=-250, context=SUSPEND
+    ),
+    "requested, seen, suspended": Row(REQUESTED, THERE, S.DELETION_PENDING, code=-250, context=SUSPEND),
     "requested, seen being deleted": Row(framework(S.CREATION_REQUESTED), GOING, S.DELETING, code=-100),
     "completed, expired, being deleted already: stay": Row(
         ending(S.COMPLETED), None, S.COMPLETED, code=0, context=DELETED | {"now": at(10**8)}
@@ -148,6 +165,13 @@ ROWS = {
     ),
     "running, back to Create changes nothing": Row(framework(S.RUNNING), THERE, S.RUNNING, context=CREATE),
     "running, Stop": Row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, context=STOP),
+    "running, suspended": Row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-250, context=SUSPEND),
+    "running, suspended, Stop": Row(
+        framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, context=SUSPEND_AND_STOP
+    ),
+    "running, completed by a policy before it is suspended": Row(
+        ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, code=5, context=SUSPEND
+    ),
     "running, completed by a policy before the Stop": Row(
         ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, code=5, context=STOP
     ),
@@ -195,7 +219,7 @@ ROWS = {
         ending(S.DELETING), FOREIGN, S.DELETING, Action.FIND, code=0, uid=None
     ),
     # AttemptCompleted
-    "over, not retried": Row(over(), None, S.COMPLETED, code=1, wake_at=at(1000) + timedelta(days=30)),
+    "over, not retried": Row(over(), None, S.COMPLETED, code=1, wake_at=EXPIRY_NOW),
     "over, retried: the delay is decided and persisted first": Row(
         over(), None, S.ATTEMPT_COMPLETED, code=1, context=RETRIED
     ),
@@ -208,6 +232,13 @@ ROWS = {
         delayed(10_000), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, context=STOP, uid=None
     ),
     "over, a retry that is decided stays so": Row(delayed(0), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, uid=None),
+    "over, suspended: retried though no policy asks for it": Row(over(-250), None, S.ATTEMPT_COMPLETED, code=-250),
+    "over, suspended before: retried at once, and not before that": Row(
+        over(-250, retries=RetryPolicyStatus(0, 0, 0)), None, S.CREATION_PENDING, Action.NEXT_ATTEMPT, uid=None
+    ),
+    "over, not retried, suspended meanwhile": Row(
+        replace(over(), suspended_since=at(1)), None, S.COMPLETED, code=1, wake_at=EXPIRY_NOW, context=SUSPEND
+    ),
     # Completed
     "completed: kept": Row(ending(S.COMPLETED), None, S.COMPLETED, code=0, wake_at=EXPIRY),
     "completed: kept long enough": Row(
@@ -259,7 +290,7 @@ SEEN = [None, THERE, GOING, ORPHAN, FOREIGN, OWNERLESS]
     st.sampled_from(list(State)),
     st.sampled_from(SEEN),
     st.booleans(),
-    st.sampled_from(["Create", "Start", "Stop"]),
+    st.tuples(st.sampled_from(["Create", "Start", "Stop"]), st.booleans()),
     st.tuples(st.booleans(), st.booleans(), st.booleans(), st.booleans()),
     st.sampled_from([-2, 0, 1]),
     st.sampled_from([None, 0, 10**6]),
@@ -269,7 +300,7 @@ def test_no_situation_breaks_the_state_machine(
     state: State,
     seen: Partial | None,
     is_ended: bool,
-    execution: str,
+    asked: tuple[str, bool],
     flags: tuple[bool, bool, bool, bool],
     retries: int,
     delay: int | None,
@@ -280,8 +311,9 @@ def test_no_situation_breaks_the_state_machine(
     end = framework_end(201, "conflict") if must_be_ended or (is_ended and may_be_ended) else None
     was = framework(state, end, retries=RetryPolicyStatus(0, 0, delay if state is S.ATTEMPT_COMPLETED else None))
     being_deleted, in_flight, creates, has_pods = flags
+    execution, suspend = asked
     context = attempt_facts(
-        spec=spec(role("worker", 1), execution_type=execution, retry_policy=retry_policy(retries)),
+        spec=spec(role("worker", 1), execution_type=execution, suspend=suspend, retry_policy=retry_policy(retries)),
         being_deleted=being_deleted,
         requests_in_flight=in_flight or creates,
         creates_pods=creates,
@@ -300,7 +332,7 @@ def test_no_situation_breaks_the_state_machine(
         assert persisted
     if done.action is Action.CREATE:
         assert seen is None
-        assert execution == "Start"
+        assert (execution, suspend) == ("Start", False)
         assert not being_deleted
     if done.action in {Action.DELETE, Action.DELETE_UNSEEN}:
         assert now.completion is not None
@@ -308,6 +340,12 @@ def test_no_situation_breaks_the_state_machine(
     if now.state is S.ATTEMPT_COMPLETED and was.state not in {S.ATTEMPT_COMPLETED, S.CREATION_PENDING}:
         assert not in_flight
         assert not has_pods
+
+
+def test_what_is_suspended_is_retried_and_the_retry_counts_for_no_limit() -> None:
+    was = over(-250, retries=RetryPolicyStatus(4, 2, 0))
+    now = step(was, None, attempt_facts(spec=spec(retry_policy=retry_policy(2))), persisted=True).status
+    assert (now.attempt_status.id, now.retry_policy_status) == (5, RetryPolicyStatus(5, 2, None))
 
 
 # --- what each change writes ------------------------------------------------------------------------------------------

@@ -81,6 +81,19 @@ def test_a_framework_ends_when_its_deadline_is_over(row: Deadline) -> None:
     assert (done.status.state, code, done.wake_at, done.action) == (row.becomes, row.code, row.wake_at, row.action)
 
 
+def test_the_deadline_stands_still_while_the_framework_is_suspended() -> None:
+    asked = {suspend: spec(active_deadline_seconds=1000, suspend=suspend) for suspend in (True, False)}
+    was = ran(S.CREATION_PENDING)
+    for now, suspend, seconds in ((200, True, None), (5200, False, 5000), (5300, True, 5000), (5400, False, 5100)):
+        done = step(was, None, attempt_facts(now=at(now), spec=asked[suspend]), persisted=True)
+        was = done.status
+        assert (was.suspended_since or None, was.suspended_sec or None) == (at(now) if suspend else None, seconds)
+        assert done.wake_at == (None if suspend else at(100 + 1000 + (seconds or 0)))
+    over = step(was, None, attempt_facts(now=at(6200), spec=asked[False]), persisted=True).status.completion
+    assert over is not None
+    assert over.code == -240
+
+
 def test_the_end_names_the_field_and_its_value() -> None:
     context = attempt_facts(spec=spec(active_deadline_seconds=900))
     end = step(ran(S.RUNNING), config_map(), context, persisted=True).status.completion

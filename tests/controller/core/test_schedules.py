@@ -48,6 +48,7 @@ WEIGHTS = {
     "depend": 2,
     "readiness": 2,
     "give_deadline": 1,
+    "suspend": 2,
     "stop": 1,
     "delete": 1,
 }

@@ -295,10 +295,17 @@ async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
     assert pauses == 10_000 // TASKS_IN_A_ROW
 
 
+@pytest.mark.parametrize(
+    ("waits", "goes_on"),
+    [({"executionType": "Create"}, {"executionType": "Start"}), ({"suspend": True}, {"suspend": False})],
+    ids=["Create", "suspended"],
+)
 @in_virtual_time
-async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_its_status() -> None:
+async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_its_status(
+    waits: dict[str, Any], goes_on: dict[str, Any]
+) -> None:
     """300 bytes became 7.7 MB, for as long as the Framework waited."""
-    waiting = framework_of(10_000, executionType="Create")
+    waiting = framework_of(10_000, **waits)
     client, performer = Client(waiting), Performer()
     async with running(client, performer) as engine:
         await until(lambda: performer.writes)
@@ -310,10 +317,12 @@ async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_i
         view = engine._caches.view(("n", "fw"))
         assert view is not None
         assert view.framework.size < 1000
-        assert b'frameworkcontroller_frameworks{state="AttemptCreationPending"} 1.0' in engine.metrics.text()
+        text = engine.metrics.text()
+        assert b'frameworkcontroller_frameworks{state="AttemptCreationPending"} 1.0' in text
+        assert f"frameworkcontroller_suspended_frameworks {float('suspend' in waits)}".encode() in text
         # It is started: the cache has all of it again, and nothing of its status is made anew.
         meta = waiting["metadata"] | {"resourceVersion": "102", "generation": 2}
-        client.shows("MODIFIED", written | {"metadata": meta, "spec": waiting["spec"] | {"executionType": "Start"}})
+        client.shows("MODIFIED", written | {"metadata": meta, "spec": waiting["spec"] | goes_on})
         await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
         before, after = (one.summary.roles[0] for one in performer.writes[:2])
         assert after.task_statuses[9999].instance_uid == before.task_statuses[9999].instance_uid

@@ -106,6 +106,7 @@ def framework_of(
     retries: int,
     deadline: int | None,
     retain_pods: str,
+    suspend: bool,
     **container: Any,
 ) -> Framework:
     """Return the Framework that the flags of `run` describe, and hint at what was probably forgotten.
@@ -129,7 +130,14 @@ def framework_of(
             "note: without --preset the Tasks start as strangers, which neither wait for nor know one another; "
             f"there are the presets {', '.join(PRESETS)}"
         )
-    return Framework(name, made, retry_policy=policy, active_deadline_seconds=deadline, retain_pods=retain_pods)
+    return Framework(
+        name,
+        made,
+        retry_policy=policy,
+        active_deadline_seconds=deadline,
+        retain_pods=retain_pods,
+        suspend=suspend,
+    )
 
 
 def _pairs(assignments: Sequence[str], flag: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -19,6 +19,7 @@ from frameworkcontroller.core.machines.attempt import Step, complete, follow, mo
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
+SUSPENDED: Final = "User has requested to suspend the Framework"
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
@@ -77,15 +78,34 @@ class AttemptFacts(Struct, frozen=True):
         overdue = OVERDUE.format(seconds=self.spec.active_deadline_seconds)
         return predefined(Code.FRAMEWORK_DEADLINE_EXCEEDED, overdue)
 
+    def end_of_run(self, status: FrameworkStatus) -> FrameworkCompletion | None:
+        """Return the end that the spec asks for of an attempt that has begun: it may also be suspended."""
+        suspended = predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED) if self.spec.suspend else None
+        return self.ordered_end(status) or suspended
+
 
 FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
 
 
 def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None:
-    """Return when `activeDeadlineSeconds` are over, None if there is no such time or nothing has run yet."""
-    if spec.active_deadline_seconds is None or status.run_time is None:
+    """Return when `activeDeadlineSeconds` are over, None if there is no such time: nothing has run, or it stands still.
+
+    It stands still while the Framework is suspended.
+    """
+    if spec.active_deadline_seconds is None or status.run_time is None or isinstance(status.suspended_since, datetime):
         return None
-    return after(status.run_time, duration(spec.active_deadline_seconds))
+    return after(status.run_time, duration(spec.active_deadline_seconds + (status.suspended_sec or 0)))
+
+
+def _count_suspension(status: FrameworkStatus, facts: AttemptFacts) -> FrameworkStatus:
+    """Keep since when the Framework is suspended, and for how long it was before."""
+    since = status.suspended_since
+    if facts.spec.suspend and status.state is not State.COMPLETED:
+        return replace(status, suspended_since=since or facts.now)
+    if not since:
+        return status
+    seconds = (status.suspended_sec or 0) + max(0, int((facts.now - since).total_seconds()))
+    return replace(status, suspended_since=UNSET, suspended_sec=seconds)
 
 
 def new_attempt(name: str, attempt_id: int, now: datetime) -> FrameworkAttemptStatus:
@@ -123,8 +143,11 @@ def step(status: FrameworkStatus, config_map: Partial | None, facts: AttemptFact
 
     The status has no roles. The ConfigMap is what the cache has under its name, no matter who created it.
     """
+    counted = _count_suspension(status, facts)
     found = follow(
-        lambda status, persisted: _advance(status, config_map, facts, persisted=persisted), status, persisted=persisted
+        lambda status, persisted: _advance(status, config_map, facts, persisted=persisted),
+        counted,
+        persisted=persisted and counted == status,
     )
     deadline = deadline_of(found.status, facts.spec)
     if found.status.state is State.COMPLETED or deadline is None or deadline <= facts.now:
@@ -191,10 +214,10 @@ def _create(
         if facts.requests_in_flight:
             return Step(status)
         return Step(move(complete(status, end), State.ATTEMPT_COMPLETED, facts.now))
-    if facts.spec.execution_type == "Create" or facts.held_back or not persisted:
+    if not persisted:
         return Step(status)
     if config_map is None:
-        return Step(status, Action.CREATE)
+        return Step(status, None if facts.spec.is_to_wait or facts.held_back else Action.CREATE)
     if _is_orphan(config_map, facts):
         if orphans.may_yet_be_named(config_map.metadata, status.transition_time, facts.now):
             return Step(replace(status, transition_time=facts.now))
@@ -230,7 +253,7 @@ def _without_config_map(status: FrameworkStatus, facts: AttemptFacts, *, persist
     if facts.requests_in_flight:
         return Step(status)
     if status.completion is None:
-        end = facts.ordered_end(status)
+        end = facts.end_of_run(status)
         if end is not None:
             return Step(complete(status, end))
         deadline = after(status.transition_time, facts.creation_timeout)
@@ -270,7 +293,7 @@ def _with_config_map(
     if status.state is State.CREATION_REQUESTED:
         status = move(status, State.PREPARING, facts.now)
     if status.state in {State.PREPARING, State.RUNNING}:
-        end = facts.ordered_end(status)
+        end = facts.end_of_run(status)
         if end is not None:
             status = complete(status, end)
         if status.completion is not None:

@@ -129,6 +129,11 @@ class FrameworkReconciler:
         return found
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether the user has suspended the Framework."""
+        return self._state.has_status and bool(self._state.status.suspended_since)
+
+    @property
     def waiting_tasks(self) -> int:
         """The number of Tasks whose TaskRole waits for others."""
         return sum(role_state.counts.active for role_state in self._state.roles.values() if role_state.waits)
@@ -305,7 +310,7 @@ class FrameworkReconciler:
     def _is_at_rest(self, ctx: ReconcileContext) -> bool:
         state = self._state
         is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
-        is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.execution_type == "Create"
+        is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.is_to_wait
         return (
             (is_completed or is_idle)
             and state.revisions.all_persisted

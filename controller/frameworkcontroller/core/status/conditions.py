@@ -37,8 +37,11 @@ def conditions(
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
     end = (ended.phrase, ended.diagnostics) if ended else ("NotCompleted", str(status.state))
-    suspension = ("ExecutionTypeCreate", spec.execution_type) if spec.execution_type == "Create" else held_back
-    if status.state is not State.CREATION_PENDING:
+    suspension = ("Suspended", "spec.suspend is true") if spec.suspend else held_back
+    if spec.execution_type == "Create":
+        suspension = ("ExecutionTypeCreate", spec.execution_type)
+    between = status.state is State.ATTEMPT_COMPLETED and status.retry_policy_status.retry_delay_sec is not None
+    if status.state is not State.CREATION_PENDING and not (spec.suspend and between):
         suspension = None
     running = status.state is State.RUNNING
     # For tools that know no type, and read `Ready` of every object (kstatus): what ends well stays ready.

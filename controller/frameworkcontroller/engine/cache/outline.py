@@ -1,8 +1,9 @@
 """Frameworks at rest as the cache keeps them: in outline, since they are kept for weeks and nothing happens to them.
 
-A Framework is at rest when it is Completed, or when it is not to start (executionType Create) and has its first status,
-if the status speaks of its newest spec. Only time or a user changes that. So the engine needs to know when to delete it
-and nothing else: it deletes exactly what it has seen. One that somebody holds by a finalizer needs no more.
+A Framework is at rest when it is Completed, or when it is not to start (executionType Create, or suspended) and no
+attempt has begun, if the status speaks of its newest spec. Only time or a user changes that. So the engine needs to
+know when to delete it and nothing else: it deletes exactly what it has seen. One that somebody holds by a finalizer
+needs no more.
 """
 
 from datetime import datetime
@@ -13,6 +14,7 @@ from msgspec import Raw
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.spec import Waiting
 from frameworkcontroller.api.states import State
 
 
@@ -20,14 +22,11 @@ class _Status(Wire, frozen=True):
     state: str = ""
     transition_time: datetime | None = None
     observed_generation: int = 0
-
-
-class _Spec(Wire, frozen=True):
-    execution_type: str = ""
+    suspended_since: str = ""
 
 
 _STATUS: Final = msgspec.json.Decoder(_Status)
-_SPEC: Final = msgspec.json.Decoder(_Spec)
+_SPEC: Final = msgspec.json.Decoder(Waiting)
 
 
 class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
@@ -41,6 +40,7 @@ class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
     """Its `ttlSecondsAfterFinished`."""
     is_going: bool = False
     """It is being deleted."""
+    is_suspended: bool = False
 
 
 def outline_of(found: Framework) -> Outline | None:
@@ -58,7 +58,7 @@ def outline_of(found: Framework) -> Outline | None:
     is_completed = status.state == State.COMPLETED and status.transition_time is not None
     is_going = meta.deletion_timestamp is not None
     if not is_completed and (
-        is_going or status.state != State.CREATION_PENDING or _SPEC.decode(found.raw_spec).execution_type != "Create"
+        is_going or status.state != State.CREATION_PENDING or not _SPEC.decode(found.raw_spec).is_to_wait
     ):
         return None
     # A deletion counts as a generation, which nobody writes any more.
@@ -79,4 +79,5 @@ def outline_of(found: Framework) -> Outline | None:
         since=status.transition_time if is_completed else None,
         ttl_seconds=found.spec.ttl_seconds_after_finished if is_completed else None,
         is_going=is_going,
+        is_suspended=bool(status.suspended_since),
     )

@@ -39,12 +39,12 @@ class _Frameworks(Collector):
 
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
-        self.at_rest: Callable[[], Iterable[State]] = tuple
+        self.at_rest: Callable[[], Iterable[tuple[State, bool]]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         reconcilers = list(self.reconcilers())
-        frameworks = Tally(self.at_rest())
-        frameworks.update(one.state for one in reconcilers if one.state is not None)
+        states = [*self.at_rest(), *((one.state, one.is_suspended) for one in reconcilers if one.state is not None)]
+        frameworks = Tally(state for state, _ in states)
         tasks: Tally[State] = Tally()
         for reconciler in reconcilers:
             tasks.update(reconciler.tasks_by_state)
@@ -55,6 +55,11 @@ class _Frameworks(Collector):
             "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
             "state",
             {str(state): tasks[state] for state in State},
+        )
+        yield GaugeMetricFamily(
+            "frameworkcontroller_suspended_frameworks",
+            "Frameworks that are suspended (spec.suspend).",
+            value=sum(is_suspended for _, is_suspended in states),
         )
         yield GaugeMetricFamily(
             "frameworkcontroller_waiting_tasks",
@@ -172,7 +177,7 @@ class Metrics:
     def watch(
         self,
         reconcilers: Callable[[], Iterable[FrameworkReconciler]],
-        at_rest: Callable[[], Iterable[State]],
+        at_rest: Callable[[], Iterable[tuple[State, bool]]],
         queue: Sized,
     ) -> None:
         """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
