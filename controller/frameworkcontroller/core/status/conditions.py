@@ -40,8 +40,8 @@ def conditions(
     suspension = ("Suspended", "spec.suspend is true") if spec.suspend else held_back
     if spec.execution_type == "Create":
         suspension = ("ExecutionTypeCreate", spec.execution_type)
-    between = status.state is State.ATTEMPT_COMPLETED and status.retry_policy_status.retry_delay_sec is not None
-    if status.state is not State.CREATION_PENDING and not (spec.suspend and between):
+    delayed = status.state is State.ATTEMPT_COMPLETED and bool(status.retry_policy_status.retry_delay_sec)
+    if status.state is not State.CREATION_PENDING and not (spec.suspend and delayed):
         suspension = None
     running = status.state is State.RUNNING
     # For tools that know no type, and read `Ready` of every object (kstatus): what ends well stays ready.
