@@ -163,9 +163,18 @@ WHOLE: dict[str, tuple[FrameworkView, str]] = {
     "failed": (
         framework(role("worker", 1), state="Completed", end=completion(210, "ContainerPermanentFailed")),
         (
-            "it is Completed and has failed: ContainerPermanentFailed\n"
+            "it is Completed and has failed: ContainerPermanentFailed (210)\n"
             "  -> correct the reason, and run it again: frameworkctl retry training"
         ),
+    ),
+    "ending": (
+        framework(
+            role("worker", 1),
+            tasks={"worker": [task(0, "AttemptDeleting", completionStatus=completion(7, "Odd"))]},
+            state="AttemptDeleting",
+            end=completion(7, "Odd") | {"trigger": {"message": "", "taskRoleName": "worker", "taskIndex": 0}},
+        ),
+        "its attempt ends by worker-0: Odd (7)",
     ),
     "back-off": (
         framework(

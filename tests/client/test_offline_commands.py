@@ -124,7 +124,7 @@ def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
         *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run", "--shm", "1Gi"),
         *("--label", "team=a", "--annotation", "b=c", "--toleration", "gpu=yes:NoSchedule", "--toleration", "spot"),
         *("--pull-secret", "hub", "--user", "1000", "--restricted", "--set", "spec.description=Trains"),
-        *("--suspend", "--", "python", "train.py", "--epochs", "3", "-v"),
+        *("--suspend", "--restart", "in-place", "--", "python", "train.py", "--epochs", "3", "-v"),
     )
     assert done.code == 0, done
     framework = Framework.from_yaml(done.output)
@@ -132,7 +132,8 @@ def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
     assert (framework.active_deadline_seconds, framework.retry_policy.max_retry_count) == (7200, 1)
     assert (framework.retain_pods, framework.description, framework.suspend) == ("OnFailure", "Trains", True)
     pod = framework.roles[1].pod
-    assert pod["metadata"] == {"labels": {"team": "a"}, "annotations": {"b": "c"}}
+    annotations = {"b": "c", "barrier.frameworkcontroller.microsoft.com/restart": "in-place"}
+    assert pod["metadata"] == {"labels": {"team": "a"}, "annotations": annotations}
     spec, container = pod["spec"], pod["spec"]["containers"][0]
     assert spec["tolerations"] == [
         {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},

@@ -73,7 +73,7 @@ def scale(
     from frameworkclient.cli.commands import writing
 
     numbers = writing.numbers_of(tasks)
-    view = cluster.run(lambda client: client.scale(name, numbers))
+    view = cluster.run(lambda client: writing.scale(client, name, numbers))
     write_done(view.namespace, name, "scaled")
 
 

@@ -21,6 +21,7 @@ from frameworkclient.cli.run import Cluster
 from frameworkclient.cli.terminal import say
 from frameworkclient.errors import ArgumentError
 from frameworkclient.views.text import seconds_of
+from frameworkcontroller.api import names
 
 app = typer.Typer()
 
@@ -50,6 +51,9 @@ def run(
         typer.Option(
             help="Preset of the barrier, like pytorch: the Pods wait for one another.", autocompletion=complete_preset
         ),
+    ] = "",
+    restart: Annotated[
+        str, typer.Option(help="in-place: an exit or a rescale starts the whole gang again in its Pods.")
     ] = "",
     cpu: Annotated[str, typer.Option(help="Cores of each Pod, like 2 or 500m.")] = "",
     memory: Annotated[str, typer.Option(help="Memory of each Pod, like 4Gi.")] = "",
@@ -109,7 +113,7 @@ def run(
             "env": env or [],
             "node_selector": node_selector or [],
             "labels": label or [],
-            "annotations": annotation or [],
+            "annotations": [*(annotation or []), *([f"{names.RESTART_ANNOTATION}={restart}"] if restart else [])],
         },
         retries=retries,
         retain_pods=retain_pods,

@@ -51,7 +51,9 @@ def _one_of(*formats: Format, text: str = "How to write it.") -> Any:
     return typer.Option("--output", "-o", help=text, metavar=f"<{'|'.join(formats)}>", callback=checked)
 
 
-Name: TypeAlias = Annotated[str, typer.Argument(help="Name of the Framework.", autocompletion=complete_name)]
+Name: TypeAlias = Annotated[
+    str, typer.Argument(help="Name of the Framework: lower-case letters and digits.", autocompletion=complete_name)
+]
 Output: TypeAlias = Annotated[Format, typer.Option("--output", "-o", help="How to write it.")]
 Rows: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML, Format.NAME)]
 Report: TypeAlias = Annotated[Format, _one_of(Format.TABLE, Format.JSON, Format.YAML)]

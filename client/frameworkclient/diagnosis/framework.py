@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
-from frameworkclient.views.outlook import UNSEEN_SECONDS, condition, ending, needs, retry_time
+from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
 from frameworkclient.views.text import listed, shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
 
@@ -52,12 +52,10 @@ def _completed(evidence: Evidence) -> Finding:
     assert result is not None
     if result.succeeded:
         return Finding("it is Completed and has succeeded")
-    decisive = view.task(result.task)
-    detail = ending(decisive.completion) if decisive is not None and decisive.completion else result.phrase
-    by = f" by {result.task}" if result.task else ""
+    why = cause(view)
     return Finding(
-        f"it is Completed and has failed{by}: {detail}",
-        f"{advice(CREATION, detail, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
+        f"it is Completed and has failed{why}",
+        f"{advice(CREATION, why, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
     )
 
 
@@ -83,6 +81,8 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
         if role.waits:
             yield Finding(f"role {role.name} waits until {needs(role)}")
     is_over = view.status is not None and view.status.state in COMPLETING
+    if is_over:
+        yield Finding(f"its attempt ends{cause(view)}")
     for role in view.roles:
         if role.waits and not is_over:
             continue

@@ -105,6 +105,18 @@ def is_ready(task: TaskView) -> bool:
     return bool(task.ip) and arrived is not False
 
 
+def cause(view: FrameworkView) -> str:
+    """Return by which Task the attempt has ended, and how: ` by worker-5: phrase (code): last words`."""
+    completion = view.status.completion if view.status else None
+    if completion is None:
+        return ""
+    trigger = completion.trigger
+    name = f"{trigger.task_role_name}-{trigger.task_index}" if trigger and trigger.task_role_name else ""
+    task = view.task(name)
+    own = task.completion if task is not None else None
+    return f"{f' by {name}' if name else ''}: {ending(own or completion)}"
+
+
 def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
     """Return how an attempt ended, on one line: phrase, code, and the last words of what failed.
 

@@ -16,8 +16,10 @@ from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.model.set_field import set_field
 from frameworkclient.model.yaml_text import documents
+from frameworkclient.views.outlook import cause
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -191,8 +193,26 @@ async def delete(
         write_done(view.namespace, name, "deleted")
         going.append(view)
     deadline = None if timeout is None else time.monotonic() + timeout
+    if going and wait:
+        say("waiting until all their Pods are gone; --no-wait does not")
     for view in going if wait else ():
         await client.gone(view, None if deadline is None else max(0.0, deadline - time.monotonic()))
+
+
+async def scale(client: AsyncClient, name: str, numbers: dict[str, int]) -> FrameworkView:
+    """Change numbers of Tasks, and say what Pods that run do not learn of it."""
+    view = await client.scale(name, numbers)
+    pods = [role["task"]["pod"]["metadata"] for role in view.to_dict()["spec"]["taskRoles"] if role["name"] in numbers]
+    if view.state in {State.PREPARING, State.RUNNING} and any(
+        (one.get("labels") or {}).get(names.BARRIER_LABEL) == "enabled"
+        and (one.get("annotations") or {}).get(names.RESTART_ANNOTATION) != names.IN_PLACE
+        for one in pods
+    ):
+        say(
+            "note: Pods that run keep what they know of the gang, such as WORLD_SIZE; "
+            "a rescale restarts all of a gang that was run with --restart in-place"
+        )
+    return view
 
 
 def report(view: FrameworkView | None) -> ExitCode:
@@ -200,10 +220,9 @@ def report(view: FrameworkView | None) -> ExitCode:
     result = view.result if view else None
     if view is None or result is None:
         return ExitCode.DONE
-    by = f" by {result.task}" if result.task and not result.succeeded else ""
-    end = "succeeded" if result.succeeded else f"failed{by}: {result.phrase} ({result.code})"
-    say(sanitize(f"Framework {view.name} {end}"))
-    if not result.succeeded:
+    why = "" if result.succeeded else cause(view)
+    say(sanitize(f"Framework {view.name} {'succeeded' if result.succeeded else f'failed{why}'}"))
+    if why.endswith(f"{result.phrase} ({result.code})"):
         say(f"{sanitize(result.diagnostics)[:500]}")
     return ExitCode.DONE if result.succeeded else ExitCode.FAILED
 
