@@ -266,7 +266,7 @@ def test_kubectl_shows_the_important_columns_under_a_short_name(
     with_status(raw, path, document)
     raw.merge(f"{path}/{document['metadata']['name']}/status", {"status": {"ready": "1/3", "attempts": 1}})
     head, line = cluster.kubectl("get", "fw", "-n", namespace).strip().splitlines()
-    assert head.split() == ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "GANG", "AGE"]
+    assert head.split() == ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "GANG", "SUSPENDED", "AGE"]
     assert line.split()[:4] == ["distributed", "AttemptRunning", "1/3", "1"]
     wide = cluster.kubectl("get", "frameworks", "-n", namespace, "-o", "wide").splitlines()[0]
     assert wide.split()[-3:] == ["AGE", "WAITING", "DESCRIPTION"]

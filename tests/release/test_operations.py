@@ -49,6 +49,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (INSTALL, "With helm", 1),
         (UPGRADE, "Upgrade with helm", 0),
         (UPGRADE, "Roll back", 1),
+        (UPGRADE, "Roll back", 2),
         (UPGRADE, "Roll back", 0),
         (BACKUP, "etcd is restored", 0),
         (INSTALL, "Remove", 0),
