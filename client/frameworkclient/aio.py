@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import msgspec
 
 from frameworkclient import access
 from frameworkclient.cluster import actions
+from frameworkclient.cluster.again import delete_view, submit_again
 from frameworkclient.cluster.goals import GOALS, reached
 from frameworkclient.cluster.pages import objects, pods_of
 from frameworkclient.errors import (
-    AlreadyExistsError,
     ArgumentError,
     ConflictError,
     DeletedError,
@@ -27,7 +27,6 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.paths import resource_path
 
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
     from frameworkclient.logs.selection import LogSelection, Wanted
     from frameworkclient.model.code import Code
     from frameworkclient.views.framework import FrameworkView, Result
-
-CREATE_SECONDS: Final = 120.0
-"""For which a create is repeated whose Framework was deleted for it."""
 
 
 class AsyncClient:
@@ -128,7 +124,7 @@ class AsyncClient:
             for one in () if dry_run else code:
                 await self._create_code(one, view.namespace, {}, actions.owner(view))
         except BaseException:
-            await self._delete(view)
+            await delete_view(self.kube, view)
             raise
         return view
 
@@ -175,7 +171,7 @@ class AsyncClient:
             WaitTimeoutError: It is not gone after `timeout` seconds.
         """
         view = await self.get(name, namespace=namespace)
-        await self._delete(view)
+        await delete_view(self.kube, view)
         if wait:
             await self.gone(view, timeout)
         return view
@@ -259,7 +255,7 @@ class AsyncClient:
                     path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
                     await self.kube.delete(path, uid=uid, propagation="Foreground")
                 case actions.SubmitAgain():
-                    await self._submit_again(view, on_kept)
+                    await submit_again(self, view, on_kept)
         return action
 
     async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:
@@ -400,11 +396,6 @@ class AsyncClient:
         with translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
             return NotebookView.decode(await self.kube.patch(path, body, content_type=content_type))
 
-    async def _delete(self, view: FrameworkView, resource_version: str | None = None) -> None:
-        path = self._path(view.namespace, view.name)
-        with translated(f"delete Framework {view.namespace}/{view.name}"):
-            await self.kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
-
     async def gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
         """Wait until this very Framework does not exist any more."""
         try:
@@ -417,69 +408,6 @@ class AsyncClient:
             ) from error
         except DeletedError:
             pass
-
-    async def _submit_again(self, view: FrameworkView, on_kept: Callable[[Path], None] | None) -> None:
-        from frameworkclient.cluster.keeping import keep, named
-
-        manifest = actions.again(view.to_dict())
-        with named(None), suppress(AlreadyExistsError):
-            # Everybody who may refuse it is asked before the name is found to be taken.
-            await self.create(manifest, dry_run=True)
-            raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
-        with named(None):
-            code = await self._code_of(view)
-            await self._own_code(view, code)
-        file = keep(manifest, view.uid)
-        if on_kept is not None:
-            on_kept(file)
-        with named(file):
-            try:
-                # What somebody else changes in this moment would not be in the manifest.
-                await self._delete(view, view.resource_version)
-            except ConflictError:
-                file.unlink()
-                await self._own_code(view, code, actions.owner(view))
-                raise
-            await self.gone(view)
-            new = await self._create_again(manifest)
-        file.unlink()
-        await self._own_code(new, code, actions.owner(new))
-
-    async def _code_of(self, view: FrameworkView) -> tuple[str, ...]:
-        """Return the ConfigMaps with code that go with a Framework; its templates may name others, which stay."""
-        found = []
-        for name in actions.code_of(view):
-            path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
-            with translated(f"read the code of {view.namespace}/{view.name} in ConfigMap {name}"):
-                owners = PARTIAL_DECODER.decode(await self.kube.get(path)).metadata.owner_references
-            if [owner.uid for owner in owners] == [view.uid]:
-                found.append(name)
-        return tuple(found)
-
-    async def _own_code(self, view: FrameworkView, code: Sequence[str], *owners: Mapping[str, Any]) -> None:
-        """Give code an owner, with which it goes, or none, so that it stays for the next one."""
-        for name in code:
-            path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
-            body = msgspec.json.encode({"metadata": {"ownerReferences": list(owners)}})
-            with translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):
-                await self.kube.patch(path, body, content_type=MERGE_PATCH)
-
-    async def _create_again(self, manifest: dict[str, Any]) -> FrameworkView:
-        """Create a Framework and return it: one that is there if it is the same, as an answer may have been lost."""
-        import tenacity
-
-        from frameworkkube.backoff import is_transient, retrying
-
-        transient = tenacity.retry_if_exception(lambda error: is_transient(error.__cause__ or error))
-        try:
-            return await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(
-                self.create, manifest
-            )
-        except AlreadyExistsError:
-            found = await self.get(manifest["metadata"]["name"], namespace=manifest["metadata"]["namespace"])
-            if actions.again(found.to_dict()) != manifest:
-                raise
-            return found
 
 
 def _with_version(answer: bytes) -> bytes:

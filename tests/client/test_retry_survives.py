@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from frameworkclient import aio
-from frameworkclient.cluster import keeping
+from frameworkclient.cluster import again, keeping
 from frameworkclient.cluster.actions import SubmitAgain
 from frameworkclient.errors import (
     ArgumentError,
@@ -95,11 +95,13 @@ def is_renewed(server: PlayedServer, folder: Path) -> bool:
 def kill_at_line(_client: AsyncClient, number: int) -> None:
     """Raise at a line of what `retry` does itself, counted as they are run."""
     left = number
-    names = {"retry", "_submit_again", "_create_again", "_delete", "gone", "create", "keep", "folder", "named"}
+    names = {"retry", "submit_again", "_create_again", "delete_view", "gone", "create", "keep", "folder", "named"}
+
+    files = {aio.__file__, again.__file__, keeping.__file__}
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename not in {aio.__file__, keeping.__file__} or frame.f_code.co_name not in names:
+        if frame.f_code.co_filename not in files or frame.f_code.co_name not in names:
             return None
         if event == "line":
             left -= 1

@@ -77,6 +77,7 @@ def again(manifest: Mapping[str, Any]) -> dict[str, Any]:
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
     if spec.get("executionType") == "Stop":
         spec["executionType"] = "Start"
+        spec.pop("suspend", None)
     return {
         "apiVersion": manifest["apiVersion"],
         "kind": manifest["kind"],

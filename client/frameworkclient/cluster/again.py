@@ -1,0 +1,114 @@
+"""How a Framework that is Completed is submitted again: its name is free only once it is deleted.
+
+Nothing is lost on the way: the manifest is kept in a file first (`keeping`), and its code has no owner meanwhile.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from frameworkclient.cluster import actions
+from frameworkclient.errors import AlreadyExistsError, ConflictError, DeletedError, translated
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkkube.http.client import MERGE_PATCH, KubeClient
+from frameworkkube.paths import resource_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from frameworkclient.views.framework import FrameworkView
+
+CREATE_SECONDS: Final = 120.0
+"""For which a create is repeated whose Framework was deleted for it."""
+
+
+class Frameworks(Protocol):
+    """What is needed of `AsyncClient`; each method is as its own."""
+
+    @property
+    def kube(self) -> KubeClient: ...  # noqa: D102
+    async def create(self, framework: dict[str, Any], *, dry_run: bool = False) -> FrameworkView: ...  # noqa: D102
+    async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView: ...  # noqa: D102
+    async def gone(self, view: FrameworkView) -> None: ...  # noqa: D102
+
+
+async def delete_view(kube: KubeClient, view: FrameworkView, resource_version: str | None = None) -> None:
+    """Delete this very Framework, if it is as it was seen."""
+    path = resource_path(names.API_VERSION, names.PLURAL, namespace=view.namespace, name=view.name)
+    with translated(f"delete Framework {view.namespace}/{view.name}"):
+        await kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
+
+
+async def submit_again(client: Frameworks, view: FrameworkView, on_kept: Callable[[Path], None] | None) -> None:
+    """Delete a Framework and create it again.
+
+    Raises:
+        ClientError: It cannot be; the message names the file with the manifest if the Framework may be gone.
+    """
+    from frameworkclient.cluster.keeping import keep, named
+
+    manifest = actions.again(view.to_dict())
+    with named(None), suppress(AlreadyExistsError):
+        # Everybody who may refuse it is asked before the name is found to be taken.
+        await client.create(manifest, dry_run=True)
+        raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
+    with named(None):
+        code = await _code_of(client.kube, view)
+        await _own_code(client.kube, view, code)
+    file = keep(manifest, view.uid)
+    if on_kept is not None:
+        on_kept(file)
+    with named(file):
+        try:
+            # What somebody else changes in this moment would not be in the manifest.
+            await delete_view(client.kube, view, view.resource_version)
+        except ConflictError:
+            file.unlink()
+            await _own_code(client.kube, view, code, actions.owner(view))
+            raise
+        await client.gone(view)
+        new = await _create_again(client, manifest)
+    file.unlink()
+    await _own_code(client.kube, new, code, actions.owner(new))
+
+
+async def _code_of(kube: KubeClient, view: FrameworkView) -> tuple[str, ...]:
+    """Return the ConfigMaps with code that go with a Framework; its templates may name others, which stay."""
+    found = []
+    for name in actions.code_of(view):
+        path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
+        with translated(f"read the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+            owners = PARTIAL_DECODER.decode(await kube.get(path)).metadata.owner_references
+        if [owner.uid for owner in owners] == [view.uid]:
+            found.append(name)
+    return tuple(found)
+
+
+async def _own_code(kube: KubeClient, view: FrameworkView, code: Sequence[str], *owners: Mapping[str, Any]) -> None:
+    """Give code an owner, with which it goes, or none, so that it stays for the next one."""
+    for name in code:
+        path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
+        body = msgspec.json.encode({"metadata": {"ownerReferences": list(owners)}})
+        with translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+            await kube.patch(path, body, content_type=MERGE_PATCH)
+
+
+async def _create_again(client: Frameworks, manifest: dict[str, Any]) -> FrameworkView:
+    """Create a Framework and return it: one that is there if it is the same, as an answer may have been lost."""
+    import tenacity
+
+    from frameworkkube.backoff import is_transient, retrying
+
+    transient = tenacity.retry_if_exception(lambda error: is_transient(error.__cause__ or error))
+    try:
+        return await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(client.create, manifest)
+    except AlreadyExistsError:
+        found = await client.get(manifest["metadata"]["name"], namespace=manifest["metadata"]["namespace"])
+        if actions.again(found.to_dict()) != manifest:
+            raise
+        return found
