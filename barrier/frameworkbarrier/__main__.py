@@ -60,7 +60,6 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     environ = os.environ if environ is None else environ
 
     from frameworkbarrier import settings as settings_module
-    from frameworkbarrier.errors import BarrierError
     from frameworkbarrier.log import Log, leave_message
 
     log = Log(as_json=environ.get("FB_LOG_FORMAT", "").strip() == "json")
@@ -76,26 +75,28 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         log, termination_log = Log(as_json=settings.log_format == "json"), settings.termination_log
         last, code = run(settings, environ, log, termination), 0
         termination.ignore()
-    except BarrierError as end:
-        termination.ignore()
-        last, code = f"{end} (exit code {end.exit_code})", end.exit_code
-        log.error(last)
-    except ModuleNotFoundError as missing:
-        termination.ignore()
-        last, code = (
-            f"the package {missing.name} is missing: pip install 'frameworkcontroller[barrier]' (exit code 1)",
-            1,
-        )
-        log.error(last)
     except Exception as fault:  # noqa: BLE001 -- the last line must be written, whatever happened
         termination.ignore()
-        import traceback
-
-        traceback.print_exc()
-        last, code = f"the barrier failed: {type(fault).__name__}: {fault} (exit code 1)", 1
+        last, code = _last_words(fault)
         log.error(last)
     leave_message(termination_log, last)
     return code
+
+
+def _last_words(fault: Exception) -> tuple[str, int]:
+    """Return the last line of a barrier that fails, and its exit code."""
+    from frameworkbarrier.errors import BarrierError
+
+    if isinstance(fault, BarrierError):
+        return f"{fault} (exit code {fault.exit_code})", fault.exit_code
+    if isinstance(fault, ModuleNotFoundError):
+        text = f"the package {fault.name} is missing: pip install 'frameworkcontroller[barrier]'"
+    else:
+        import traceback
+
+        traceback.print_exception(fault)
+        text = f"the barrier failed: {type(fault).__name__}: {fault}"
+    return f"{text} (exit code 1)", 1
 
 
 def run(settings: "Settings", environ: Mapping[str, str], log: "Log", termination: Termination) -> str:
