@@ -10,7 +10,7 @@ def main() -> None:
 
 
 def complete() -> None:
-    """Print what may follow the arguments, as kubectl asks its plugin: choices, and `:4`, for no names of files.
+    """Print what may follow the arguments, as kubectl asks its plugin: choices and `:4`, or `:0` for names of files.
 
     Source: kubectl, "Extend kubectl with plugins", `kubectl_complete-framework`.
     """
@@ -27,7 +27,8 @@ def complete() -> None:
     os.environ["_FRAMEWORKCTL_COMPLETE"] = "complete_bash"
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
         app(prog_name="frameworkctl")
-    sys.stdout.write("".join(f"{choice}\n" for choice in [*printed.getvalue().split(), ":4"]))
+    choices = [line for line in printed.getvalue().splitlines() if line]
+    sys.stdout.write("".join(f"{choice}\n" for choice in [*choices, ":4" if choices else ":0"]))
 
 
 if __name__ == "__main__":

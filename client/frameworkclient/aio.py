@@ -206,10 +206,12 @@ class AsyncClient:
         """End the attempt that runs, and let none begin until the Framework is resumed; no retry is counted for it.
 
         Raises:
-            ArgumentError: It is Completed, or the cluster's definition of Frameworks is older than this.
+            ArgumentError: It is Completed or was stopped, or the cluster's definition of Frameworks is older than this.
         """
-        if (await self.get(name, namespace=namespace)).finished:
-            raise ArgumentError(f"Framework {name}: is Completed, so that nothing can be suspended")
+        before = await self.get(name, namespace=namespace)
+        if before.finished or before.spec.execution_type == "Stop":
+            why = "is Completed" if before.finished else "was stopped, which is final"
+            raise ArgumentError(f"Framework {name}: {why}, so that nothing can be suspended")
         view = await self._patch("suspend", name, namespace, {"spec": {"suspend": True}})
         if not view.spec.suspend:
             raise ArgumentError("suspend: the cluster's definition of Frameworks does not know it; upgrade it")

@@ -86,6 +86,7 @@ def test_a_framework_that_waits_is_started_and_its_result_is_the_exit_code(
     eventually(lambda: _lists(ctl, "somebody to start it (executionType: Create)"), timeout=30)
     with player.playing():
         ctl.ok("start later")
+        assert "scaled in namespace" in ctl.ok("scale later", "worker=1").output, "its template has no metadata"
         done = ctl.ok("wait later", "--for=succeeded")
         assert done.errors == "Framework later succeeded\n"
         player.plan["worker-0"] = [7]

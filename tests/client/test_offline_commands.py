@@ -203,9 +203,9 @@ def test_completion_is_offered_for_shells_and_contexts(
 
 def test_kubectl_completes_its_plugin() -> None:
     program = Path(sys.executable).with_name("kubectl_complete-framework")
-    asked = ["run", "gang", "--preset", "py"], ["ev"], ["get", ""]
+    asked = ["run", "gang", "--preset", "py"], ["ev"], ["run", "gang", "--script", ""]
     answers = [subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout for words in asked]
-    assert answers == ["pytorch\n:4\n", "events\n:4\n", ":4\n"]
+    assert answers == ["pytorch\n:4\n", "events\n:4\n", ":0\n"]
 
 
 def test_the_program_is_called_as_the_user_calls_it() -> None:

@@ -77,10 +77,10 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
     if (loop := condition(view, "CrashLoop")) is not None:
         events = f"{evidence.program} events {view.name}"
         yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
-    for role in view.roles:
-        if role.waits:
-            yield Finding(f"role {role.name} waits until {needs(role)}")
     is_over = view.status is not None and view.status.state in COMPLETING
+    for role in view.roles:
+        if role.waits and not is_over:
+            yield Finding(f"role {role.name} waits until {needs(role)}")
     if is_over:
         yield Finding(f"its attempt ends{cause(view)}")
     for role in view.roles:

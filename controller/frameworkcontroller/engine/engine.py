@@ -29,6 +29,7 @@ from frameworkcontroller.api.status import GangRestart
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
 from frameworkcontroller.core.policies.backoff import Spending
@@ -173,6 +174,8 @@ class Engine:
         if (work := self._works.get(key)) is not None:
             work.reconciler.touch_config_map()
             self._wake(key)
+        elif self._rest.is_suspended(key):
+            self._queue.add(key)
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Queue the Framework if it is known, with this one Pod as changed."""
@@ -253,6 +256,9 @@ class Engine:
         """Return the work of the Framework that the cache shows, None if nothing is to be decided now."""
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
+            if work is None and _has_orphan(view):
+                self._reloader.read(key, "it waits and has a ConfigMap")
+                return None
             if work is None:
                 self._beginning.forget(key)
                 self._rest.put(key, view.framework)
@@ -373,3 +379,10 @@ class Engine:
             return
         self._start(key, seen)
         self._queue.add(key)
+
+
+def _has_orphan(view: CacheView) -> bool:
+    """Report whether a suspended Framework owns a ConfigMap, of whose creation a dead controller has had the answer."""
+    found, waiting = view.config_map(), view.framework
+    is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
+    return is_waiting and found is not None and is_ours(found.metadata, waiting.metadata.uid)

@@ -62,6 +62,10 @@ class Rest:
         """Iterate over the states of all, each with whether it is suspended, for metrics."""
         return ((outline.state, outline.is_suspended) for outline in self._outlines.values())
 
+    def is_suspended(self, key: FrameworkKey) -> bool:
+        """Report whether a Framework is at rest because it is suspended."""
+        return key in self._outlines and self._outlines[key].is_suspended
+
     async def run(self) -> None:
         """Delete those whose time is over, until cancelled."""
         await self._deletions.run()

@@ -248,3 +248,4 @@ def test_a_dependency_may_be_added_before_the_framework_is_started() -> None:
     driver.world.edited()
     driver.go_on(10)
     assert set(driver.world.pods) == {"fw-ps-0"}
+    assert conditions(driver.world)["Ready"][0] == "False", "the gang has one Task, and the Framework more"

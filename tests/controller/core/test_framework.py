@@ -110,7 +110,10 @@ ROWS = {
     "pending, a ConfigMap of ours is on its way out: wait": Row(framework(), GOING, S.CREATION_PENDING),
     "pending, a foreign ConfigMap has the name: wait": Row(framework(), FOREIGN, S.CREATION_PENDING),
     "pending, a ConfigMap without an owner has the name: wait": Row(framework(), OWNERLESS, S.CREATION_PENDING),
-    "pending, suspended: stay": Row(framework(), None, S.CREATION_PENDING, context=SUSPEND),
+    "pending, suspended: stay": Row(
+        replace(framework(), suspended_since=at(1)), None, S.CREATION_PENDING, context=SUSPEND
+    ),
+    "pending, suspended now: that is persisted first": Row(framework(), None, S.CREATION_PENDING, context=SUSPEND),
     "pending, suspended, Stop: over": Row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, context=SUSPEND_AND_STOP),
     "pending, suspended, a ConfigMap of ours is there: delete it": Row(
         replace(framework(since=1), suspended_since=at(1)),
@@ -312,6 +315,8 @@ def test_no_situation_breaks_the_state_machine(
     was = framework(state, end, retries=RetryPolicyStatus(0, 0, delay if state is S.ATTEMPT_COMPLETED else None))
     being_deleted, in_flight, creates, has_pods = flags
     execution, suspend = asked
+    if suspend and has_pods:
+        was = replace(was, suspended_since=at(1))
     context = attempt_facts(
         spec=spec(role("worker", 1), execution_type=execution, suspend=suspend, retry_policy=retry_policy(retries)),
         being_deleted=being_deleted,
@@ -340,6 +345,13 @@ def test_no_situation_breaks_the_state_machine(
     if now.state is S.ATTEMPT_COMPLETED and was.state not in {S.ATTEMPT_COMPLETED, S.CREATION_PENDING}:
         assert not in_flight
         assert not has_pods
+
+
+def test_nothing_says_that_a_completed_framework_is_suspended() -> None:
+    was = replace(over(retries=RetryPolicyStatus(0, 0, None)), suspended_since=at(10), run_time=at(5))
+    now = step(was, None, attempt_facts(**SUSPEND), persisted=True).status
+    assert now.state is S.COMPLETED
+    assert (bool(now.suspended_since), now.suspended_sec) == (False, 990)
 
 
 def test_what_is_suspended_is_retried_and_the_retry_counts_for_no_limit() -> None:

@@ -92,6 +92,16 @@ def test_the_deadline_stands_still_while_the_framework_is_suspended() -> None:
     over = step(was, None, attempt_facts(now=at(6200), spec=asked[False]), persisted=True).status.completion
     assert over is not None
     assert over.code == -240
+    # It was over before somebody suspended it.
+    late = step(ran(S.RUNNING), config_map(), attempt_facts(now=at(1100), spec=asked[True]), persisted=True)
+    assert late.status.completion is not None
+    assert late.status.completion.code == -240
+
+
+def test_the_time_before_the_first_task_runs_makes_no_deadline_longer() -> None:
+    waits = replace(framework(), suspended_since=at(100))
+    resumed = step(waits, None, attempt_facts(spec=spec(active_deadline_seconds=60)), persisted=True).status
+    assert (bool(resumed.suspended_since), bool(resumed.suspended_sec)) == (False, False)
 
 
 def test_the_end_names_the_field_and_its_value() -> None:

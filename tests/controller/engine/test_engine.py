@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    DeleteConfigMap,
     Done,
     Effect,
     Failed,
@@ -26,6 +28,7 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
+from frameworkcontroller.core.machines.framework import new_status
 from frameworkcontroller.core.pods import facts
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
@@ -326,6 +329,32 @@ async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_i
         await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
         before, after = (one.summary.roles[0] for one in performer.writes[:2])
         assert after.task_statuses[9999].instance_uid == before.task_statuses[9999].instance_uid
+
+
+class OrphanClient(Client):
+    """There is a ConfigMap that the Framework owns, of an hour later than the Framework."""
+
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        if path != "/api/v1/configmaps":
+            return await super().request(method, path, **more)
+        owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": "u", "controller": True}
+        meta = {"name": "fw-attempt", "namespace": "n", "uid": "orphan", "resourceVersion": "1"}
+        meta |= {"labels": {names.FRAMEWORK_NAME: "fw"}, "ownerReferences": [owner]}
+        item = {"metadata": meta | {"creationTimestamp": "2026-01-01T01:00:00Z"}}
+        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": [item]}).encode()
+
+
+@in_virtual_time
+async def test_a_suspended_framework_keeps_no_config_map_whose_creation_a_dead_controller_has_asked_for() -> None:
+    stored = framework() | {"spec": SPEC | {"suspend": True}}
+    status = msgspec.to_builtins(new_status("fw", datetime(2026, 1, 1, tzinfo=UTC)))
+    stored["status"] = status | {"suspendedSince": "2026-01-01T00:00:00Z", "observedGeneration": 1}
+    client, performer = OrphanClient(stored), Performer()
+    client.reads = [stored]
+    async with running(client, performer):
+        await until(lambda: any(isinstance(effect, DeleteConfigMap) for effect in performer.performed))
+    assert [effect.uid for effect in performer.performed if isinstance(effect, DeleteConfigMap)] == ["orphan"]
+    assert not any(isinstance(effect, CreateConfigMap) for effect in performer.performed)
 
 
 @in_virtual_time

@@ -202,7 +202,8 @@ async def delete(
 async def scale(client: AsyncClient, name: str, numbers: dict[str, int]) -> FrameworkView:
     """Change numbers of Tasks, and say what Pods that run do not learn of it."""
     view = await client.scale(name, numbers)
-    pods = [role["task"]["pod"]["metadata"] for role in view.to_dict()["spec"]["taskRoles"] if role["name"] in numbers]
+    roles = [role for role in view.to_dict()["spec"]["taskRoles"] if role["name"] in numbers]
+    pods = [role["task"]["pod"].get("metadata") or {} for role in roles]
     if view.state in {State.PREPARING, State.RUNNING} and any(
         (one.get("labels") or {}).get(names.BARRIER_LABEL) == "enabled"
         and (one.get("annotations") or {}).get(names.RESTART_ANNOTATION) != names.IN_PLACE

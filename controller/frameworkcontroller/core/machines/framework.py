@@ -90,20 +90,23 @@ FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
 def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None:
     """Return when `activeDeadlineSeconds` are over, None if there is no such time: nothing has run, or it stands still.
 
-    It stands still while the Framework is suspended.
+    It stands still while the Framework is suspended, unless it was over before.
     """
-    if spec.active_deadline_seconds is None or status.run_time is None or isinstance(status.suspended_since, datetime):
+    if spec.active_deadline_seconds is None or status.run_time is None:
         return None
-    return after(status.run_time, duration(spec.active_deadline_seconds + (status.suspended_sec or 0)))
+    deadline = after(status.run_time, duration(spec.active_deadline_seconds + (status.suspended_sec or 0)))
+    return None if status.suspended_since and deadline > status.suspended_since else deadline
 
 
 def _count_suspension(status: FrameworkStatus, facts: AttemptFacts) -> FrameworkStatus:
-    """Keep since when the Framework is suspended, and for how long it was before."""
+    """Keep since when the Framework is suspended, and for how long it was since its first Task ran."""
     since = status.suspended_since
     if facts.spec.suspend and status.state is not State.COMPLETED:
         return replace(status, suspended_since=since or facts.now)
     if not since:
         return status
+    if status.run_time is None:
+        return replace(status, suspended_since=UNSET)
     seconds = (status.suspended_sec or 0) + max(0, int((facts.now - since).total_seconds()))
     return replace(status, suspended_since=UNSET, suspended_sec=seconds)
 
@@ -149,6 +152,9 @@ def step(status: FrameworkStatus, config_map: Partial | None, facts: AttemptFact
         counted,
         persisted=persisted and counted == status,
     )
+    if found.status.state is State.COMPLETED:
+        # It is at rest with this status, and nobody looks again.
+        found = replace(found, status=_count_suspension(found.status, facts))
     deadline = deadline_of(found.status, facts.spec)
     if found.status.state is State.COMPLETED or deadline is None or deadline <= facts.now:
         return found

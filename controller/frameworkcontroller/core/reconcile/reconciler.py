@@ -189,6 +189,8 @@ class FrameworkReconciler:
         match effect:
             case WriteStatus() if effect.revision != self._state.revisions.now and self._spec.spec is not None:
                 return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
+            case CreateConfigMap() if self._spec.spec is not None and self._spec.spec.is_to_wait:
+                return None
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
                 wanted = current is not None and current.completion is None

@@ -30,19 +30,21 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
-    What they say beside the status is whether the gang is complete; which TaskRoles wait for others; type, value,
+    What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; type, value,
     reason and message of the condition GangReady; why the Tasks are not part of the status; why the Framework gets no
     more TaskRoles or Tasks, as reason and text; and which Tasks pause.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
     end = (ended.phrase, ended.diagnostics) if ended else ("NotCompleted", str(status.state))
-    suspension = ("Suspended", "spec.suspend is true") if spec.suspend else held_back
-    if spec.execution_type == "Create":
-        suspension = ("ExecutionTypeCreate", spec.execution_type)
     delayed = status.state is State.ATTEMPT_COMPLETED and bool(status.retry_policy_status.retry_delay_sec)
-    if status.state is not State.CREATION_PENDING and not (spec.suspend and delayed):
-        suspension = None
+    suspension = None
+    if status.state is State.CREATION_PENDING and spec.execution_type == "Create":
+        suspension = ("ExecutionTypeCreate", spec.execution_type)
+    elif spec.suspend and (status.state is State.CREATION_PENDING or delayed):
+        suspension = ("Suspended", "spec.suspend is true")
+    elif status.state is State.CREATION_PENDING:
+        suspension = held_back
     running = status.state is State.RUNNING
     # For tools that know no type, and read `Ready` of every object (kstatus): what ends well stays ready.
     reason = "NotRunning" if not running else "AllTasksReady" if complete else "TasksNotReady"

@@ -134,7 +134,7 @@ class StatusWriter:
             spec,
             generation,
             now.stamp,
-            complete=summary.complete,
+            complete=summary.complete and not summary.waiting,
             waiting=list(waiting_roles(spec, state.roles)),
             gang=gang,
             too_large=state.too_large,
