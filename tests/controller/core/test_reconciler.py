@@ -132,6 +132,17 @@ def test_creations_that_are_not_wanted_any_more_are_dropped() -> None:
     assert wanted == [(first, last), (first, None), (None, None)]
 
 
+def test_no_attempt_is_spent_on_a_framework_that_is_suspended_before_its_turn_comes() -> None:
+    manual = Manual()
+    effect = manual.work_until(CreateConfigMap)
+    assert manual.at_turn(effect) is effect
+    manual.world.spec["suspend"] = True
+    manual.world.edited()
+    manual.see()
+    manual.ask()
+    assert manual.at_turn(effect) is None
+
+
 def test_a_status_is_written_once_at_a_time_with_all_that_was_decided_before_its_turn() -> None:
     manual = Manual()
 
