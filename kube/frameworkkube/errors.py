@@ -5,7 +5,7 @@ lost"), never a status code or an exception of the HTTP library.
 """
 
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -165,9 +165,30 @@ def _class_of(code: int, reason: str) -> type[ApiStatusError]:
     return _BY_REASON.get(reason) or (ServerError if code >= 500 else _BY_CODE.get(code, ApiStatusError))
 
 
+_LONG_BYTES: Final = 16 * 1024
+
+
+class _Delay(msgspec.Struct, rename="camel"):
+    retry_after_seconds: int = 0
+
+
+class _Brief(msgspec.Struct, omit_defaults=True):
+    """What is read of a long Status: thousands of causes, each a field of an object, say no more than the first."""
+
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Delay = msgspec.field(default_factory=_Delay)
+
+
 def _status_of(body: bytes) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(body)
+        if len(body) > _LONG_BYTES:
+            brief = msgspec.json.decode(body, type=_Brief)
+            value = msgspec.to_builtins(msgspec.structs.replace(brief, message=brief.message[:_LONG_BYTES]))
+        else:
+            value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         return {}
     # Kubelets and aggregated servers answer with other objects too; only a Status is used.

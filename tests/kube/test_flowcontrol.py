@@ -1,13 +1,14 @@
 """The server asks for a pause: nothing is sent meanwhile, then one request asks, then all go on."""
 
 import asyncio
+import json
 import time as real_time
 from email.utils import formatdate
 from itertools import pairwise
 
 import pytest
 
-from frameworkkube.errors import RequestTimeoutError, ServerError, TooManyRequestsError
+from frameworkkube.errors import RequestTimeoutError, ServerError, TooManyRequestsError, error_of
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.kube.faketime import FakeTime
@@ -186,3 +187,14 @@ async def test_in_real_time_too_429_costs_at_most_one_request_in_a_second() -> N
     await client.close()
     await server.stop()
     assert all(later.at - earlier.at >= 1 - 1e-3 for earlier, later in pairwise(server.requests))
+
+
+def test_a_refusal_of_thousands_of_causes_is_read_in_brief() -> None:
+    """64 of them took turns of 320 ms, and nobody shows more than the first words."""
+    causes = [{"reason": "FieldValueInvalid", "field": f"spec.containers[{number}].env"} for number in range(7000)]
+    details = {"retryAfterSeconds": 3, "causes": causes}
+    status = {"kind": "Status", "message": "x" * 500_000, "reason": "Invalid", "code": 422, "details": details}
+    error = error_of(422, None, None, json.dumps(status).encode(), now=0.0)
+    assert (error.code, error.reason, error.retry_after_seconds) == (422, "Invalid", 3.0)
+    assert error.status["details"] == {"retryAfterSeconds": 3}
+    assert 1000 < len(error.message) < 20_000

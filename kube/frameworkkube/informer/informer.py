@@ -336,7 +336,11 @@ class Informer(Generic[T]):
                 async for line in lines:
                     self._record_activity()
                     # A trip to a thread for each large line would take one turn of a busy loop each.
-                    event = self._wire.quick(line) or await decoded(self._wire.event, line)
+                    event = self._wire.quick(line)
+                    if event is None:
+                        event = await decoded(self._wire.event, line)
+                        # It may have taken long: others have their turn before the next one.
+                        await asyncio.sleep(0)
                     if event is None:
                         continue
                     shown += event.type != EventType.BOOKMARK

@@ -375,3 +375,19 @@ def test_another_controller_starts_from_none_and_takes_the_condition_back() -> N
     life.work(3)
     assert len(life.created["bad-0"]) == before + 1
     assert life.condition.status == "False"
+
+
+def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
+    """At rest it was forgotten, with its runs: 800 Pods in 40 s instead of 140."""
+    life = Life(task=-2)
+    life.work(60)
+    life.world.spec["suspend"] = True
+    life.world.edited()
+    life.work(6)
+    assert life.world.status.state is State.CREATION_PENDING
+    assert life.world.config_map is None
+    decision = life.decide()
+    assert not decision.at_rest
+    assert decision.wake_at is not None
+    life.work(400)
+    assert life.decide().at_rest

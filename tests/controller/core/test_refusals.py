@@ -363,3 +363,38 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
     new.start(CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=0))))
     assert new.free_creations(at(0)) == 0
     assert new.free_creations(at(6)) == FIRST_BATCH - 1
+
+
+def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spent() -> None:
+    """A Framework that was deleted and created again had a try of its own: 123 MB a minute."""
+    spending = Spending()
+    for _ in range(20):
+        spending.pay(3_000_000, at(0))
+    tries = []
+    for second in range(60):
+        new = InFlight(lambda: 0.5, spending)
+        if new.free_creations(at(second)):
+            new.note_creation("worker", at(second))
+            tries.append(second)
+        else:
+            assert new.creations_until(at(second)) is not None
+    assert len(tries) <= 1 + BYTES_A_MINUTE // 1_000_000
+
+
+def test_a_role_of_which_some_pods_are_taken_and_others_refused_opens_by_a_probe_alone() -> None:
+    """Each that was taken opened the window for all: 400 refused in 70 s, where 160 are promised."""
+    spending = Spending()
+    refusals = Refusals(lambda: 0.5, spending)
+    refusals.refuse("worker", "no", at(0))
+    refusals.open("worker", taken=True)
+    until = refusals.closed_until("worker", at(0))
+    assert until is not None
+    refusals.probe("worker", until)
+    refusals.open("worker", taken=True)
+    assert refusals.window("worker") is None
+    while spending.until(at(0)) is None:
+        spending.pay(3_000_000, at(0))
+    assert refusals.spent_until("worker", at(0)) is not None
+    refusals.open("worker", taken=False)
+    refusals.open("worker", taken=True)
+    assert refusals.spent_until("worker", at(0)) is None, "it has another template"

@@ -99,6 +99,7 @@ class Spending:
 
     def __init__(self) -> None:
         self._largest, self._spent, self._at = 0, 0.0, EARLIEST
+        self._tried_at = EARLIEST
 
     def pay(self, size: int, now: datetime) -> None:
         """Note that a Pod of so many bytes was sent, and refused; a small one costs the API server as much as any."""
@@ -120,6 +121,15 @@ class Spending:
         more = self._still_spent(now) + self._largest - self._a_minute
         return now + timedelta(minutes=more / self._a_minute) if more > 0 else None
 
+    def note_try(self, now: datetime) -> None:
+        """Note that a Framework without any Pod tries one."""
+        self._tried_at = now
+
+    def try_at(self, now: datetime) -> datetime | None:
+        """Return when the next one of all that have no Pod may try one though all is spent, None if now."""
+        due = self._tried_at + timedelta(minutes=self._largest / self._a_minute)
+        return due if now < due else None
+
 
 class Refusals:
     """The windows of the roles whose Pods are refused for good, though their Tasks or the Framework are retried.
@@ -134,12 +144,19 @@ class Refusals:
         self._final: dict[str, Window] = {}
         self._taken: set[str] = set()
         """The roles of whose template a Pod was created."""
+        self._refused: set[str] = set()
+        """Those of whose template one was refused: others of it may have been created."""
         self._was_refused = False
         """Whether a Pod of any role was refused: an edit of its template does not say that the next one is not."""
 
     def window(self, role: str) -> Window | None:
         """Return the window of a role, None if its Pods are not refused."""
         return self._windows.get(role)
+
+    @property
+    def until(self) -> datetime | None:
+        """Until when the last of the windows is closed, None if there is none."""
+        return max((window.until for window in self._windows.values()), default=None)
 
     def closed_until(self, role: str, now: datetime) -> datetime | None:
         """Return until when no Pod of the role is created, None if one may be."""
@@ -151,9 +168,8 @@ class Refusals:
 
         Where Pods of a role were refused, others do not wait of which a Pod was created.
         """
-        is_refused = role in self._windows or role in self._final
         is_unknown = role not in self._taken and self._was_refused
-        return self.spending.until(now) if is_refused or is_unknown else None
+        return self.spending.until(now) if role in self._refused or is_unknown else None
 
     def probe(self, role: str, now: datetime) -> None:
         """Note that a creation starts: all others of a role that is refused wait for its outcome."""
@@ -167,6 +183,7 @@ class Refusals:
         if window.probes or now >= window.until:
             window = self._longer(window, now)
         self._windows[role] = window
+        self._refused.add(role)
         self._was_refused = True
         return window
 
@@ -174,6 +191,7 @@ class Refusals:
         """Note that a Task has ended for good: the others have their chance, until the Framework is retried."""
         window = self._windows.pop(role, None) or Window(now, reason, failures=0)
         self._final.setdefault(role, window)
+        self._refused.add(role)
         self._was_refused = True
 
     def next_attempt(self, now: datetime) -> None:
@@ -193,9 +211,17 @@ class Refusals:
             for role in known.keys() - roles:
                 del known[role]
         self._taken &= roles
+        self._refused &= roles
 
     def open(self, role: str, *, taken: bool) -> None:
-        """Note that a Pod of the role was created (`taken`), or that its template has changed."""
-        self._windows.pop(role, None)
-        self._final.pop(role, None)
+        """Note that a Pod of the role was created (`taken`), or that its template has changed.
+
+        One that was created opens a window that it has probed: of a batch, some may be refused and others not.
+        """
+        window = self._windows.get(role)
+        if not taken or window is None or window.probes:
+            self._windows.pop(role, None)
+            self._final.pop(role, None)
         (self._taken.add if taken else self._taken.discard)(role)
+        if not taken:
+            self._refused.discard(role)

@@ -48,6 +48,11 @@ class CrashLoops:
         (self.held.add if now < until else self.held.discard)(task_key)
         return until if now < until else None
 
+    @property
+    def until(self) -> datetime | None:
+        """Until when the last of the Tasks pauses whose instances have ended, None if none has."""
+        return max((until for _, until in self._runs.values()), default=None)
+
     def follow(self, before: FrameworkSpec, after: FrameworkSpec) -> set[TaskKey]:
         """Forget the Tasks that have another template or are not wanted any more, and return those that waited."""
         old = {role.name: role.task.pod for role in before.task_roles or ()}

@@ -21,6 +21,8 @@ BEFORE_DELETION: Final = 2
 # Between two looks at names of a Framework's Pods that are in use.
 LOOK_SECONDS: Final = 0.02
 
+# Many Frameworks of a namespace may wait for a try, and do not ask for it all at once.
+TRY_SPREAD_SECONDS: Final = 10.0
 # Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
 CREATION_BYTES: Final = 4 * 1024 * 1024
 
@@ -73,8 +75,22 @@ class InFlight:
         """
         free = 0 if self._creation_bytes >= CREATION_BYTES else self.slow_start.free(self._creations, now)
         if free and not self.slow_start.is_proven and self.refusals.spending.until(now) is not None:
-            return 0 if self._creations else 1
+            return 0 if self._creations or self.refusals.spending.try_at(now) is not None else 1
         return free
+
+    def creations_until(self, now: datetime) -> datetime | None:
+        """Return when to ask again for a creation where none is free, None if an outcome will say so."""
+        if (closed := self.slow_start.closed_until(now)) is not None:
+            return closed
+        spending = self.refusals.spending
+        due = None if self.slow_start.is_proven or spending.until(now) is None else spending.try_at(now)
+        return None if due is None else due + timedelta(seconds=TRY_SPREAD_SECONDS * self._draw())
+
+    def note_creation(self, role: str, now: datetime) -> None:
+        """Note that the creation of a Pod of the role starts."""
+        self.refusals.probe(role, now)
+        if not self.slow_start.is_proven:
+            self.refusals.spending.note_try(now)
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""

@@ -313,6 +313,14 @@ class FrameworkReconciler:
         state = self._state
         is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.is_to_wait
+        # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
+        until = self._writer.paid_until
+        if is_idle:
+            pauses = (until, self._in_flight.refusals.until, state.crash_loops.until)
+            until = max((one for one in pauses if one is not None), default=None)
+        if (is_completed or is_idle) and until is not None and ctx.now < until:
+            ctx.decision.wake(until)
+            return False
         return (
             (is_completed or is_idle)
             and state.revisions.all_persisted

@@ -164,7 +164,7 @@ class TaskPass:
                 self._state.dirty.touch(task_key)
                 free -= 1
         if self._held:
-            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+            ctx.decision.wake(ctx.in_flight.creations_until(ctx.now))
         if self._unpaid:
             ctx.decision.wake(refusals.spending.until(ctx.now))
         for role, waiting in list(self._refused.items()):
@@ -246,10 +246,10 @@ class TaskPass:
             return
         elif not ctx.in_flight.free_creations(ctx.now):
             self._held[task_key] = None
-            ctx.decision.wake(ctx.in_flight.slow_start.closed_until(ctx.now))
+            ctx.decision.wake(ctx.in_flight.creations_until(ctx.now))
             return
         else:
-            ctx.in_flight.refusals.probe(task_key[0], ctx.now)
+            ctx.in_flight.note_creation(task_key[0], ctx.now)
             instance, attempt_id = step.status.instance_uid, step.status.attempt_status.id
             effect = CreatePod(*task_key, instance, attempt_id, self._source(task_key[0], ctx.spec))
         until = ctx.emit(effect)

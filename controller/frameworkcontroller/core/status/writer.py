@@ -59,6 +59,11 @@ class StatusWriter:
         known = self.persisted.observed_generation if self.persisted is not None else None
         return known if isinstance(known, int) else 0
 
+    @property
+    def paid_until(self) -> datetime | None:
+        """Until when the writes of this Framework have used up what it may write, None if it has written none."""
+        return self._paid_until
+
     def is_stale(self, seen: Framework) -> bool:
         """Report whether another writer has changed the status since; valid only while no write is in flight."""
         version = seen.metadata.resource_version

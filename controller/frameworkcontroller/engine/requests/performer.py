@@ -208,7 +208,7 @@ class Performer:
             # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
             return Missing()
         # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
-        msgspec.json.decode(answer)
+        msgspec.json.decode(answer, type=msgspec.Raw)
         return Done()
 
     # --- the status --------------------------------------------------------------------------------------------------
