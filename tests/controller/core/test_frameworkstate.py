@@ -48,7 +48,7 @@ class Scaled(FrameworkState):
 
     def ask(self, **numbers: int) -> FrameworkSpec:
         wanted = spec(*(role(name, number) for name, number in numbers.items()))
-        self.rescale(wanted, at(0), lambda: next(self._uids))
+        list(self.rescale(wanted, at(0), lambda: next(self._uids)))
         return wanted
 
     def persist_all(self) -> None:
@@ -374,7 +374,7 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     """2,000 Tasks whose three containers leave 4 KiB of control characters each were 774 MiB in a controller."""
     state, number = FrameworkState("fw"), 2000
     state.set(framework(State.RUNNING))
-    state.rescale(spec(role("worker", number)), at(0), lambda: "uid")
+    list(state.rescale(spec(role("worker", number)), at(0), lambda: "uid"))
     says = PodEnd(containers=tuple(ContainerEnd(name=name, message="\x01" * 4096, code=1) for name in "abc"))
     tracemalloc.start()
     try:

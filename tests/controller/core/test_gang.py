@@ -40,7 +40,7 @@ class Start:
         self.state.take_over(SpecFacts(members=frozenset({"worker"})))
         self.state.set(framework(State.PREPARING))
         uids = (f"uid-{number}" for number in itertools.count())
-        self.state.rescale(WANTED, at(0), lambda: next(uids))
+        list(self.state.rescale(WANTED, at(0), lambda: next(uids)))
         meta = Meta(
             "fw-attempt",
             "config-map-uid",

@@ -72,7 +72,7 @@ TO_DELETE = task(S.DELETION_PENDING, ended(0))
 def state_of(current: TaskStatus) -> FrameworkState:
     state = FrameworkState("fw")
     state.set(framework(S.PREPARING))
-    state.rescale(spec(role("worker", 1)), at(0), lambda: "uid")
+    list(state.rescale(spec(role("worker", 1)), at(0), lambda: "uid"))
     state.put(W0, current)
     state.mark_persisted(state.revisions.now)
     state.dirty.take_dirty(at(0))

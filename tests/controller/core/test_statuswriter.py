@@ -45,7 +45,7 @@ class Writing:
         self.wanted = spec(role("worker", number)) if wanted is None else wanted
         self.state, self.writer = FrameworkState("fw"), StatusWriter(framework_with("7", "null"))
         self.state.set(framework(State.PREPARING))
-        self.state.rescale(self.wanted, at(0), lambda: "uid")
+        list(self.state.rescale(self.wanted, at(0), lambda: "uid"))
 
     def write(self, seconds: float = 10) -> WriteStatus:
         """What is written then; it is not answered."""

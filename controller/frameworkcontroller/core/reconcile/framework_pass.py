@@ -60,23 +60,25 @@ class FrameworkPass:
         """Whether the attempt is over for its Tasks, None while its end is not decided for them."""
         self._seeks_config_map = self._had_pods = False
 
-    def begin(self, ctx: ReconcileContext) -> None:
-        """Bring the state in line with the spec.
+    def begin(self, ctx: ReconcileContext) -> Iterator[None]:
+        """Bring the state in line with the spec; it yields after some Tasks that change.
 
         After it there is a status, and unless the attempt is ending there are the roles and Tasks of the spec.
         """
         if not self._state.has_status:
             self._state.set(framework.new_status(self._meta.name, ctx.stamp))
         if not framework.is_ending(self._state.status):
-            self._rescale(ctx)
+            yield from self._rescale(ctx)
 
-    def _rescale(self, ctx: ReconcileContext) -> None:
+    def _rescale(self, ctx: ReconcileContext) -> Iterator[None]:
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
         kept, why = held_back(ctx.spec, self._state.roles)
         self._state.hold_back(why)
-        for role_state, gone in self._state.rescale(kept, ctx.stamp, self._new_uid):
+        for place, (role_state, gone) in enumerate((yield from self._state.rescale(kept, ctx.stamp, self._new_uid))):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
+            if ends_turn(place):
+                yield
         if self._state.status.state in TASKS_WAIT:
             self._state.hold_roles(kept)
         waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
@@ -102,7 +104,7 @@ class FrameworkPass:
                 ctx.decision.wake(ctx.clock.steadily(step.wake_at))
             if step.action is not framework.Action.NEXT_ATTEMPT:
                 break
-            self._start_next_attempt(ctx)
+            yield from self._start_next_attempt(ctx)
         self._seeks_config_map = step.action is framework.Action.FIND
         if framework.is_ending(self._state.status):
             yield from self._end_tasks(ctx, over=self._state.status.state in ENDED)
@@ -150,13 +152,13 @@ class FrameworkPass:
             has_pods=self._had_pods,
         )
 
-    def _start_next_attempt(self, ctx: ReconcileContext) -> None:
+    def _start_next_attempt(self, ctx: ReconcileContext) -> Iterator[None]:
         """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""
         assert self._writer.persisted is not None
         retry, persisted = snapshots.HistoryCause.FRAMEWORK_RETRY, self._writer.persisted
         self._state.reports.add(snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes))
         self._state.discard_tasks()
-        self._rescale(ctx)
+        yield from self._rescale(ctx)
         ctx.in_flight.reset_delays()
         ctx.in_flight.refusals.next_attempt(ctx.now)
         self._conflict_draw, self._ended = self._draw(), None

@@ -265,6 +265,7 @@ class FrameworkReconciler:
         if ctx is None:
             return Decision()
         self._is_in_pass = True
+        yield from self._framework.begin(ctx)
         for _ in range(MAX_ROUNDS):
             yield from self._framework.steps(ctx)
             self._restarts.begin(ctx)
@@ -285,7 +286,6 @@ class FrameworkReconciler:
         """Take over what is seen; return the context of this pass, None if nothing can be decided.
 
         That is if another writer has changed the status, or large templates of the only known state are not read yet.
-        After it the state has a status, and the roles and settings of the spec.
         """
         if not self._in_flight.is_busy(STATUS):
             self.stale = self.stale or self._writer.is_stale(view.framework)
@@ -294,9 +294,7 @@ class FrameworkReconciler:
         spec = self._spec.begin(view.framework)
         if spec is None:
             return None
-        ctx = ReconcileContext(now, view, self._spec.seen, spec, self._in_flight, Decision(), backpressure)
-        self._framework.begin(ctx)
-        return ctx
+        return ReconcileContext(now, view, self._spec.seen, spec, self._in_flight, Decision(), backpressure)
 
     def _write(self, ctx: ReconcileContext) -> None:
         """Emit the writes that follow from the decided state, and report what may be reported.

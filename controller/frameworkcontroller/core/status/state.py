@@ -5,7 +5,7 @@ much as has changed.
 """
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
 from enum import IntEnum
 from typing import Final
@@ -50,6 +50,8 @@ REPORTED: Final = frozenset({State.CREATION_REQUESTED, State.RUNNING})
 # Bytes of what containers and others say of the ends of all Tasks; beyond that so many characters of each text stay.
 MAX_TEXTS: Final = 4 * 1024 * 1024
 SHORT_TEXT: Final = 256
+CHANGES_IN_A_ROW: Final = 250
+"""Of a rescale, before others have their turn."""
 
 
 class Urgency(IntEnum):
@@ -215,10 +217,10 @@ class FrameworkState:
 
     def rescale(
         self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]
-    ) -> list[tuple[RoleState, TaskStatus]]:
+    ) -> Generator[None, None, list[tuple[RoleState, TaskStatus]]]:
         """Bring the roles in line with the spec, and return the Tasks that are gone, with their roles.
 
-        It costs O(Tasks) once per spec and per write of the status.
+        It costs O(Tasks) once per spec and per write of the status, and yields after some that change.
         """
         persisted, revision = self.revisions.persisted, self.revisions.now + 1
         last, self._rescaled = self._rescaled, (spec, persisted)
@@ -230,9 +232,13 @@ class FrameworkState:
             for index in sorted(role_state.deletion_pending)
         ]
         counts = {name: role_state.counts.active for name, role_state in self.roles.items()}
-        changed = list(
-            rescale(self._name, spec, self.roles, now=now, new_uid=new_uid, revision=revision, persisted=persisted)
-        )
+        changed = []
+        for change in rescale(
+            self._name, spec, self.roles, now=now, new_uid=new_uid, revision=revision, persisted=persisted
+        ):
+            changed.append(change)
+            if len(changed) % CHANGES_IN_A_ROW == 0:
+                yield
         if not changed:
             return []
         self.text_bytes = sum(role_state.text_bytes for role_state in self.roles.values())
