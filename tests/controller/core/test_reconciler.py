@@ -388,3 +388,15 @@ def test_an_edit_from_which_nothing_follows_is_observed() -> None:
         manual.at_rest()
         assert manual.world.status.observed_generation == manual.world.framework.metadata.generation
     assert manual.world.status.observed_generation == 3
+
+
+def test_a_framework_is_not_forgotten_before_its_writes_are_paid_for() -> None:
+    """At rest it began afresh with each edit: 30 writes a second for as many edits, where one in 0.3 s is promised."""
+    manual = Manual("{executionType: Create, taskRoles: []}")
+    manual.answer_as_the_server(manual.work_until(WriteStatus))
+    manual.see()
+    decision = manual.decide()
+    assert not decision.at_rest
+    assert decision.wake_at is not None
+    manual.second()
+    assert manual.decide().at_rest
