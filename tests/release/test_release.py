@@ -47,6 +47,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]
     require_node()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COSIGN_PASSWORD", "secret")
+        patch.setenv("PROJECT_URL", "https://git.example/project")
         private, public = signing.make_key(tmp_path_factory.mktemp("keys") / "cosign")
         yield str(private), public
 
@@ -75,6 +76,11 @@ def test_a_release_is_verified_as_the_manual_says(release: Release, keys: tuple[
         return subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False).returncode
 
     assert verified() == 0
+    said = chart.helm("show", "chart", str(release.folder / release.chart))
+    assert re.findall(r"^home: .*|^- https.*", said, re.MULTILINE) == [
+        "home: https://git.example/project",
+        "- https://git.example/project",
+    ]
     with (copy / "install.yaml").open("a") as file:
         file.write("# changed\n")
     assert verified() != 0

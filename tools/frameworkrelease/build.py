@@ -84,6 +84,10 @@ def build(sources: Sources, target: Path, *, prefix: str) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".images-") as folder:
         _images(sources, release, Path(folder), prefix)
     source = sources.folder / "charts" / "frameworkcontroller"
+    if url := sources.environ.get("PROJECT_URL"):
+        # Where the project is, who releases it knows.
+        with (source / "Chart.yaml").open("a") as file:
+            file.write(f"home: {url}\nsources: [{url}]\n")
     # helm keeps the times of files.
     for path in (source, *source.rglob("*")):
         os.utime(path, (sources.epoch, sources.epoch))

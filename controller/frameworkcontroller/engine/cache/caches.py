@@ -18,12 +18,14 @@ from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.store import HasMetadata
 from frameworkkube.informer.watch_events import UndecodableObject
 from frameworkkube.paths import resource_path
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""
 T = TypeVar("T")
+K = TypeVar("K", bound=HasMetadata)
 
 
 class Listener(Protocol):
@@ -80,43 +82,38 @@ class Caches:
         self._listener, self._namespaces = listener, namespaces
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
-        slim_pod, everywhere = SlimPods(), namespaces or [""]
-        self._frameworks = {
-            where: Informer(
-                client,
-                resource_path(names.API_VERSION, names.PLURAL, namespace=where or None),
-                FRAMEWORK_DECODER,
-                on_change=self._on_framework,
-                keep=listener.keep_framework,
-                on_deleted=self._on_framework_deletion,
-                on_undecodable=listener.on_undecodable_framework,
-            )
-            for where in everywhere
-        }
-        self._config_maps = {
-            where: Informer(
-                client,
-                resource_path("v1", "configmaps", namespace=where or None),
-                PARTIAL_DECODER,
-                on_change=self._on_config_map,
-                keep=slim_config_map,
-                label_selector=names.FRAMEWORK_NAME,
-                accept=PARTIAL_METADATA,
-            )
-            for where in everywhere
-        }
-        self._pods = {
-            where: Informer(
-                client,
-                resource_path("v1", "pods", namespace=where or None),
-                POD_DECODER,
-                on_change=self._on_pod,
-                keep=slim_pod,
-                on_deleted=self._on_pod_deletion,
-                label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
-            )
-            for where in everywhere
-        }
+
+        def of_each(api: str, plural: str, decoder: msgspec.json.Decoder[K], **more: Any) -> dict[str, Informer[K]]:
+            paths = {where: resource_path(api, plural, namespace=where or None) for where in namespaces or [""]}
+            return {where: Informer(client, path, decoder, **more) for where, path in paths.items()}
+
+        self._frameworks = of_each(
+            names.API_VERSION,
+            names.PLURAL,
+            FRAMEWORK_DECODER,
+            on_change=self._on_framework,
+            keep=listener.keep_framework,
+            on_deleted=self._on_framework_deletion,
+            on_undecodable=listener.on_undecodable_framework,
+        )
+        self._config_maps = of_each(
+            "v1",
+            "configmaps",
+            PARTIAL_DECODER,
+            on_change=self._on_config_map,
+            keep=slim_config_map,
+            label_selector=names.FRAMEWORK_NAME,
+            accept=PARTIAL_METADATA,
+        )
+        self._pods = of_each(
+            "v1",
+            "pods",
+            POD_DECODER,
+            on_change=self._on_pod,
+            keep=SlimPods(),
+            on_deleted=self._on_pod_deletion,
+            label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
+        )
         self._informers: dict[str, list[Informer[Any]]] = {
             "frameworks": list(self._frameworks.values()),
             "configmaps": list(self._config_maps.values()),
