@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
-DEPTHS = {"deep": 990, "deeper": 1100, "deepest": 4000}
-"""Nested arrays in a template: about, and far beyond, what the interpreter follows; the server takes nearly 10,000."""
+DEPTHS = {"deep": 990, "deeper": 1100, "deepest": 9900}
+"""Nested arrays in a template: about, and far beyond, what Python follows by itself; the server takes nearly 10,000."""
+SMALL_STACK = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_STACK, (4 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+runpy.run_module("frameworkcontroller", run_name="__main__", alter_sys=True)
+"""
+"""A controller that may not follow more than Python does."""
 CUT_OFF = b64encode(gzip.compress(b"[" + b"1," * 5000 + b"1]")[:-9]).decode()
 
 
@@ -62,24 +68,29 @@ def make_hostile(cluster: Cluster, frameworks: Frameworks, when: str) -> None:
 
 
 @pytest.mark.parametrize("when", ["listed", "watched"])
+@pytest.mark.parametrize("small", [True, False], ids=["small stack", "stack"])
 def test_frameworks_that_cannot_be_read_stop_no_other(
-    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, when: str
+    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, when: str, *, small: bool
 ) -> None:
-    if when == "listed":
+    if small or when == "listed":
         assert controller.stop() == 0
+    if small:
+        controller.program = ("-c", SMALL_STACK)
+    if small and when == "watched":
+        controller.start()
     make_hostile(cluster, frameworks, when)
     if when == "listed":
         controller.start()
+
+    def is_said() -> None:
+        for name, reason in (("deepest", "Unreadable" if small else "FrameworkSucceeded"), ("corrupt", "Quarantined")):
+            assert reason in {event["reason"] for event in frameworks.events(f"{name}{when}")}
+
     with player.playing():
         for name in (*DEPTHS, "corrupt"):
             frameworks.wait(f"{name}{when}good", "Completed", timeout=60)
         frameworks.create("last", role("worker", 1))
         frameworks.wait("last", "Completed", timeout=60)
-
-    def is_said() -> None:
-        for name, reason in (("deepest", "Unreadable"), ("corrupt", "Quarantined")):
-            assert reason in {event["reason"] for event in frameworks.events(f"{name}{when}")}
-
-    eventually(is_said)
+        eventually(is_said)
     assert controller.process is not None
     assert controller.process.poll() is None

@@ -31,10 +31,10 @@ class Frameworks(Protocol):
     """What is needed of `AsyncClient`; each method is as its own."""
 
     @property
-    def kube(self) -> KubeClient: ...  # noqa: D102
-    async def create(self, framework: dict[str, Any], *, dry_run: bool = False) -> FrameworkView: ...  # noqa: D102
-    async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView: ...  # noqa: D102
-    async def gone(self, view: FrameworkView) -> None: ...  # noqa: D102
+    def kube(self) -> KubeClient: ...  # noqa: D102 -- see there
+    async def create(self, framework: dict[str, Any], *, dry_run: bool = False) -> FrameworkView: ...  # noqa: D102 -- see there
+    async def get(self, name: str, *, namespace: str | None = None) -> FrameworkView: ...  # noqa: D102 -- see there
+    async def gone(self, view: FrameworkView) -> None: ...  # noqa: D102 -- see there
 
 
 async def delete_view(kube: KubeClient, view: FrameworkView, resource_version: str | None = None) -> None:
