@@ -1,4 +1,4 @@
-"""The commands of docs/cli.md print what the page says, and the programs of docs/sdk.md run."""
+"""The commands of docs/cli.md print what the page says."""
 
 from __future__ import annotations
 

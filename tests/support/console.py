@@ -81,7 +81,7 @@ def matches(printed: str, documented: str, names: Mapping[str, str]) -> bool:
         if line == "...":
             pattern += r"(?:.*\n)*"
         else:
-            pattern += r".*".join(re.escape(part) for part in line.split(" ...")) + r"\n"
+            pattern += r".*".join(re.escape(part) for part in re.split(r" ?\.\.\.", line)) + r"\n"
     return re.fullmatch(pattern, _normal(printed)) is not None
 
 
