@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from testkit.frameworks import Frameworks
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
+pytestmark = pytest.mark.node
 DOCS = Path(__file__).parents[2] / "docs"
 # What only looks may be repeated until it sees what it should.
 LOOKS = re.compile(r"frameworkctl (list|describe|logs|why|get|events) ")
