@@ -19,7 +19,7 @@ def with_token(server: str, ca_file: Path, token: str) -> dict[str, Any]:
 
 def with_certificate(server: str, ca_file: Path, files: KeyPair) -> dict[str, Any]:
     """Return a kubeconfig whose user has a client certificate."""
-    user = {"client-certificate-data": _encoded(files.certificate), "client-key-data": _encoded(files.key)}
+    user = {"client-certificate-data": encoded(files.certificate), "client-key-data": encoded(files.key)}
     return _config(server, ca_file, user)
 
 
@@ -35,7 +35,7 @@ def write(file: Path, content: dict[str, Any]) -> Path:
 
 
 def _config(server: str, ca_file: Path, user: dict[str, str]) -> dict[str, Any]:
-    cluster = {"server": server, "certificate-authority-data": _encoded(ca_file)}
+    cluster = {"server": server, "certificate-authority-data": encoded(ca_file)}
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -46,5 +46,6 @@ def _config(server: str, ca_file: Path, user: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _encoded(file: Path) -> str:
+def encoded(file: Path) -> str:
+    """Return the content of a file as Kubernetes writes bytes in JSON."""
     return base64.b64encode(file.read_bytes()).decode()

@@ -59,6 +59,7 @@ _MODULES = {
     "coredns": "github.com/coredns/coredns",
     "helm": "helm.sh/helm/v4",
     "cosign": "github.com/sigstore/cosign/v3",
+    "kueue": "sigs.k8s.io/kueue",
 }
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 CATALOGUE: Mapping[str, Program] = {
@@ -76,6 +77,9 @@ CATALOGUE: Mapping[str, Program] = {
             "github.com/sigstore/cosign/v3/cmd/cosign",
             ("version",),
             "sigs.k8s.io/release-utils/version.gitVersion",
+        ),
+        Program(
+            "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", ("--version",), "sigs.k8s.io/kueue/pkg/version.GitVersion"
         ),
     )
 }

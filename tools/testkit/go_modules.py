@@ -27,6 +27,7 @@ class Module:
 CERT_MANAGER: Final = Module(
     "github.com/cert-manager/cert-manager", "1.19.1", "h1:Txh8L/nLWTDcb7ZnXuXbTe15BxQnLbLirXmbNk0fGgY="
 )
+KUEUE: Final = Module("sigs.k8s.io/kueue", "0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")
 
 
 def folder_of(module: Module, environ: Mapping[str, str] = os.environ) -> Path:

@@ -2,6 +2,8 @@ module localcluster/tools/kueue
 
 go 1.26.0
 
+require sigs.k8s.io/kueue v0.19.2
+
 require (
 	github.com/cert-manager/cert-manager v1.21.0
 	github.com/fsnotify/fsnotify v1.10.1
@@ -172,7 +174,6 @@ require (
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 	sigs.k8s.io/gateway-api v1.6.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
-	sigs.k8s.io/kueue v0.19.2
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
 	sigs.k8s.io/kustomize/kyaml v0.21.1 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
