@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("kueue")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("kueue")]
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GATED = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]

@@ -17,6 +17,7 @@ import yaml
 
 from localcluster import kubeconfigs
 from localcluster.ports import free_port
+from localcluster.programs import pinned_version
 from testkit import go_modules
 from testkit.waiting import eventually, patience
 from tests.support.http import fetch
@@ -137,8 +138,15 @@ class Kueue:
         return loaded
 
     def _chart(self) -> list[Json]:
+        assert go_modules.KUEUE.version == pinned_version("kueue"), "the chart is not that of the program"
         module = go_modules.folder_of(go_modules.KUEUE)
-        command = [self.cluster.binary("helm"), "template", "kueue", f"{module}/charts/kueue", f"--namespace={SYSTEM}"]
+        command = [
+            str(self.cluster.binary("helm")),
+            "template",
+            "kueue",
+            f"{module}/charts/kueue",
+            f"--namespace={SYSTEM}",
+        ]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return [document for document in yaml.safe_load_all(text) if document]
 

@@ -1,6 +1,6 @@
 """Official builds of the programs, downloaded where the network allows it and verified against their checksums.
 
-kwok publishes no checksums, so it is always built from its module, whose checksum is in go.sum.
+kwok and Kueue publish no checksums, so they are always built from their modules, whose checksums are in go.sum.
 """
 
 from __future__ import annotations
