@@ -112,8 +112,8 @@ def start(cluster: Cluster, raw: RawClient, content: Content, lists: str) -> dic
     before, server_cpu = traffic(raw.text("/metrics")), cpu_seconds(server)
     begun = time.monotonic()
     with controller(cluster, WAYS[lists], works=False) as ours:
-        full = _until(lambda: ours.answer("readyz") is not None, begun)
-        working = _until(lambda: _exists(raw, names.pod_name(probe, "probe", 0)), begun)
+        full = _until(ours, lambda: ours.answer("readyz") is not None, begun)
+        working = _until(ours, lambda: _exists(raw, names.pod_name(probe, "probe", 0)), begun)
         settled = _settled(ours) - begun
         peak = peak_mib(ours.process)
         asked = math.ceil(1.25 * peak / MEMORY_STEP_MIB) * MEMORY_STEP_MIB
@@ -137,9 +137,10 @@ def start(cluster: Cluster, raw: RawClient, content: Content, lists: str) -> dic
     return figures
 
 
-def _until(done: Callable[[], bool], begun: float) -> float:
+def _until(ours: Controller, done: Callable[[], bool], begun: float) -> float:
     """Wait until something holds, and return the seconds since `begun`."""
     while not done():
+        assert ours.process.status() != psutil.STATUS_ZOMBIE, "the controller has ended: see its log"
         assert time.monotonic() - begun < _LIMIT_SECONDS, "the controller does not get to work: see its log"
         time.sleep(_LOOK_SECONDS)
     return time.monotonic() - begun

@@ -1,12 +1,23 @@
 """The controller that fills its caches in pages, whatever the API server can do: to compare both ways."""
 
-import functools
 import sys
+from typing import Any, TypeVar
 
 from frameworkcontroller.__main__ import main
 from frameworkcontroller.engine.cache import caches
 from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.store import HasMetadata
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class PagedInformer(Informer[T]):
+    """An informer that asks for no stream."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, streamed=False)
+
 
 if __name__ == "__main__":
-    caches.Informer = functools.partial(Informer, streamed=False)  # type: ignore[assignment, attr-defined]
+    caches.Informer = PagedInformer  # type: ignore[attr-defined, misc]
     sys.exit(main())
