@@ -88,7 +88,9 @@ class _Crashes:
             found = self._cluster.kubectl(verb, pod, "-c", "main", "-n", NAMESPACE, *more)
         except LocalClusterError as error:
             raise AssertionError(error) from error
+        # The kubelet says as a log that a container which was replaced just now has none.
         assert found, f"rank {index} has written nothing yet"
+        assert not found.startswith("unable to retrieve"), found
         return found
 
     def _is_empty(self) -> None:
