@@ -31,6 +31,7 @@ ADDED: Final = (
     "status.attempts",
     "status.suspendedSince",
     "status.suspendedSec",
+    "status.queue",
 )
 """Fields that Microsoft's controller does not have, with all that is within them."""
 

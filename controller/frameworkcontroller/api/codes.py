@@ -38,8 +38,9 @@ class Code(IntEnum):
     FRAMEWORK_ATTEMPT_COMPLETION = -220
     DELETE_TASK_REQUESTED = -230
     FRAMEWORK_DEADLINE_EXCEEDED = -240
-    """An addition of this controller, as the next one."""
+    """An addition of this controller, as the next two."""
     FRAMEWORK_SUSPENDED = -250
+    FRAMEWORK_PREEMPTED = -260
     POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
     POD_CREATION_UNKNOWN_ERROR = -310
 
@@ -66,6 +67,7 @@ PREDEFINED: Final[dict[Code, tuple[str, CompletionType]]] = {
     Code.DELETE_TASK_REQUESTED: ("DeleteTaskRequested", PERMANENT),
     Code.FRAMEWORK_DEADLINE_EXCEEDED: ("FrameworkDeadlineExceeded", PERMANENT),
     Code.FRAMEWORK_SUSPENDED: ("FrameworkSuspended", TRANSIENT),
+    Code.FRAMEWORK_PREEMPTED: ("FrameworkPreempted", TRANSIENT),
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: ("PodFailedWithoutFailedContainer", FAILED),
     Code.POD_CREATION_UNKNOWN_ERROR: ("PodCreationUnknownError", FAILED),
 }
@@ -80,6 +82,9 @@ NEVER_RETRIED: Final = frozenset(
         Code.FRAMEWORK_DEADLINE_EXCEEDED,
     }
 )
+
+# Always retried, and no retry policy counts it: the attempt has not failed.
+WITHOUT_COUNT: Final = frozenset({Code.FRAMEWORK_SUSPENDED, Code.FRAMEWORK_PREEMPTED})
 
 
 def is_reserved(code: int) -> bool:

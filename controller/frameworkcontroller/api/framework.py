@@ -9,6 +9,7 @@ from msgspec import Raw, field
 from frameworkcontroller.api.meta import IDENTITY_DECODER, Identity, Wire
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
+from frameworkcontroller.api.workload import QueueLabels
 
 
 class Framework(Wire, frozen=True, dict=True, gc=True):
@@ -32,6 +33,11 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
         """What the user asks for, with its numbers within their bounds."""
         return bounded(SPEC_DECODER.decode(self.raw_spec))
 
+    @cached_property
+    def queue_labels(self) -> QueueLabels:
+        """Its labels for Kueue."""
+        return _LABELS.decode(self.raw_metadata).labels
+
     @property
     def size(self) -> int:
         """How many bytes it has, as JSON, about."""
@@ -47,4 +53,9 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
         return STATUS_DECODER.decode(self.status) if self.has_status else None
 
 
+class _Labelled(Wire, frozen=True):
+    labels: QueueLabels = QueueLabels()
+
+
+_LABELS: Final = msgspec.json.Decoder(_Labelled)
 FRAMEWORK_DECODER: Final = msgspec.json.Decoder(Framework)

@@ -1,5 +1,6 @@
 """Every name that other programs rely on, in one place (docs/reference/framework-api.md, sections 1 and 4)."""
 
+import hashlib
 from typing import Final
 
 GROUP: Final = "frameworkcontroller.microsoft.com"
@@ -89,6 +90,11 @@ def config_map_name(framework: str) -> str:
 def pod_name(framework: str, role: str, index: int) -> str:
     """Return the name of a Task's Pod, the same in each attempt."""
     return f"{framework}-{role}-{index}"
+
+
+def workload_name(framework: str, uid: str) -> str:
+    """Return the name of a Framework's Workload, the same in each attempt, and another one for the next Framework."""
+    return f"framework-{framework}-{hashlib.blake2b(uid.encode(), digest_size=4).hexdigest()}"
 
 
 def roster_access_name(framework: str) -> str:

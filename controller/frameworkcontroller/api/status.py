@@ -236,8 +236,18 @@ class Condition(Wire, frozen=True):
     observed_generation: int = 0
 
 
+class QueueStatus(Wire, frozen=True):
+    """The queue of Kueue by which a Framework waits, or under whose admission its attempt runs."""
+
+    name: str
+    """Of the LocalQueue."""
+    workload: str
+    waiting: bool | msgspec.UnsetType = msgspec.UNSET
+    """True while no attempt has begun."""
+
+
 class FrameworkStatus(Wire, frozen=True):
-    """Everything that the controller knows of a Framework; the last six fields are additions of this controller."""
+    """Everything that the controller knows of a Framework; the last seven fields are additions of this controller."""
 
     start_time: datetime
     state: State
@@ -252,6 +262,7 @@ class FrameworkStatus(Wire, frozen=True):
     conditions: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
     suspended_since: datetime | msgspec.UnsetType = msgspec.UNSET
     suspended_sec: int | msgspec.UnsetType = msgspec.UNSET
+    queue: QueueStatus | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:

@@ -21,6 +21,7 @@ LABEL: Final[EffectKey] = ("label",)
 ROSTER: Final[EffectKey] = ("roster",)
 ACCESS: Final[EffectKey] = ("access",)
 FRAMEWORK: Final[EffectKey] = ("framework",)
+WORKLOAD: Final[EffectKey] = ("workload",)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class CreateConfigMap:
 
     attempt_id: int
     roster: bytes
+    queue: str = ""
+    """Kueue is to leave Pods of the ConfigMap alone: its Workload of this LocalQueue is the controller's."""
 
     key: ClassVar[EffectKey] = CONFIG_MAP
 
@@ -223,6 +226,45 @@ class GrantRosterAccess:
     key: ClassVar[EffectKey] = ACCESS
 
 
+@dataclass(frozen=True)
+class CreateWorkload:
+    """Create the Workload by which Kueue queues the Framework, with the priority of a class."""
+
+    name: str
+    queue: str
+    pod_sets: bytes
+    """As JSON."""
+    workload_priority_class: str = ""
+    priority_class: str = ""
+    """Of Pods, where the other one is ""; without both, that is the cluster's default."""
+
+    key: ClassVar[EffectKey] = WORKLOAD
+
+
+@dataclass(frozen=True)
+class PatchWorkload:
+    """Change the status of this version of the Workload."""
+
+    name: str
+    uid: str
+    resource_version: str
+    status: bytes
+    """A merge patch of it."""
+
+    key: ClassVar[EffectKey] = WORKLOAD
+
+
+@dataclass(frozen=True)
+class DeleteWorkload:
+    """Delete the Workload of this UID."""
+
+    name: str
+    uid: str
+
+    key: ClassVar[EffectKey] = WORKLOAD
+
+
+WorkloadEffect: TypeAlias = CreateWorkload | PatchWorkload | DeleteWorkload
 Effect: TypeAlias = (
     WriteStatus
     | CreateConfigMap
@@ -236,6 +278,7 @@ Effect: TypeAlias = (
     | DeleteFramework
     | WriteRoster
     | GrantRosterAccess
+    | WorkloadEffect
 )
 
 

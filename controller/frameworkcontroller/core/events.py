@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import Code, TypeName
+from frameworkcontroller.api.codes import WITHOUT_COUNT, Code, TypeName
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
@@ -44,12 +44,17 @@ def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> Iterator[Ku
             failed = after.completion.type.name == TypeName.FAILED
             reason = "FrameworkFailed" if failed else "FrameworkSucceeded"
             yield KubeEvent(reason, f"Attempt {attempt}: {_why(after.completion)}", failed)
-    if bool(before.suspended_since) is not bool(after.suspended_since):
+    queued = any(bool(one.queue and one.queue.waiting) for one in (before, after))
+    if before.queue and after.queue and before.queue.waiting and not after.queue.waiting:
+        yield KubeEvent("FrameworkAdmitted", f"Attempt {attempt} begins: LocalQueue {after.queue.name} has admitted it")
+    if bool(before.suspended_since) is not bool(after.suspended_since) and not queued:
         if after.suspended_since:
             yield KubeEvent("FrameworkSuspended", f"Attempt {attempt}: spec.suspend is true")
         elif after.state is not State.COMPLETED:
             yield KubeEvent("FrameworkResumed", f"Attempt {attempt}: spec.suspend is not true any more")
-    if after.completion is not None and after.completion.code == Code.FRAMEWORK_SUSPENDED:
+    if after.completion is not None and after.completion.code == Code.FRAMEWORK_PREEMPTED and before.completion is None:
+        yield KubeEvent("FrameworkPreempted", f"Attempt {attempt}: {after.completion.diagnostics}", warning=True)
+    if after.completion is not None and after.completion.code in WITHOUT_COUNT:
         return
     delay = after.retry_policy_status.retry_delay_sec
     if delay is not None and before.retry_policy_status.retry_delay_sec is None and after.completion is not None:
@@ -157,6 +162,12 @@ def of_not_retained_pod(task: str, message: str) -> KubeEvent:
 def of_failure(about: str, message: str) -> KubeEvent:
     """Return the Event of a creation that failed and is tried again."""
     return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)
+
+
+def of_ignored_queue(queue: str) -> KubeEvent:
+    """Return the Event of a Framework that names a queue where nobody queues Frameworks."""
+    text = f"its label kueue.x-k8s.io/queue-name names LocalQueue {queue}, which has no effect: kueue.enabled is false"
+    return KubeEvent("QueueIgnored", text, warning=True)
 
 
 def of_unwritten_status(message: str) -> KubeEvent:

@@ -24,8 +24,10 @@ from typing import Final, NoReturn
 import structlog
 from msgspec import Raw
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.status import GangRestart
+from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
@@ -100,7 +102,7 @@ class Engine:
         self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
         self._beginning = Beginning()
         self._tasks = asyncio.TaskGroup()
-        self._caches = Caches(client, namespaces, self)
+        self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)
         self._reads = Executor(slots=1, rests=True)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
@@ -176,6 +178,19 @@ class Engine:
             self._wake(key)
         elif self._rest.is_suspended(key):
             self._queue.add(key)
+
+    def on_workload(self, key: FrameworkKey) -> None:
+        """Queue the Framework if it is known, or at rest."""
+        if (work := self._works.get(key)) is not None:
+            work.reconciler.touch_workload()
+            self._wake(key)
+        elif key in self._rest:
+            self._queue.add(key)
+
+    def on_queues(self) -> None:
+        """Queue all Frameworks: some may have waited for that."""
+        for key in self._works:
+            self._wake(key)
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Queue the Framework if it is known, with this one Pod as changed."""
@@ -256,8 +271,8 @@ class Engine:
         """Return the work of the Framework that the cache shows, None if nothing is to be decided now."""
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
-            if work is None and _has_orphan(view):
-                self._reloader.read(key, "it waits and has a ConfigMap")
+            if work is None and (left := _leftover(view)):
+                self._reloader.read(key, f"it is at rest and has a {left}")
                 return None
             if work is None:
                 self._beginning.forget(key)
@@ -381,8 +396,16 @@ class Engine:
         self._queue.add(key)
 
 
-def _has_orphan(view: CacheView) -> bool:
-    """Report whether a suspended Framework owns a ConfigMap, of whose creation a dead controller has had the answer."""
+def _leftover(view: CacheView) -> str:
+    """Return what a Framework at rest still owns that a dead controller has left, "" for nothing.
+
+    That is the ConfigMap of a suspended one, of whose creation it has had the answer, or a Workload that is not
+    finished.
+    """
+    meta = view.framework.metadata
+    workload = view.workload(names.workload_name(meta.name, meta.uid))
+    if workload is not None and not workload.is_true(FINISHED) and is_ours(workload.metadata, meta.uid):
+        return "" if workload.metadata.deletion_timestamp is not None else "Workload"
     found, waiting = view.config_map(), view.framework
     is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
-    return is_waiting and found is not None and is_ours(found.metadata, waiting.metadata.uid)
+    return "ConfigMap" if is_waiting and found is not None and is_ours(found.metadata, meta.uid) else ""

@@ -62,6 +62,9 @@ class Rest:
         """Iterate over the states of all, each with whether it is suspended, for metrics."""
         return ((outline.state, outline.is_suspended) for outline in self._outlines.values())
 
+    def __contains__(self, key: FrameworkKey) -> bool:
+        return key in self._outlines
+
     def is_suspended(self, key: FrameworkKey) -> bool:
         """Report whether a Framework is at rest because it is suspended."""
         return key in self._outlines and self._outlines[key].is_suspended

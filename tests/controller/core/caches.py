@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.meta import Partial
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.workload import Flavor, Workload
     from tests.controller.core.world import World
 
 
@@ -35,6 +36,7 @@ class Caches:
         self._frameworks = deque([self._world.framework], maxlen=frameworks + 1)
         self._config_maps = deque([self._visible_config_map()], maxlen=config_maps + 1)
         self._pods = deque([self._visible_pods()], maxlen=pods + 1)
+        self._workloads = deque([self._world.kueue.workload], maxlen=config_maps + 1)
 
     def _visible_config_map(self) -> Partial | None:
         found = self._world.config_map
@@ -61,12 +63,13 @@ class Caches:
         self._frameworks.append(self._world.framework)
         self._config_maps.append(self._visible_config_map())
         self._pods.append(self._visible_pods())
+        self._workloads.append(self._world.kueue.workload)
         return _changed(before, self._pods[0])
 
     @property
     def up_to_date(self) -> bool:
         """Whether no change is still on its way."""
-        return all(late[0] == late[-1] for late in (self._frameworks, self._config_maps, self._pods))
+        return all(late[0] == late[-1] for late in (self._frameworks, self._config_maps, self._pods, self._workloads))
 
     # --- one object at a time ----------------------------------------------------------------------------------------
 
@@ -103,6 +106,15 @@ class Caches:
 
     def config_map(self) -> Partial | None:
         return self._config_maps[0]
+
+    def unknown_workloads(self) -> str:
+        return "" if self._world.kueue.known else "Kueue is not there"
+
+    def workload(self, _name: str) -> Workload | None:
+        return self._workloads[0]
+
+    def flavor(self, name: str) -> Flavor | None:
+        return self._world.kueue.flavor_of(name)
 
     def pod(self, name: str) -> Pod | None:
         return self._pods[0].get(name)

@@ -127,10 +127,15 @@ class Driver:
         """The informer has an Event about the ConfigMap."""
         self.reconciler.touch_config_map()
 
+    def touch_workload(self) -> None:
+        """The informer has an Event about the Workload."""
+        self.reconciler.touch_workload()
+
     def see(self) -> None:
         """A second has passed for the caches; the informers have Events about what they see changed."""
         self.touch_pods(*self.caches.refresh())
         self.touch_config_map()
+        self.touch_workload()
 
     def go_on(self, seconds: int) -> None:
         """The controller and the world go on for so long."""

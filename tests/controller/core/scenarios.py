@@ -74,6 +74,8 @@ class Scenario:
     """How many seconds late the caches of Frameworks, ConfigMaps and Pods are."""
     exact: bool = True
     """Whether also a cut run retries exactly as often, Task by Task."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Of the Framework."""
     said: tuple[str, ...] = ()
     """Changes of state that must be among those that were reported."""
 

@@ -13,6 +13,7 @@ from tests.controller.core.checks import place, tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.inplacescenarios import IN_PLACE
 from tests.controller.core.manual import Manual
+from tests.controller.core.queuescenarios import IN_QUEUES
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.world import Plan, World, framework_of
@@ -20,12 +21,14 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
 
-ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE
-SEEN_LATE = SCENARIOS | ADDED | IN_PLACE
+ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | IN_QUEUES
+SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | IN_QUEUES
 
 
 def world_of(scenario: Scenario) -> World:
-    return World(framework_of(scenario.spec), scenario.new_plan(), scenario.config)
+    manifest = framework_of(scenario.spec)
+    manifest["metadata"]["labels"] = dict(scenario.labels)
+    return World(manifest, scenario.new_plan(), scenario.config)
 
 
 def run(scenario: Scenario, cuts: frozenset[int] = frozenset(), lags: tuple[int, int, int] | None = None) -> Run:
@@ -41,6 +44,8 @@ def assert_ended(world: World, scenario: Scenario) -> None:
     assert tuple(sorted(world.retained)) == scenario.retained
     if scenario.code is not None:
         assert world.status.completion.code == scenario.code
+    if world.kueue.document is not None:
+        assert world.kueue.finished == ["Failed" if scenario.code else "Succeeded"]
 
 
 @pytest.mark.parametrize("scenario", ALL.values(), ids=ALL)

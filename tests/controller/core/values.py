@@ -59,6 +59,8 @@ def core_config(**changes: Any) -> CoreConfig:
         "framework_max_retry_delay_sec": 900,
         "grant_roster_access": True,
         "crash_loop_pause": False,
+        "kueue": False,
+        "kueue_manages_all": False,
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

@@ -39,9 +39,11 @@ from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, role
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
+    CreateWorkload,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
+    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -53,6 +55,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PatchWorkload,
     Refused,
     RetainPod,
     StaleStatus,
@@ -64,6 +67,7 @@ from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
 from tests.controller.core.inplace import InPlace
+from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config
 
 if TYPE_CHECKING:
@@ -188,6 +192,7 @@ class World:
         self.rosters: list[dict[str, Any]] = []
         """All that barriers could see of the ConfigMap that is there now, the newest last."""
         self.in_place = InPlace(self)
+        self.kueue = Kueue(self)
         self._uids = itertools.count(1)
         self._version = 1
         self._config_map_versions = itertools.count(1)
@@ -256,6 +261,8 @@ class World:
             case GrantRosterAccess():
                 self.accounts = effect.service_accounts
                 return Done()
+            case CreateWorkload() | PatchWorkload() | DeleteWorkload():
+                return self.kueue.perform(effect)
             case DeleteFramework():
                 self.delete_framework()
                 return Done()
@@ -473,7 +480,7 @@ class World:
         """A second passes: Pods move on, deletions end, garbage is collected. Returns whether anything changed."""
         self.now += timedelta(seconds=1)
         moved = [self.live(name) for name in list(self.pods)]
-        return any([*moved, self.collect()])
+        return any([*moved, self.kueue.live(), self.collect()])
 
     def collect(self) -> bool:
         """The garbage collector looks at everything once."""

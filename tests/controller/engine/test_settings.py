@@ -40,6 +40,7 @@ namespaces: [team-a, team-b]
 grantRosterAccess: no
 crashLoopPause: no
 concurrentRequests: 32
+kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
 """
 
@@ -74,7 +75,15 @@ def test_every_key_is_read() -> None:
     assert (read.namespaces, read.concurrent_requests) == (("team-a", "team-b"), 32)
     assert read.leader_election == LeaderElectionSettings(False, "a", "b", 6, 4.5, 1)
     assert read.core == CoreConfig(
-        60, 0, 1, 2, grant_roster_access=False, crash_loop_pause=False, codes=read.core.codes
+        60,
+        0,
+        1,
+        2,
+        grant_roster_access=False,
+        crash_loop_pause=False,
+        kueue=True,
+        kueue_manages_all=True,
+        codes=read.core.codes,
     )
 
 
@@ -114,7 +123,15 @@ def test_a_key_that_is_absent_or_null_has_its_default(text: str) -> None:
 def test_defaults_are_those_of_the_frameworks_api() -> None:
     read = load_settings(None)
     assert read.core == CoreConfig(
-        300, 2_592_000, 60, 900, grant_roster_access=True, crash_loop_pause=True, codes=CONTAINER_CONTRACT
+        300,
+        2_592_000,
+        60,
+        900,
+        grant_roster_access=True,
+        crash_loop_pause=True,
+        kueue=False,
+        kueue_manages_all=False,
+        codes=CONTAINER_CONTRACT,
     )
     assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (None, 120, 200)
     assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (1, 60)

@@ -20,6 +20,7 @@ from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
 SUSPENDED: Final = "User has requested to suspend the Framework"
+PREEMPTED: Final = "Kueue has evicted the Framework: {why}"
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
@@ -67,6 +68,15 @@ class AttemptFacts(Struct, frozen=True):
     """The API server was asked for the ConfigMap and does not have it."""
     has_pods: bool
     """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
+    is_queued: bool = False
+    """Its queue does not let an attempt begin."""
+    eviction: str = ""
+    """Why its queue wants the attempt to end, "" if it does not."""
+
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether no attempt may begin yet."""
+        return self.spec.is_to_wait or self.held_back or self.is_queued
 
     def ordered_end(self, status: FrameworkStatus) -> FrameworkCompletion | None:
         """Return the end that the spec asks for, whatever the Tasks do: the user stops it, or its deadline is over."""
@@ -79,9 +89,12 @@ class AttemptFacts(Struct, frozen=True):
         return predefined(Code.FRAMEWORK_DEADLINE_EXCEEDED, overdue)
 
     def end_of_run(self, status: FrameworkStatus) -> FrameworkCompletion | None:
-        """Return the end that the spec asks for of an attempt that has begun: it may also be suspended."""
-        suspended = predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED) if self.spec.suspend else None
-        return self.ordered_end(status) or suspended
+        """Return the end that is asked for of an attempt that has begun: it may also be suspended, or preempted."""
+        if (ordered := self.ordered_end(status)) is not None:
+            return ordered
+        if self.spec.suspend:
+            return predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED)
+        return predefined(Code.FRAMEWORK_PREEMPTED, PREEMPTED.format(why=self.eviction)) if self.eviction else None
 
 
 FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
@@ -99,11 +112,12 @@ def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None
 
 
 def _count_suspension(status: FrameworkStatus, facts: AttemptFacts) -> FrameworkStatus:
-    """Keep since when the Framework is suspended, and for how long it was since its first Task ran."""
+    """Keep since when the Framework is suspended, or queued, and for how long it was since its first Task ran."""
     since = status.suspended_since
-    if facts.spec.suspend and status.state is not State.COMPLETED:
+    if (facts.spec.suspend or facts.is_queued) and status.state is not State.COMPLETED:
         return replace(status, suspended_since=since or facts.now)
-    if not since:
+    # What waits for admission does so until its attempt begins: to write down that it may costs time.
+    if not since or (status.queue and status.queue.waiting):
         return status
     if status.run_time is None:
         return replace(status, suspended_since=UNSET)
@@ -133,7 +147,8 @@ def record_config_map(status: FrameworkStatus, uid: str, now: datetime) -> Frame
         config_map_uid=uid,
         instance_uid=names.attempt_instance_uid(status.attempt_status.id, uid),
     )
-    return move(replace(status, attempt_status=attempt), State.CREATION_REQUESTED, now)
+    queue = replace(status.queue, waiting=UNSET) if status.queue else UNSET
+    return move(replace(status, attempt_status=attempt, queue=queue), State.CREATION_REQUESTED, now)
 
 
 def is_ending(status: FrameworkStatus) -> bool:
@@ -223,7 +238,7 @@ def _create(
     if not persisted:
         return Step(status)
     if config_map is None:
-        return Step(status, None if facts.spec.is_to_wait or facts.held_back else Action.CREATE)
+        return Step(status, None if facts.is_to_wait else Action.CREATE)
     if _is_orphan(config_map, facts):
         if orphans.may_yet_be_named(config_map.metadata, status.transition_time, facts.now):
             return Step(replace(status, transition_time=facts.now))

@@ -35,6 +35,8 @@ class RoleAttempt:
     config_map_uid: str
     role: str
     role_uid: str
+    additions: bytes = b""
+    """What an admission adds to the Pods, as JSON (`core.queue.admission`); what says the same is not twice there."""
 
     @property
     def values(self) -> dict[str, str]:
@@ -208,6 +210,8 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
     pod: dict[str, Any] = _FIELDS.decode(template)
     metadata, spec = _fields(pod, "metadata"), _fields(pod, "spec")
     metadata.pop("generateName", None)
+    if attempt.additions:
+        _add(metadata, spec, attempt.additions)
     owner = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -237,6 +241,17 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
         if containers is not None:
             spec[kind] = containers
     return pod | {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _add(metadata: dict[str, Any], spec: dict[str, Any], additions: bytes) -> None:
+    """Add what an admission gives the Pods."""
+    more = _FIELDS.decode(additions) or {}
+    for parent, key in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
+        if key in more:
+            parent[key] = Raw(msgspec.json.encode(_fields(parent, key) | _fields(more, key)))
+    for key in ("tolerations", "schedulingGates"):
+        if key in more:
+            spec[key] = _joined(spec, key, "spec", after=bytes(more[key])[1:-1])
 
 
 def _fields(parent: dict[str, Any], key: str) -> dict[str, Any]:

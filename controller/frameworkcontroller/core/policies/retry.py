@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, Code, TypeName
+from frameworkcontroller.api.codes import NEVER_RETRIED, WITHOUT_COUNT, Attribute, TypeName
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
 
@@ -36,7 +36,7 @@ def decide_retry(
     failed = completion.type.name == TypeName.FAILED
     if completion.code in NEVER_RETRIED:
         return NO_RETRY
-    if completion.code == Code.FRAMEWORK_SUSPENDED:
+    if completion.code in WITHOUT_COUNT:
         return Retry(wanted=True)
     if policy.fancy_retry_policy and failed:
         if completion.type.has(Attribute.TRANSIENT):

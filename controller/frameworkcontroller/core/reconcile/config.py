@@ -15,5 +15,9 @@ class CoreConfig:
     framework_max_retry_delay_sec: int
     grant_roster_access: bool
     crash_loop_pause: bool
+    kueue: bool
+    """Whether Kueue queues Frameworks that name a queue."""
+    kueue_manages_all: bool
+    """Whether Frameworks that name none wait until they do."""
     codes: tuple[CodeInfo, ...]
     """Of failed Pods, in the order in which they are tried."""

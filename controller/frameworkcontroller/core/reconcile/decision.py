@@ -10,6 +10,7 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.workload import Flavor, Workload
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Effect
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -28,6 +29,15 @@ class View(Protocol):
 
     def pod(self, name: str) -> Pod | None:
         """Return the Pod of this name, no matter who created it."""
+
+    def unknown_workloads(self) -> str:
+        """Return why nothing is known of Workloads and flavors of Kueue, "" if they are."""
+
+    def workload(self, name: str) -> Workload | None:
+        """Return the Workload of this name, no matter who created it."""
+
+    def flavor(self, name: str) -> Flavor | None:
+        """Return the ResourceFlavor of this name."""
 
 
 @dataclass

@@ -28,6 +28,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
 from frameworkcontroller.core.status.rescale import held_back
 from frameworkcontroller.core.status.revisions import Mark
@@ -48,12 +49,14 @@ class FrameworkPass:
         config: CoreConfig,
         state: FrameworkState,
         tasks: TaskPass,
+        queue: QueuePass,
         writer: StatusWriter,
         *,
         new_uid: Callable[[], str],
         draw: Callable[[], float],
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
+        self._queue = queue
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._ended: bool | None = None
@@ -92,6 +95,7 @@ class FrameworkPass:
         some Tasks where an end of the attempt is theirs.
         """
         while True:
+            self._queue.begin(ctx)
             step = framework.step(
                 self._state.status,
                 ctx.view.config_map(),
@@ -150,6 +154,8 @@ class FrameworkPass:
             retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.sightings.gone,
             has_pods=self._had_pods,
+            is_queued=self._state.queueing.hold is not None,
+            eviction=self._state.queueing.eviction,
         )
 
     def _start_next_attempt(self, ctx: ReconcileContext) -> Iterator[None]:
@@ -193,7 +199,8 @@ class FrameworkPass:
                 _, total = readiness(self._state, ctx.spec)
                 name, by_arrival = attempt_name(self._state, self._meta), self._state.facts.waits_for_arrival
                 empty = roster.document(name, 0, 0, total, by_arrival=by_arrival, gate=self._state.gate)
-                ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty))
+                queue = step.status.queue.name if step.status.queue else ""
+                ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty, queue))
             case framework.Action.DELETE_FRAMEWORK:
                 ctx.emit(DeleteFramework())
             case framework.Action.DELETE | framework.Action.DELETE_ORPHAN | framework.Action.DELETE_UNSEEN:

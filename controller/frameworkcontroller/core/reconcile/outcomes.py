@@ -15,6 +15,7 @@ from frameworkcontroller.core.effects import (
     LABEL,
     CreateConfigMap,
     CreatePod,
+    CreateWorkload,
     DeleteConfigMap,
     DeletePod,
     Done,
@@ -63,7 +64,7 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
         case _, Refused():
             # No code ends an attempt for this, and the reason may pass (a quota, a namespace that is being deleted).
             return Failed(outcome.message)
-        case CreatePod() | CreateConfigMap(), Missing():
+        case CreatePod() | CreateConfigMap() | CreateWorkload(), Missing():
             return Failed("the namespace does not exist")
         case _:
             return None

@@ -24,11 +24,14 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     STATUS,
+    WORKLOAD,
     CreateConfigMap,
     CreatePod,
+    CreateWorkload,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
+    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -40,6 +43,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PatchWorkload,
     Refused,
     RetainPod,
     StaleStatus,
@@ -63,6 +67,7 @@ from frameworkcontroller.core.reconcile.outcomes import (
     apply_status_failure,
     failure_of,
 )
+from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
 from frameworkcontroller.core.reconcile.task_pass import TaskPass
@@ -98,8 +103,9 @@ class FrameworkReconciler:
         self._in_flight = InFlight(draw, spending)
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)
+        self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
         self._framework = FrameworkPass(
-            meta, config, self._state, self._tasks, self._writer, new_uid=new_uid, draw=draw
+            meta, config, self._state, self._tasks, self._queue, self._writer, new_uid=new_uid, draw=draw
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
@@ -180,6 +186,10 @@ class FrameworkReconciler:
         """Note that the ConfigMap was seen to change."""
         self._in_flight.reset_delay(CONFIG_MAP)
 
+    def touch_workload(self) -> None:
+        """Note that the Workload was seen to change."""
+        self._in_flight.reset_delay(WORKLOAD)
+
     def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
         """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).
 
@@ -191,13 +201,15 @@ class FrameworkReconciler:
                 return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
             case CreateConfigMap() if self._spec.spec is not None and self._spec.spec.is_to_wait:
                 return None
+            case CreateConfigMap() if self._state.queueing.hold is not None:
+                return None
             case CreatePod():
                 current = self._state.task((effect.role, effect.index))
                 wanted = current is not None and current.completion is None
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
@@ -220,6 +232,8 @@ class FrameworkReconciler:
             case GrantRosterAccess():
                 if failure is None:
                     self._gang.granted = effect
+            case CreateWorkload() | PatchWorkload() | DeleteWorkload():
+                self._queue.apply_outcome(effect, outcome, now)
             case DeleteFramework():
                 if failure is None:
                     self._in_flight.recheck_later(effect.key, now.steady)
@@ -303,6 +317,7 @@ class FrameworkReconciler:
         """
         self._write_status(ctx)
         self._gang.write(ctx)
+        self._queue.write(ctx)
         ctx.decision.wake(self._state.dirty.next_alarm)
         ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
@@ -327,6 +342,7 @@ class FrameworkReconciler:
             and self._writer.is_up_to_date(ctx.view.framework)
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
             and ctx.view.config_map() is None
+            and self._queue.is_quiet
         )
 
     def _write_status(self, ctx: ReconcileContext) -> None:

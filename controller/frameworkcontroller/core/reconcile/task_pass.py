@@ -102,7 +102,7 @@ class TaskPass:
                 self._state.dirty.touch_at(task_key, until)
             elif step.action is not None:
                 self._act(task_key, step, pod, ctx)
-        if self._held and ctx.in_flight.free_creations(ctx.now):
+        if self._held and ctx.in_flight.free_creations(ctx.now) and not self._state.queueing.holds_pods:
             ctx.decision.wake(ctx.now)  # those whose turn it was want no Pod
 
     def _note(
@@ -157,7 +157,7 @@ class TaskPass:
         refusals, free = ctx.in_flight.refusals, ctx.in_flight.free_creations(ctx.now)
         if self._unpaid and refusals.spending.until(ctx.now) is None:
             self._held, self._unpaid = self._unpaid | self._held, OrderedDict()
-        while self._held and free > 0:
+        while self._held and free > 0 and not self._state.queueing.holds_pods:
             task_key, _ = self._held.popitem(last=False)
             # Those of other roles do not wait behind one whose role is refused.
             if not self._waits_with_role(task_key, ctx):
@@ -244,7 +244,7 @@ class TaskPass:
             return
         elif self._waits_with_role(task_key, ctx):
             return
-        elif not ctx.in_flight.free_creations(ctx.now):
+        elif self._state.queueing.holds_pods or not ctx.in_flight.free_creations(ctx.now):
             self._held[task_key] = None
             ctx.decision.wake(ctx.in_flight.creations_until(ctx.now))
             return
@@ -294,6 +294,7 @@ class TaskPass:
             config_map_uid=attempt.config_map_uid or "",
             role=role_state.name,
             role_uid=role_state.instance_uid,
+            additions=self._state.queueing.additions.get(role_state.name, b""),
         )
 
     def _source(self, role: str, spec: FrameworkSpec) -> PodSource:

@@ -30,6 +30,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
+from frameworkcontroller.core.queue.verdict import FREE, REASONS, WAITING, Verdict
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.dirty import DirtyTasks
@@ -80,6 +81,7 @@ class FrameworkState:
         self.facts = SpecFacts()
         self.held_back: tuple[str, str] | None = None
         """Why the Framework gets no more TaskRoles or Tasks, as reason and text, None if it does."""
+        self.queueing = FREE
         self.too_large = ""
         """Why the Tasks of this attempt are not written: with them the API server does not accept the status."""
         self.gang_report = GangReport()
@@ -109,6 +111,8 @@ class FrameworkState:
             yield
         self._status = without_roles(status)
         self.gang_report = gang_ready.load(status.conditions or ())
+        held = (one for one in status.conditions or () if one.status == "True" and one.reason in REASONS)
+        self.queueing = next((Verdict(hold=(one.reason, one.message)) for one in held), FREE)
         self.dirty.touch_many(self.task_keys())
 
     # --- the Framework -----------------------------------------------------------------------------------------------
@@ -169,6 +173,14 @@ class FrameworkState:
             if why:
                 reason, text = why
                 self.add_event(KubeEvent(reason, text, warning=True))
+
+    def follow_queue(self, found: Verdict) -> None:
+        """Set what the queue means; that it lets none begin is written as a condition, and nothing waits for that."""
+        before, self.queueing = self.queueing, found
+        if found.hold is not None and found.hold != before.hold:
+            self.revisions.change()
+            reason, text = found.hold
+            self.add_event(KubeEvent(reason, text, warning=reason != WAITING))
 
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
         """Let the next epoch of the gang begin, at this steady time."""

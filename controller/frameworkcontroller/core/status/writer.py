@@ -143,7 +143,7 @@ class StatusWriter:
             waiting=list(waiting_roles(spec, state.roles)),
             gang=gang,
             too_large=state.too_large,
-            held_back=state.held_back,
+            held_back=state.held_back or state.queueing.hold,
             crash_loop=state.crash_loops.describe(),
         )
         return WriteStatus(

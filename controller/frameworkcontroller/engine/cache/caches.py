@@ -15,6 +15,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.workload import Flavor, Workload
+from frameworkcontroller.engine.cache.queues import UNKNOWN, Queues
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
@@ -49,6 +51,12 @@ class Listener(Protocol):
     def on_config_map(self, key: FrameworkKey) -> None:
         """Handle any change of a ConfigMap that names this Framework."""
 
+    def on_workload(self, key: FrameworkKey) -> None:
+        """Handle any change of a Workload that names this Framework."""
+
+    def on_queues(self) -> None:
+        """Handle that everything of Kueue is known now, or that a flavor has changed."""
+
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Handle any change of the Pod `name`, which names this Framework."""
 
@@ -59,8 +67,10 @@ class Listener(Protocol):
 class CacheView:
     """One Framework as the caches show it: the `View` of the reconciler."""
 
-    def __init__(self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod]) -> None:
-        self.framework, self._config_maps, self._pods = framework, config_maps, pods
+    def __init__(
+        self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod], queues: Queues | None
+    ) -> None:
+        self.framework, self._config_maps, self._pods, self._queues = framework, config_maps, pods, queues
         self._namespace = framework.metadata.namespace
 
     def config_map(self) -> Partial | None:
@@ -71,14 +81,29 @@ class CacheView:
         """Return the Pod of that name in the Framework's namespace."""
         return self._pods.get(self._namespace, name)
 
+    def unknown_workloads(self) -> str:
+        """Return why nothing is known of Workloads and flavors of Kueue, "" if they are."""
+        return UNKNOWN if self._queues is None else self._queues.unknown
+
+    def workload(self, name: str) -> Workload | None:
+        """Return the Workload of that name in the Framework's namespace."""
+        return None if self._queues is None else self._queues.workload(self._namespace, name)
+
+    def flavor(self, name: str) -> Flavor | None:
+        """Return the ResourceFlavor of that name."""
+        return None if self._queues is None else self._queues.flavor(name)
+
 
 class Caches:
     """Three informers of each namespace, or of all, and the translation of their changes into the engine's terms.
 
-    Without names of namespaces they are those of all.
+    Without names of namespaces they are those of all. With `kueue`, what is known of it is beside them (`Queues`).
     """
 
-    def __init__(self, client: KubeClient, namespaces: Sequence[str], listener: Listener) -> None:
+    def __init__(
+        self, client: KubeClient, namespaces: Sequence[str], listener: Listener, *, kueue: bool = False
+    ) -> None:
+        self._queues = Queues(client, namespaces, listener.on_workload, listener.on_queues) if kueue else None
         self._listener, self._namespaces = listener, namespaces
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
@@ -140,6 +165,8 @@ class Caches:
         async with asyncio.TaskGroup() as group:
             for informer in self._all():
                 group.create_task(informer.run())
+            if self._queues is not None:
+                group.create_task(self._queues.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
@@ -150,7 +177,9 @@ class Caches:
         """Return the Framework as the caches show it, None if it is not there."""
         where = self._where(key[0])
         framework = self._frameworks[where].get(*key)
-        return None if framework is None else CacheView(framework, self._config_maps[where], self._pods[where])
+        if framework is None:
+            return None
+        return CacheView(framework, self._config_maps[where], self._pods[where], self._queues)
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""

@@ -92,6 +92,14 @@ class SnapshotSettings(_Group, frozen=True):
         return frozenset(trigger for trigger, is_on in chosen.items() if is_on)
 
 
+class KueueSettings(_Group, frozen=True):
+    """`kueue`: whether Kueue queues Frameworks that have its label, and those that have not."""
+
+    enabled: bool = False
+    manage_frameworks_without_queue_name: bool = False
+    """As Kueue's `manageJobsWithoutQueueName`: they wait until they have the label."""
+
+
 class LeaderElectionSettings(_Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
@@ -143,6 +151,7 @@ class Settings(_Group, frozen=True):
     """Whether Pods that end at once again and again are created only after pauses."""
     concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
     """To the API server at a time."""
+    kueue: KueueSettings = KueueSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:
@@ -186,6 +195,8 @@ class Settings(_Group, frozen=True):
             framework_max_retry_delay_sec=self.framework_max_retry_delay_sec,
             grant_roster_access=self.grant_roster_access,
             crash_loop_pause=self.crash_loop_pause,
+            kueue=self.kueue.enabled,
+            kueue_manages_all=self.kueue.enabled and self.kueue.manage_frameworks_without_queue_name,
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

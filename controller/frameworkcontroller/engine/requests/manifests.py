@@ -7,10 +7,13 @@ from typing import Any
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    CreateWorkload,
     GrantRosterAccess,
     LabelConfigMap,
+    PatchWorkload,
     RetainPod,
     Subject,
     WriteRoster,
@@ -60,8 +63,32 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
         "name": names.config_map_name(subject.name),
         "finalizers": [names.FOREGROUND_FINALIZER],
     }
+    if effect.queue:
+        # Kueue takes the Pods for those of a job that is queued by itself.
+        metadata["labels"] |= {QUEUE_LABEL: effect.queue}
     data = {names.ROSTER_KEY: effect.roster.decode()}
     return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def workload(subject: Subject, effect: CreateWorkload, priority: tuple[dict[str, str] | None, int]) -> bytes:
+    """Return the Workload of a Framework."""
+    metadata = {
+        "namespace": subject.namespace,
+        "name": effect.name,
+        "labels": {names.FRAMEWORK_NAME: subject.name},
+        "ownerReferences": _owned_by_framework(subject),
+    }
+    reference, value = priority
+    spec = {"queueName": effect.queue, "priority": value, "podSets": msgspec.Raw(effect.pod_sets)}
+    if reference is not None:
+        spec["priorityClassRef"] = reference
+    return msgspec.json.encode({"apiVersion": KUEUE_API, "kind": "Workload", "metadata": metadata, "spec": spec})
+
+
+def workload_patch(effect: PatchWorkload) -> bytes:
+    """Return a merge patch of the status, for this version of the Workload alone."""
+    metadata = {"uid": effect.uid, "resourceVersion": effect.resource_version}
+    return msgspec.json.encode({"metadata": metadata, "status": msgspec.Raw(effect.status)})
 
 
 def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:

@@ -19,12 +19,15 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
+from frameworkcontroller.api.workload import KUEUE_API, KUEUE_GROUP, WORKLOADS
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
+    CreateWorkload,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
+    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -36,13 +39,16 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PatchWorkload,
     PodEffect,
     Refused,
     RetainPod,
     Subject,
+    WorkloadEffect,
     WriteRoster,
     WriteStatus,
 )
+from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
@@ -86,6 +92,24 @@ ANSWER_BYTES: Final = 512 * 1024
 """Of an answer about a Pod or a ConfigMap: more than annotations may have, and anybody may write MiB of owners."""
 FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOTATION})
 """Those that say whose an object is."""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Priority(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: _Named = _Named()
+    value: int = 0
+    global_default: bool = False
+
+
+class _Priorities(msgspec.Struct, frozen=True):
+    items: tuple[_Priority, ...] = ()
+
+
+_PRIORITY: Final = msgspec.json.Decoder(_Priority)
+_PRIORITIES: Final = msgspec.json.Decoder(_Priorities)
 
 
 class Performer:
@@ -146,6 +170,12 @@ class Performer:
                 return await self._write_roster(subject, effect)
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
+            case CreateWorkload():
+                return await self._create_workload(subject, effect)
+            case PatchWorkload():
+                return await self._patch_workload(subject, effect)
+            case DeleteWorkload():
+                return await self._delete(_workload_path(subject, effect), effect.uid)
             case DeleteFramework():
                 path, version = _framework_path(subject), effect.resource_version or None
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
@@ -300,6 +330,51 @@ class Performer:
                     await self._client.patch(path, patch, accept=accept, max_bytes=ANSWER_BYTES)
         return Done()
 
+    # --- the Workload ------------------------------------------------------------------------------------------------
+
+    async def _create_workload(self, subject: Subject, effect: CreateWorkload) -> Outcome:
+        """Create the Workload; one of the Framework that the cache does not show gets back the label for that."""
+        try:
+            priority = await self._priority(effect)
+        except NotFoundError as error:
+            return Refused(error.code, error.message)
+        path = resource_path(KUEUE_API, WORKLOADS, namespace=subject.namespace)
+        outcome = await self._create(path, manifests.workload(subject, effect, priority))
+        if not isinstance(outcome, NameTaken):
+            return outcome
+        found = await self._read(_workload_path(subject, effect))
+        if not is_ours(found, subject.uid):
+            return outcome
+        metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
+        return await self._patch(_workload_path(subject, effect), msgspec.json.encode({"metadata": metadata}))
+
+    async def _priority(self, effect: CreateWorkload) -> tuple[dict[str, str] | None, int]:
+        """Return the reference to the class of the Workload's priority, if it has one, and its value."""
+        if name := effect.workload_priority_class:
+            found = await self._client.get(resource_path(KUEUE_API, "workloadpriorityclasses", name=name))
+            reference = {"group": KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
+            return reference, _PRIORITY.decode(found).value
+        plural, api = "priorityclasses", "scheduling.k8s.io/v1"
+        if name := effect.priority_class:
+            one = _PRIORITY.decode(await self._client.get(resource_path(api, plural, name=name)))
+        else:
+            all_of_them = _PRIORITIES.decode(await self._client.get(resource_path(api, plural))).items
+            # Of several, as the API server does.
+            defaults = sorted((one for one in all_of_them if one.global_default), key=lambda one: one.value)
+            if not defaults:
+                return None, 0
+            one = defaults[0]
+        reference = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": one.metadata.name}
+        return reference, one.value
+
+    async def _patch_workload(self, subject: Subject, effect: PatchWorkload) -> Outcome:
+        path = f"{_workload_path(subject, effect)}/status"
+        try:
+            return await self._patch(path, manifests.workload_patch(effect))
+        except ConflictError:
+            # Kueue has changed it; what is to be said may be something else now.
+            return Missing()
+
 
 def _failed(error: ApiStatusError) -> Failed:
     return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds)
@@ -317,6 +392,10 @@ def _framework_path(subject: Subject) -> str:
 def _pod_path(subject: Subject, effect: PodEffect) -> str:
     name = names.pod_name(subject.name, effect.role, effect.index)
     return resource_path("v1", "pods", namespace=subject.namespace, name=name)
+
+
+def _workload_path(subject: Subject, effect: WorkloadEffect) -> str:
+    return resource_path(KUEUE_API, WORKLOADS, namespace=subject.namespace, name=effect.name)
 
 
 def _config_map_path(subject: Subject) -> str:

@@ -1,0 +1,120 @@
+"""What an admission adds to the Pods of each TaskRole: by its flavors, by admission checks, and for chosen nodes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.workload import (
+    POD_SET_LABEL,
+    TOPOLOGY_GATE,
+    WORKLOAD_ANNOTATION,
+    Flavor,
+    PodSetAssignment,
+    Workload,
+)
+
+_UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+_TOPOLOGIES: Final = (
+    _UNCONSTRAINED,
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+)
+
+
+class AdmissionError(ValueError):
+    """The Pods cannot have what the admission says; the message names the field. Another try says the same."""
+
+
+class UnknownFlavorError(ValueError):
+    """A flavor is not known (yet); the message names it."""
+
+
+class Additions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is added to the Pods of a role."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[dict[str, Any]] = []
+    scheduling_gates: list[dict[str, str]] = []
+
+
+class _Meta(Struct, frozen=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(Struct, frozen=True, rename="camel"):
+    node_selector: dict[str, str] | None = None
+    tolerations: list[dict[str, Any]] | None = None
+
+
+class _Template(Struct, frozen=True):
+    metadata: _Meta | None = None
+    spec: _Spec | None = None
+
+
+_TEMPLATE: Final = msgspec.json.Decoder(_Template)
+
+
+def additions_of(workload: Workload, spec: FrameworkSpec, flavor: Callable[[str], Flavor | None]) -> dict[str, bytes]:
+    """Return what is added to the Pods of each role, as JSON; to what a template has alike nothing is added.
+
+    Raises:
+        AdmissionError: a label, annotation or node selector contradicts another one.
+        UnknownFlavorError: a flavor is not known.
+        msgspec.ValidationError: a Pod template cannot be read.
+    """
+    assert workload.status.admission is not None
+    return {
+        one.name: msgspec.json.encode(_additions(workload, one, spec.task_of(one.name).pod, flavor))
+        for one in workload.status.admission.pod_set_assignments
+    }
+
+
+def _additions(
+    workload: Workload, assignment: PodSetAssignment, template: Raw, flavor: Callable[[str], Flavor | None]
+) -> Additions:
+    found = _TEMPLATE.decode(template)
+    metadata, spec = found.metadata or _Meta(), found.spec or _Spec()
+    made = Additions(
+        labels={POD_SET_LABEL: assignment.name},
+        annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
+        node_selector={},
+        tolerations=[],
+        scheduling_gates=[{"name": TOPOLOGY_GATE}] if assignment.topology_assignment is not None else [],
+    )
+    if made.scheduling_gates and not any(key in (metadata.annotations or {}) for key in _TOPOLOGIES):
+        made.annotations[_UNCONSTRAINED] = "true"
+    for name in dict.fromkeys(assignment.flavors.values()):
+        if (one := flavor(name)) is None:
+            raise UnknownFlavorError(f"ResourceFlavor {name} is not known")
+        # As Kueue's own jobs do: of two flavors that say different things the later one counts.
+        made.node_selector.update(one.spec.node_labels)
+        _add_tolerations(made, one.spec.tolerations, spec)
+    for check in workload.status.admission_checks:
+        for update in check.pod_set_updates or ():
+            if update.name == assignment.name:
+                where = f"admission check {check.name}, TaskRole {update.name}"
+                _merge(made.labels, update.labels, f"{where}: labels")
+                _merge(made.annotations, update.annotations, f"{where}: annotations")
+                _merge(made.node_selector, update.node_selector, f"{where}: nodeSelector")
+                _add_tolerations(made, update.tolerations or (), spec)
+    where = f"Pod template of TaskRole {assignment.name}"
+    _merge(dict(made.labels), metadata.labels, f"{where}: labels")
+    _merge(dict(made.annotations), metadata.annotations, f"{where}: annotations")
+    _merge(dict(made.node_selector), spec.node_selector, f"{where}: nodeSelector")
+    return made
+
+
+def _merge(ours: dict[str, str], more: Mapping[str, str] | None, where: str) -> None:
+    for key, value in (more or {}).items():
+        if ours.setdefault(key, value) != value:
+            raise AdmissionError(f"{where}[{key}] is {value!r}, and the admission says {ours[key]!r}")
+
+
+def _add_tolerations(made: Additions, more: tuple[dict[str, Any], ...], spec: _Spec) -> None:
+    made.tolerations.extend(one for one in more if one not in (spec.tolerations or []) and one not in made.tolerations)

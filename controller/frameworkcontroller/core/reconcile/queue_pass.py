@@ -1,0 +1,279 @@
+"""The queue's part of a reconcile pass: what the Workload means for the Framework, and what is done about it.
+
+`FrameworkPass.steps` calls `begin` before each step of its state machine, `FrameworkReconciler.steps` calls `write` at
+the end. The Workload has one name as long as the Framework lives. It is created, replaced and given up while no attempt
+has begun, when no Pod is left; an attempt that has begun follows it, and ends if it cannot.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.meta import Identity
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import QueueStatus
+from frameworkcontroller.api.workload import FINISHED, QueueLabels, Workload
+from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import (
+    WORKLOAD,
+    CreateWorkload,
+    DeleteWorkload,
+    Outcome,
+    PatchWorkload,
+    Refused,
+    WorkloadEffect,
+)
+from frameworkcontroller.core.machines.framework import is_ending, is_ours
+from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.core.queue import protocol, verdict
+from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
+from frameworkcontroller.core.queue.pod_sets import WantedPodSet, fits, wanted_pod_sets
+from frameworkcontroller.core.queue.verdict import FREE, Verdict
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.status.revisions import Mark
+from frameworkcontroller.core.status.state import FrameworkState
+from frameworkcontroller.core.status.writer import StatusWriter
+
+FAILED_TO_START: Final = "FailedToStart"
+_DISABLED: Final = (
+    "it waits for admission by LocalQueue {queue}, and kueue.enabled is false: switch it on, or remove the label "
+    "kueue.x-k8s.io/queue-name"
+)
+_NO_QUEUE: Final = "kueue.manageFrameworksWithoutQueueName is true: give it the label kueue.x-k8s.io/queue-name"
+_TOO_SMALL: Final = "its Workload is for another number, or another kind, of Pods"
+
+
+class QueuePass:
+    """The admission of one Framework."""
+
+    def __init__(
+        self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, writer: StatusWriter
+    ) -> None:
+        self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
+        self._name = names.workload_name(meta.name, meta.uid)
+        self._wanted: tuple[FrameworkSpec, tuple[WantedPodSet, ...]] | None = None
+        self._given: tuple[tuple[str, FrameworkSpec], dict[str, bytes]] | None = None
+        self._refusal: tuple[FrameworkSpec, str] | None = None
+        self._told = False
+        self._next: WorkloadEffect | None = None
+
+    # --- what the Workload means -------------------------------------------------------------------------------------
+
+    def begin(self, ctx: ReconcileContext) -> None:
+        """Decide what the queue means now; where no attempt has begun, the status says for which one it waits."""
+        status, self._next = self._state.status, None
+        if not self._config.kueue:
+            found = self._without_kueue(ctx)
+        elif status.state is State.CREATION_PENDING and status.completion is None:
+            found = self._before(ctx, ctx.framework.queue_labels)
+        elif status.queue and not is_ending(status):
+            found = self._during(ctx)
+        else:
+            found = self._after(ctx)
+        self._state.follow_queue(found)
+
+    def _without_kueue(self, ctx: ReconcileContext) -> Verdict:
+        """Let only those wait whose status says that they do."""
+        status = self._state.status
+        if self._writer.persisted is None and not self._told and (queue := ctx.framework.queue_labels.queue):
+            self._told = True
+            self._state.add_event(events.of_ignored_queue(queue))
+        if not status.queue or status.state is not State.CREATION_PENDING:
+            return FREE
+        if status.queue.waiting and ctx.framework.queue_labels.queue:
+            return Verdict(hold=(verdict.DISABLED, _DISABLED.format(queue=status.queue.name)))
+        self._set_queue(None)
+        return FREE
+
+    def _before(self, ctx: ReconcileContext, labels: QueueLabels) -> Verdict:
+        workload, spec = self._workload(ctx), ctx.spec
+        if ctx.framework.metadata.deletion_timestamp is not None:
+            return self._state.queueing
+        is_wanted = bool(labels.queue) or self._config.kueue_manages_all
+        if not is_wanted or spec.is_to_wait or spec.execution_type == "Stop":
+            self._set_queue(None)
+            self._give_up(workload)
+            return FREE
+        if not labels.queue:
+            self._set_queue(None)
+            self._give_up(workload)
+            return Verdict(hold=(verdict.NO_QUEUE, _NO_QUEUE))
+        self._set_queue(QueueStatus(labels.queue, self._name, waiting=True))
+        waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
+        if unknown := ctx.view.unknown_workloads():
+            return Verdict(hold=(verdict.UNKNOWN, unknown))
+        try:
+            wanted = self._pod_sets(spec)
+        except TemplateError as error:
+            self._give_up(workload)
+            return Verdict(hold=(verdict.REFUSED, str(error)[: protocol.MAX_MESSAGE]))
+        if workload is None:
+            if self._refusal is not None and self._refusal[0] != spec:
+                self._in_flight.reset_delay(WORKLOAD)
+                self._refusal = None
+            self._next = self._creation(labels, wanted)
+            return Verdict(hold=waits if self._refusal is None else (verdict.REFUSED, self._refusal[1]))
+        needed = {role.name: role.task_number for role in spec.by_name.values()}
+        if (
+            workload.spec.queue_name != labels.queue
+            or not self._fits(workload, wanted, needed)
+            or (labels.priority_class and _priority_class(workload) != labels.priority_class)
+        ):
+            self._give_up(workload)
+            return Verdict(hold=waits)
+        return self._admission(ctx, workload, waits)
+
+    def _admission(self, ctx: ReconcileContext, workload: Workload, waits: tuple[str, str]) -> Verdict:
+        """Return what a Workload that is right says of an attempt that has not begun."""
+        finished = workload.condition(FINISHED)
+        if finished is not None and finished.status == "True":
+            return Verdict(hold=(verdict.CONFLICT, finished.message))
+        if protocol.needs_release(workload):
+            self._patch(workload, protocol.release(workload, ctx.stamp))
+        if not workload.is_admitted or workload.metadata.deletion_timestamp is not None:
+            return Verdict(hold=waits)
+        try:
+            return Verdict(additions=self._additions(ctx, workload))
+        except UnknownFlavorError as error:
+            return Verdict(hold=(verdict.UNKNOWN, str(error)))
+        except (AdmissionError, msgspec.ValidationError) as error:
+            self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
+            return Verdict(hold=(verdict.CONFLICT, str(error)[: protocol.MAX_MESSAGE]))
+
+    def _during(self, ctx: ReconcileContext) -> Verdict:
+        """Return what the Workload says of an attempt that has begun under its admission."""
+        if ctx.view.unknown_workloads():
+            return Verdict(holds_pods=True)
+        workload = self._workload(ctx)
+        if why := protocol.eviction_text(workload):
+            return Verdict(eviction=why)
+        assert workload is not None
+        try:
+            if not self._fits(workload, self._pod_sets(ctx.spec), self._live()):
+                return Verdict(eviction=_TOO_SMALL)
+            return Verdict(additions=self._additions(ctx, workload))
+        except UnknownFlavorError:
+            return Verdict(holds_pods=True)
+        except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
+            return Verdict(eviction=str(error)[: protocol.MAX_MESSAGE])
+
+    def _after(self, ctx: ReconcileContext) -> Verdict:
+        """Tell Kueue that nothing of an attempt, or of the Framework, is left."""
+        workload, status = self._workload(ctx), self._state.status
+        if workload is None or workload.metadata.deletion_timestamp is not None:
+            return FREE
+        if status.state is State.COMPLETED and not workload.is_true(FINISHED):
+            end = status.completion
+            assert end is not None
+            failed = end.type.name == TypeName.FAILED
+            message = end.diagnostics or end.phrase
+            self._patch(workload, protocol.finish(workload, "Failed" if failed else "Succeeded", message, ctx.stamp))
+        elif status.state is State.ATTEMPT_COMPLETED and protocol.needs_release(workload):
+            self._patch(workload, protocol.release(workload, ctx.stamp))
+        return FREE
+
+    def _set_queue(self, queue: QueueStatus | None) -> None:
+        if (self._state.status.queue or None) != queue:
+            self._state.set(replace(self._state.status, queue=queue or UNSET))
+
+    def _workload(self, ctx: ReconcileContext) -> Workload | None:
+        found = ctx.view.workload(self._name)
+        return found if found is not None and is_ours(found.metadata, self._meta.uid) else None
+
+    def _pod_sets(self, spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
+        # Each state of the Framework has a spec of its own, mostly an equal one.
+        if self._wanted is None or self._wanted[0] != spec:
+            self._wanted = (spec, wanted_pod_sets(spec))
+        return self._wanted[1]
+
+    def _additions(self, ctx: ReconcileContext, workload: Workload) -> dict[str, bytes]:
+        key = workload.metadata.resource_version, ctx.spec
+        if self._given is None or self._given[0] != key:
+            self._given = (key, additions_of(workload, ctx.spec, ctx.view.flavor))
+        return self._given[1]
+
+    def _fits(self, workload: Workload, wanted: tuple[WantedPodSet, ...], needed: Mapping[str, int]) -> bool:
+        given = {one.name: one for one in workload.spec.pod_sets}
+        reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
+        return all(
+            one.name in given and fits(given[one.name], one, number, reclaimed.get(one.name, 0))
+            for one in wanted
+            if (number := needed.get(one.name, 0))
+        )
+
+    def _live(self) -> dict[str, int]:
+        """Return how many Tasks of each role have a Pod, or may still get one."""
+        roles = self._state.roles.values()
+        return {one.name: len(one.tasks) - one.by_state[State.COMPLETED] for one in roles}
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the Workload is as it is to be, as far as it is known."""
+        return self._next is None
+
+    # --- what is done about it ---------------------------------------------------------------------------------------
+
+    def write(self, ctx: ReconcileContext) -> None:
+        """Do what was decided, once the status that it follows from is persisted."""
+        if not self._config.kueue or not self._state.revisions.is_persisted(Mark.FRAMEWORK):
+            return
+        if self._next is None and self._state.status.queue and not self._state.queueing.eviction:
+            self._report(ctx)
+        if self._next is not None:
+            ctx.emit(self._next)
+
+    def _report(self, ctx: ReconcileContext) -> None:
+        """Tell Kueue how far the attempt that runs is, as persisted."""
+        workload, summary = self._workload(ctx), self._writer.persisted_summary
+        if workload is None or summary is None or not workload.is_admitted or is_ending(self._state.status):
+            return
+        if self._state.status.state is State.CREATION_PENDING:
+            return
+        reclaimable: dict[str, int] = {}
+        if self._state.revisions.all_persisted:
+            live = self._live()
+            reclaimable = {one.name: one.count - live.get(one.name, 0) for one in workload.spec.pod_sets}
+        patch = protocol.report(workload, ready=summary.complete, reclaimable=reclaimable, now=ctx.stamp)
+        if patch:
+            self._patch(workload, patch)
+
+    def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> CreateWorkload:
+        of_pods = next((one.priority_class for one in wanted if one.priority_class), "")
+        return CreateWorkload(
+            self._name,
+            labels.queue,
+            msgspec.json.encode([one.document for one in wanted]),
+            workload_priority_class=labels.priority_class,
+            priority_class=of_pods,
+        )
+
+    def _give_up(self, workload: Workload | None) -> None:
+        if workload is not None and workload.metadata.deletion_timestamp is None:
+            self._next = DeleteWorkload(self._name, workload.metadata.uid)
+
+    def _patch(self, workload: Workload, patch: dict[str, object]) -> None:
+        meta = workload.metadata
+        self._next = PatchWorkload(self._name, meta.uid, meta.resource_version, msgspec.json.encode(patch))
+
+    def apply_outcome(self, effect: WorkloadEffect, outcome: Outcome, now: Now) -> None:
+        """Take in what has become of a change of the Workload; the cache will show it."""
+        if isinstance(effect, CreateWorkload):
+            self._refusal = None
+            if isinstance(outcome, Refused) and self._wanted is not None:
+                self._refusal = (self._wanted[0], outcome.message[: protocol.MAX_MESSAGE])
+        if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
+            self._in_flight.recheck_later(WORKLOAD, now.steady)
+
+
+def _priority_class(workload: Workload) -> str:
+    found = workload.spec.priority_class_ref
+    return found.name if found is not None and found.kind == "WorkloadPriorityClass" else ""

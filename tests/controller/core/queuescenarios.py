@@ -1,0 +1,148 @@
+"""Lives of Frameworks in a queue of Kueue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.workload import QUEUE_LABEL
+from tests.controller.core.addedscenarios import UNRETRIED, suspend, suspend_while_all_run
+from tests.controller.core.scenarios import STAY, Scenario, all_run, scale, workers
+from tests.controller.core.values import core_config
+
+if TYPE_CHECKING:
+    from tests.controller.core.world import World
+
+QUEUED = core_config(kueue=True)
+LABELS = {QUEUE_LABEL: "main"}
+
+
+def attempt(world: World) -> int:
+    return -1 if world.stored is None else world.status.attempt_status.id
+
+
+def end_of_next(world: World) -> None:
+    """All end in the next attempt."""
+    world.plan.ends = {"ps-0": ["stay"]}
+
+
+def preempt(world: World) -> None:
+    """Kueue takes the quota when all run, and gives it back when it has it."""
+    if attempt(world) == 0 and all_run(world) and world.kueue.is_true("Admitted"):
+        world.kueue.capacity = 0
+        world.kueue.evict()
+        end_of_next(world)
+    elif world.kueue.document is not None and not world.kueue.is_true("QuotaReserved"):
+        world.kueue.capacity = 100
+
+
+def deactivate(world: World) -> None:
+    if attempt(world) == 0 and all_run(world) and world.kueue.is_true("Admitted"):
+        world.kueue.evict("Deactivated")
+        end_of_next(world)
+
+
+def preempt_at_the_barrier(world: World) -> None:
+    """Kueue takes the quota when the ConfigMap is there and no Pod runs."""
+    if attempt(world) == 0 and world.status.state is State.PREPARING and not world.kueue.is_true("Evicted"):
+        world.kueue.evict()
+        end_of_next(world)
+
+
+def lose_the_workload(world: World) -> None:
+    if attempt(world) == 0 and all_run(world) and world.kueue.document is not None:
+        world.kueue.delete()
+        end_of_next(world)
+
+
+def let_it_wait(world: World) -> None:
+    """There is no quota before it waits."""
+    if world.stored is None:
+        world.kueue.capacity = 0
+    elif world.kueue.document is not None and world.status.queue and world.status.queue.waiting:
+        assert world.config_map is None or world.kueue.capacity
+        world.kueue.capacity = 100
+
+
+def grow(world: World) -> None:
+    if attempt(world) == 0 and all_run(world) and workers(world) == 3:
+        scale(world, 5, minSucceededTaskCount=5)
+        world.plan.ends = {"ps-0": ["stay"]}
+
+
+def shrink_and_grow(world: World) -> None:
+    """Two fewer, which is told; then as many as before are too many."""
+    if attempt(world) == 0 and all_run(world) and workers(world) == 3:
+        scale(world, 1, minSucceededTaskCount=1)
+    elif attempt(world) == 0 and workers(world) == 1 and world.kueue.document is not None:
+        reclaimed = world.kueue.document["status"].get("reclaimablePods")
+        if reclaimed == [{"name": "worker", "count": 2}]:
+            scale(world, 3, minSucceededTaskCount=3)
+            world.plan.ends = {"ps-0": ["stay"]}
+
+
+def need_more(world: World) -> None:
+    """Each Pod is to have more."""
+    if attempt(world) == 0 and all_run(world):
+        container = world.spec["taskRoles"][1]["task"]["pod"]["spec"]["containers"][0]
+        if "resources" not in container:
+            container["resources"] = {"requests": {"cpu": "1"}}
+            world.edited()
+            world.plan.ends = {"ps-0": ["stay"]}
+
+
+def move_to_another_queue(world: World) -> None:
+    if world.stored is None:
+        world.kueue.capacity = 0
+    elif world.kueue.document is not None and world.manifest["metadata"]["labels"][QUEUE_LABEL] == "main":
+        world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "other"}
+        world.edited()
+    elif world.kueue.document is not None and world.kueue.document["spec"]["queueName"] == "other":
+        world.kueue.capacity = 100
+
+
+def leave_the_queue(world: World) -> None:
+    if world.stored is None:
+        world.kueue.capacity = 0
+    elif world.kueue.document is not None and world.manifest["metadata"]["labels"]:
+        world.manifest["metadata"]["labels"] = {}
+        world.edited()
+
+
+def stop_while_it_waits(world: World) -> None:
+    world.kueue.capacity = 0
+    if world.kueue.document is not None:
+        world.stop()
+
+
+def resume_later(world: World) -> None:
+    if suspend_while_all_run(world):
+        suspend(world, wanted=False)
+
+
+def install_kueue(world: World) -> None:
+    world.kueue.known = world.stored is not None and world.status.queue is not None
+
+
+def queued(code: int, ends: object = None, script: object = None, **more: object) -> Scenario:
+    return Scenario(code, ends or {}, script, config=QUEUED, labels=LABELS, **more)  # type: ignore[arg-type]
+
+
+IN_QUEUES = {
+    "admitted at once": queued(0),
+    "it waits for quota": queued(0, script=let_it_wait),
+    "Kueue comes later": queued(0, script=install_kueue),
+    "a Task is retried under the admission": queued(0, {"worker-1": [1, 0]}, tasks_retried={"worker-1": 1}),
+    "an attempt is retried under the admission": queued(0, {"worker-1": [1, 1, 0]}, retried=1),
+    "preempted while all run": queued(0, STAY, preempt, spec=UNRETRIED, retried=1),
+    "deactivated, and activated": queued(0, STAY, deactivate, spec=UNRETRIED, retried=1),
+    "preempted at the barrier": queued(0, STAY, preempt_at_the_barrier, spec=UNRETRIED, retried=1, exact=False),
+    "its Workload is deleted": queued(0, STAY, lose_the_workload, spec=UNRETRIED, retried=1),
+    "scaled up": queued(0, STAY, grow, spec=UNRETRIED, retried=1),
+    "scaled down, and up again": queued(0, STAY, shrink_and_grow, spec=UNRETRIED, retried=1),
+    "its Pods are to have more": queued(0, STAY, need_more, spec=UNRETRIED, retried=1),
+    "moved to another queue": queued(0, script=move_to_another_queue),
+    "taken out of the queue": queued(0, script=leave_the_queue),
+    "stopped in the queue": queued(-210, script=stop_while_it_waits),
+    "suspended, and resumed": queued(0, STAY, resume_later, spec=UNRETRIED, retried=1),
+}
