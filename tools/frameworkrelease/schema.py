@@ -18,8 +18,8 @@ from frameworkrelease.chart import CHART
 Schema = dict[str, Any]
 
 FILE: Final = CHART / "values.schema.json"
-BY_THE_CHART: Final = {"Settings": ("namespaces",), "LeaderElectionSettings": ("name", "namespace")}
-"""Settings of the controller that follow from other values: from `watchNamespaces` and the name of the release."""
+BY_THE_CHART: Final = {"Settings": ("kueue", "namespaces"), "LeaderElectionSettings": ("name", "namespace")}
+"""Settings of the controller that follow from other values: `kueue`, `watchNamespaces` and the name of the release."""
 
 
 def text(written: str) -> str:
@@ -34,6 +34,7 @@ def _settings() -> dict[str, Schema]:
     for name, keys in BY_THE_CHART.items():
         for key in keys:
             del definitions[name]["properties"][key]
+    del definitions["KueueSettings"]
     for definition in definitions.values():
         properties, required = definition.get("properties", {}), definition.get("required", ())
         properties |= {key: _or_null(one) for key, one in properties.items() if key not in required}

@@ -8,6 +8,9 @@ The text of frameworkcontroller.yaml: the settings that are set, and the shipped
 {{- if ne $name "frameworkcontroller" }}
 {{- $_ := set $chosen "leaderElection" (dict "name" $name) }}
 {{- end }}
+{{- if .Values.kueue.enabled }}
+{{- $_ := set $chosen "kueue" (omit .Values.kueue "serviceAccount") }}
+{{- end }}
 {{- $chosen = mergeOverwrite $chosen (deepCopy .Values.controller.config) }}
 {{- with $chosen -}}
 {{ toYaml . }}
