@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
 
+API = "/apis/kueue.x-k8s.io/v1beta2"
 SYSTEM = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 # What runs it in a cluster, and what a control plane without nodes cannot reach.
@@ -151,24 +152,35 @@ class Kueue:
         return [document for document in yaml.safe_load_all(text) if document]
 
 
-def quota(raw: RawClient, namespace: str, *, local: str = "main", **resources: str) -> None:
+def quota(raw: RawClient, namespace: str, *, local: str = "main", cpu: str = "4", **spec: Any) -> None:
     """Give a namespace a LocalQueue with a ClusterQueue of its own that has this quota in one flavor."""
-    kueue = "/apis/kueue.x-k8s.io/v1beta2"
-    raw.apply(f"{kueue}/resourceflavors/pool-a", _object("ResourceFlavor", "pool-a"))
-    flavor = {
-        "name": "pool-a",
-        "resources": [{"name": name, "nominalQuota": value} for name, value in resources.items()],
-    }
-    queue = _object("ClusterQueue", namespace) | {
-        "spec": {
-            "namespaceSelector": {},
-            "resourceGroups": [{"coveredResources": list(resources), "flavors": [flavor]}],
-        }
-    }
-    raw.apply(f"{kueue}/clusterqueues/{namespace}", queue)
-    queue = _object("LocalQueue", local) | {"spec": {"clusterQueue": namespace}}
-    raw.apply(f"{kueue}/namespaces/{namespace}/localqueues/{local}", queue)
+    flavor(raw, "pool-a")
+    cluster_queue(raw, namespace, {"pool-a": cpu}, **spec)
+    local_queue(raw, namespace, local, namespace)
 
 
-def _object(kind: str, name: str) -> Json:
-    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+def flavor(raw: RawClient, name: str, **spec: Any) -> None:
+    """Apply a ResourceFlavor."""
+    apply(raw, "ResourceFlavor", name, spec)
+
+
+def cluster_queue(raw: RawClient, name: str, cpus: dict[str, str], **spec: Any) -> None:
+    """Apply a ClusterQueue with so many CPUs of each flavor."""
+    flavors = [{"name": one, "resources": [{"name": "cpu", "nominalQuota": cpu}]} for one, cpu in cpus.items()]
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    apply(raw, "ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": groups, **spec})
+
+
+def local_queue(raw: RawClient, namespace: str, name: str, cluster_queue: str) -> None:
+    """Apply a LocalQueue of a ClusterQueue."""
+    apply(raw, "LocalQueue", name, {"clusterQueue": cluster_queue}, namespace)
+
+
+def apply(raw: RawClient, kind: str, name: str, spec: Json, namespace: str = "") -> None:
+    """Apply an object of Kueue; one of a WorkloadPriorityClass has no spec."""
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+    body |= spec if kind == "WorkloadPriorityClass" else {"spec": spec}
+    lower = kind.lower()
+    plural = f"{lower}es" if lower.endswith("ss") else f"{lower[:-1]}ies" if lower.endswith("gy") else f"{lower}s"
+    where = f"namespaces/{namespace}/" if namespace else ""
+    raw.apply(f"{API}/{where}{plural}/{name}", body)

@@ -45,7 +45,7 @@ class Player:
 
     def _steer(self, pod: Json) -> None:
         annotations = pod["metadata"].get("annotations", {})
-        if names.TASK_ATTEMPT_ID not in annotations:
+        if names.TASK_ATTEMPT_ID not in annotations or pod["spec"].get("schedulingGates"):
             return
         ends = self.plan.get(f"{annotations[names.TASKROLE_NAME]}-{annotations[names.TASK_INDEX]}", [0])
         attempts = int(annotations[names.FRAMEWORK_ATTEMPT_ID]) + int(annotations[names.TASK_ATTEMPT_ID])
