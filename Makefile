@@ -77,7 +77,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
 	$(BIN)/python -m frameworkrelease matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart scale bench-barrier bench-injector
+.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
 ALONE := chaos hostile_neighbours controller_large_life
 test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
@@ -120,6 +120,9 @@ bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1
 
 bench-restart: venv ## Measure how long a gang is away after a crash: in place, and by a Framework retry (root; CRASHES=10)
 	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
+
+bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it and without (root)
+	$(BIN)/python tools/bench/queue.py
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease scale

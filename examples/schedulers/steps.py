@@ -11,16 +11,11 @@ EXPECTED: dict[str, dict[str, Any]] = {
         "labels": {"scheduling.x-k8s.io/pod-group": "coscheduling"},
     },
     "volcano": {"schedulerName": "volcano", "annotations": {"scheduling.k8s.io/group-name": "volcano"}},
-    "kueue": {
-        "schedulerName": "default-scheduler",
-        "labels": {"kueue.x-k8s.io/queue-name": "user-queue", "kueue.x-k8s.io/pod-group-name": "kueue"},
-        "annotations": {"kueue.x-k8s.io/pod-group-total-count": "2"},
-    },
 }
 
 
 def steps(example: Example) -> None:
-    """Compare every Pod, check that none was bound, open the gates of one group, and stop the others."""
+    """Compare every Pod, check that none was bound, and stop the Frameworks."""
     example.apply()
     for framework, wanted in EXPECTED.items():
         for name in (f"{framework}-worker-{index}" for index in range(2)):
@@ -32,11 +27,6 @@ def steps(example: Example) -> None:
             compare(f"{name}: scheduler", pod["spec"]["schedulerName"], wanted["schedulerName"])
             compare(f"{name}: node", pod["spec"].get("nodeName"), None)
             example.say(f"{name} is as {framework} reads it, and waits")
-    for index in range(2):
-        # As Kueue lets a group in that has quota.
-        gone = '--patch=[{"op":"remove","path":"/spec/schedulingGates"}]'
-        example.kubectl("patch", "pod", f"kueue-worker-{index}", "--type=json", gone)
-    example.ends("Succeeded", framework="kueue")
     for framework in ("coscheduling", "volcano"):
         example.kubectl("patch", "framework", framework, "--type=merge", '--patch={"spec":{"executionType":"Stop"}}')
         example.ends("Failed", framework=framework)

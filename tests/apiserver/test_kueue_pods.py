@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster.client import ApiStatusError
+from testkit import kueue
 from testkit.waiting import eventually
-from tests.support import kueue
 from tests.support.clusters import require_node
 
 if TYPE_CHECKING:

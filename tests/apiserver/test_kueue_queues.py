@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
+from testkit import kueue
 from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import stop_cleanly
-from tests.support import kueue
 from tests.support.clusters import require_node
-from tests.support.queued import Queued, grant
+from tests.support.queued import Queued
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from localcluster import Cluster
@@ -42,7 +42,7 @@ def process(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     require_node()
     made = kueue.Kueue(cluster, tmp_path_factory.mktemp("kueue"))
     made.install()
-    grant(cluster)
+    kueue.grant(cluster)
     integrations = made.configuration()["integrations"] | {"externalFrameworks": ["ConfigMap.v1."]}
     made.start(integrations=integrations)
     yield made
@@ -371,3 +371,29 @@ def test_topology_of_three_levels_chooses_the_nodes(
         assert len({name[:-1] for name in nodes}) == 1, "one rack"
         # By rank: neighbours are neighbours.
         assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
+
+
+def test_the_example_runs_one_gang_after_the_other(
+    controller: ControllerProcess, cluster: Cluster, namespace: str, queued: Queued, player: Player
+) -> None:
+    for file in ("queue.yaml", "framework.yaml"):
+        cluster.kubectl("apply", "-n", namespace, "-f", f"examples/kueue/{file}")
+    frameworks = queued.frameworks
+    player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
+    with player.playing():
+        running = eventually(lambda: _one(name for name in ("first", "second") if is_running(frameworks, name)))
+        waiting = {"first": "second", "second": "first"}[running]
+        queued.waits(waiting)
+        player.plan = {}
+        for name in (running, waiting):
+            frameworks.wait(name, "Completed")
+
+
+def is_running(frameworks: Frameworks, name: str) -> bool:
+    return str(frameworks.status(name)["state"]) == "AttemptRunning"
+
+
+def _one(found: Iterable[str]) -> str:
+    names = list(found)
+    assert len(names) == 1, names
+    return names[0]

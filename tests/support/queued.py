@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import yaml
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
 from localcluster.client import ApiStatusError
+from testkit import kueue
 from testkit.waiting import eventually
-from tests.support import kueue
 
 if TYPE_CHECKING:
-    from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from testkit.frameworks import Frameworks
-
-
-def grant(cluster: Cluster) -> None:
-    """Apply what the chart adds to permissions with `kueue.enabled`."""
-    command = [
-        str(cluster.binary("helm")),
-        "template",
-        "frameworkcontroller",
-        "charts/frameworkcontroller",
-        "--namespace=frameworkcontroller-system",
-        "--set=kueue.enabled=true",
-    ]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rules = [one for one in yaml.safe_load_all(text) if one and one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
-    kept = [one for one in rules if "injector" not in one["metadata"]["name"]]
-    applied = yaml.safe_dump_all(kept)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=applied)
 
 
 @dataclass

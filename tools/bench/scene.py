@@ -17,7 +17,7 @@ import psutil
 
 import localcluster
 from localcluster import Cluster, Depth
-from localcluster.client import RawClient
+from localcluster.client import Json, RawClient
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, apply_definition, apply_permissions
 
@@ -86,13 +86,15 @@ class Controller:
 
 
 @contextlib.contextmanager
-def controller(cluster: Cluster, program: tuple[str, ...] = PROGRAM, *, works: bool = True) -> Iterator[Controller]:
+def controller(
+    cluster: Cluster, program: tuple[str, ...] = PROGRAM, *, works: bool = True, settings: Json | None = None
+) -> Iterator[Controller]:
     """Run a controller for the block, in a process of its own with the permissions that users give it.
 
     The block begins when its caches are full, unless `works` is False.
     """
     with TemporaryDirectory() as folder:
-        made = ControllerProcess(cluster, Path(folder), {}, health_port=free_port(), program=program)
+        made = ControllerProcess(cluster, Path(folder), settings or {}, health_port=free_port(), program=program)
         try:
             (made.start if works else made.spawn)()
             assert made.process is not None

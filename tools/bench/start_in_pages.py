@@ -19,5 +19,5 @@ class PagedInformer(Informer[T]):
 
 
 if __name__ == "__main__":
-    caches.Informer = PagedInformer  # type: ignore[attr-defined, misc]
+    caches.Informer = PagedInformer  # type: ignore[attr-defined]
     sys.exit(main())

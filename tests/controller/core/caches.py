@@ -92,6 +92,9 @@ class Caches:
     def hear_of_config_map(self) -> None:
         self._config_maps[0] = self._visible_config_map()
 
+    def hear_of_workload(self) -> None:
+        self._workloads[0] = self._world.kueue.workload
+
     def hear_of_pod(self, name: str) -> None:
         if name in self._world.pods:
             self._pods[0][name] = self._world.pods[name]

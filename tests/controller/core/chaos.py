@@ -16,6 +16,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.workload import QUEUE_LABEL
 from frameworkcontroller.core.effects import (
     CreatePod,
     Effect,
@@ -86,10 +87,14 @@ class Chaos(Driver):
     Args:
         pods: the templates by TaskRole.
         crash_loop_pause: whether Pods that end at once again and again wait.
+        kueue: whether Kueue queues the Framework.
     """
 
-    def __init__(self, pods: dict[str, dict[str, Any]] = PODS, *, crash_loop_pause: bool = False) -> None:
-        world = World(framework_of(SPEC), config=core_config(crash_loop_pause=crash_loop_pause))
+    def __init__(
+        self, pods: dict[str, dict[str, Any]] = PODS, *, crash_loop_pause: bool = False, kueue: bool = False
+    ) -> None:
+        world = World(framework_of(SPEC), config=core_config(crash_loop_pause=crash_loop_pause, kueue=kueue))
+        world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"} if kueue else {}
         self.pods = pods
         world.spec["taskRoles"] = [role("a", 2, pods["a"]), role("b", 1, pods["b"])]
         self.refusals = 0
@@ -196,6 +201,7 @@ class Chaos(Driver):
         self.caches.relist()
         self.touch_pods(*changed)
         self.touch_config_map()
+        self.touch_workload()
 
     def relapse(self, one: int, _two: int) -> None:
         """The cache shows the Framework as it was: another API server is behind."""
@@ -363,6 +369,24 @@ class Chaos(Driver):
         self.world.spec["suspend"] = one < 3
         self.world.edited()
 
+    def queue(self, one: int, two: int) -> None:
+        """Kueue admits, evicts or loses the Workload, or the user changes the queue."""
+        if not self.world.config.kueue:
+            return
+        if one < 5:
+            self.world.kueue.live()
+        elif one == 5:
+            self.world.kueue.delete()
+        elif two < 5:
+            if self.world.kueue.is_true("QuotaReserved"):
+                self.world.kueue.evict(("Preempted", "Deactivated", "PodsReadyTimeout")[two % 3])
+        else:
+            queues: list[dict[str, str]] = [{}, {QUEUE_LABEL: "main"}, {QUEUE_LABEL: "other"}]
+            self.world.manifest["metadata"]["labels"] = queues[two - 5]
+            self.world.edited()
+        self.caches.hear_of_workload()
+        self.touch_workload()
+
     def stop(self, one: int, two: int) -> None:
         if one == 0 and two < 2:
             self.world.stop()
@@ -414,6 +438,8 @@ class Chaos(Driver):
         assert not self.world.running, where
         assert not self.world.pods, where
         assert not self.world.exists or self.world.status.state is State.COMPLETED, where
+        left = self.world.kueue.document if self.world.exists else None
+        assert left is None or self.world.kueue.is_true("Finished"), (where, left)
 
     def run_or_end(self) -> None:
         """Everybody behaves: a gang that restarts in place runs in one epoch, or it has ended."""
@@ -458,7 +484,7 @@ NAMES = (
         "stop",
         "delete",
     ),
-    ("depend", "readiness", "give_deadline", "suspend"),
+    ("depend", "readiness", "give_deadline", "suspend", "queue"),
 )
 MOVES: dict[str, Callable[[Chaos, int, int], None]] = {
     name: getattr(Chaos, name) for several in NAMES for name in several

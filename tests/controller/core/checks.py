@@ -60,6 +60,9 @@ def may_create_config_map(world: World) -> None:
     status = world.status
     assert status.state is State.CREATION_PENDING
     assert status.completion is None
+    if status.queue:
+        assert status.queue.waiting
+        assert world.kueue.admissions, "an attempt begins that was never admitted"
 
 
 def may_create_pod(world: World, effect: CreatePod) -> None:

@@ -77,7 +77,8 @@ class Kueue:
         patch = msgspec.json.decode(effect.status)
         reserved, known = self.is_true("QuotaReserved"), self._reclaimed
         if "admission" in patch:
-            assert not self._world.pods, "the quota is given back while Pods are left"
+            ours = [name for name, pod in self._world.pods.items() if pod.metadata.controller is not None]
+            assert not ours or self._world.interfered, f"the quota is given back while there are {ours}"
         self.document["status"] |= patch
         if reserved and self.is_true("QuotaReserved"):
             assert all(self._reclaimed.get(name, 0) >= number for name, number in known.items()), "reclaimed Pods fall"

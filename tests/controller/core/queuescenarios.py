@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from tests.controller.core.addedscenarios import UNRETRIED, suspend, suspend_while_all_run
+from tests.controller.core.inplacescenarios import GANG, then_ok
 from tests.controller.core.scenarios import STAY, Scenario, all_run, scale, workers
 from tests.controller.core.values import core_config
 
@@ -115,6 +116,15 @@ def stop_while_it_waits(world: World) -> None:
         world.stop()
 
 
+def preempt_the_gang(world: World) -> None:
+    """A rank has crashed, all have started again in their Pods under the admission; then Kueue takes the quota."""
+    if attempt(world) == 0 and world.status.attempt_status.gang_epoch == 1 and all_run(world):
+        assert world.kueue.admissions == 1
+        preempt(world)
+    elif attempt(world) > 0:
+        preempt(world)
+
+
 def resume_later(world: World) -> None:
     if suspend_while_all_run(world):
         suspend(world, wanted=False)
@@ -137,6 +147,9 @@ IN_QUEUES = {
     "preempted while all run": queued(0, STAY, preempt, spec=UNRETRIED, retried=1),
     "deactivated, and activated": queued(0, STAY, deactivate, spec=UNRETRIED, retried=1),
     "preempted at the barrier": queued(0, STAY, preempt_at_the_barrier, spec=UNRETRIED, retried=1, exact=False),
+    "a gang in its second epoch is preempted": queued(
+        0, then_ok(3, "stay", "stay", runs=2), preempt_the_gang, spec=GANG, retried=1, exact=False
+    ),
     "its Workload is deleted": queued(0, STAY, lose_the_workload, spec=UNRETRIED, retried=1),
     "scaled up": queued(0, STAY, grow, spec=UNRETRIED, retried=1),
     "scaled down, and up again": queued(0, STAY, shrink_and_grow, spec=UNRETRIED, retried=1),

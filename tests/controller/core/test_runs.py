@@ -209,3 +209,11 @@ def test_a_gang_that_does_not_ask_has_no_more_fields_than_before() -> None:
     for name in (b"gangEpoch", b"gangReleased", b"lastGangRestarts", b'"epoch"', b'"starts"', b"GangReady"):
         assert name not in world.stored
     assert all("epoch" not in roster and "behind" not in roster for roster in world.rosters)
+
+
+def test_a_queue_costs_few_writes() -> None:
+    """Beside Kueue's own: the Workload is made, is ready, and is finished; the status says that it waits."""
+    queued, alone = run(IN_QUEUES["it waits for quota"]).world, run(Scenario(0)).world
+    assert (queued.kueue.made, queued.kueue.patched) == (1, 2)
+    assert queued.history["DeleteWorkload"] == 0
+    assert queued.history["WriteStatus"] <= alone.history["WriteStatus"] + 2

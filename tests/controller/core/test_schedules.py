@@ -49,6 +49,7 @@ WEIGHTS = {
     "readiness": 2,
     "give_deadline": 1,
     "suspend": 2,
+    "queue": 1,
     "stop": 1,
     "delete": 1,
 }
@@ -78,6 +79,16 @@ def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(
     schedule: list[tuple[str, int, int]], pause: bool
 ) -> None:
     chaos = Chaos(crash_loop_pause=pause)
+    for kind, one, two in schedule:
+        chaos.move(kind, one, two)
+    chaos.come_to_rest()
+
+
+@random_schedules
+@given(st.lists(st.tuples(st.sampled_from([*BAG, *["queue"] * 15]), NUMBERS, NUMBERS), min_size=40, max_size=200))
+def test_a_queue_gets_back_what_it_gives_and_no_pod_is_left_then(schedule: list[tuple[str, int, int]]) -> None:
+    """The world's Kueue looks at each thing that it is told; nothing runs that was not admitted."""
+    chaos = Chaos(kueue=True)
     for kind, one, two in schedule:
         chaos.move(kind, one, two)
     chaos.come_to_rest()

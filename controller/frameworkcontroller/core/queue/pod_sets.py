@@ -34,7 +34,8 @@ class WantedPodSet(Struct, frozen=True):
     name: str
     count: int
     shape: str
-    document: dict[str, Any]
+    document: bytes
+    """As JSON."""
     priority_class: str = ""
     """Of its Pods."""
 
@@ -74,7 +75,7 @@ def _pod_set(role: TaskRoleSpec) -> WantedPodSet:
         "topologyRequest": topology,
         "template": {"metadata": {"annotations": {SHAPE: shape}}, "spec": kept},
     }
-    return WantedPodSet(role.name, role.task_number, shape, document, priority_class)
+    return WantedPodSet(role.name, role.task_number, shape, msgspec.json.encode(document), priority_class)
 
 
 def _topology(role: str, annotations: dict[str, str]) -> dict[str, Any]:

@@ -60,9 +60,11 @@ class QueuePass:
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
-        self._wanted: tuple[FrameworkSpec, tuple[WantedPodSet, ...]] | None = None
-        self._given: tuple[tuple[str, FrameworkSpec], dict[str, bytes]] | None = None
-        self._refusal: tuple[FrameworkSpec, str] | None = None
+        self._spec: FrameworkSpec | None = None
+        # What follows from the spec: its podSets, what this version of the Workload adds, and why Kueue refuses one.
+        self._wanted: tuple[WantedPodSet, ...] | None = None
+        self._given: tuple[str, dict[str, bytes]] | None = None
+        self._refusal = ""
         self._told = False
         self._next: WorkloadEffect | None = None
 
@@ -96,9 +98,11 @@ class QueuePass:
 
     def _before(self, ctx: ReconcileContext, labels: QueueLabels) -> Verdict:
         workload, spec = self._workload(ctx), ctx.spec
+        self._follow(spec)
         if ctx.framework.metadata.deletion_timestamp is not None:
             return self._state.queueing
-        is_wanted = bool(labels.queue) or self._config.kueue_manages_all
+        # Without TaskRoles there is nothing to admit.
+        is_wanted = bool(spec.task_roles) and (bool(labels.queue) or self._config.kueue_manages_all)
         if not is_wanted or spec.is_to_wait or spec.execution_type == "Stop":
             self._set_queue(None)
             self._give_up(workload)
@@ -112,21 +116,18 @@ class QueuePass:
         if unknown := ctx.view.unknown_workloads():
             return Verdict(hold=(verdict.UNKNOWN, unknown))
         try:
-            wanted = self._pod_sets(spec)
+            wanted = self._pod_sets()
         except TemplateError as error:
             self._give_up(workload)
             return Verdict(hold=(verdict.REFUSED, str(error)[: protocol.MAX_MESSAGE]))
         if workload is None:
-            if self._refusal is not None and self._refusal[0] != spec:
-                self._in_flight.reset_delay(WORKLOAD)
-                self._refusal = None
             self._next = self._creation(labels, wanted)
-            return Verdict(hold=waits if self._refusal is None else (verdict.REFUSED, self._refusal[1]))
+            return Verdict(hold=(verdict.REFUSED, self._refusal) if self._refusal else waits)
         needed = {role.name: role.task_number for role in spec.by_name.values()}
         if (
             workload.spec.queue_name != labels.queue
             or not self._fits(workload, wanted, needed)
-            or (labels.priority_class and _priority_class(workload) != labels.priority_class)
+            or _priority_class(workload) != labels.priority_class
         ):
             self._give_up(workload)
             return Verdict(hold=waits)
@@ -154,11 +155,12 @@ class QueuePass:
         if ctx.view.unknown_workloads():
             return Verdict(holds_pods=True)
         workload = self._workload(ctx)
+        self._follow(ctx.spec)
         if why := protocol.eviction_text(workload):
             return Verdict(eviction=why)
         assert workload is not None
         try:
-            if not self._fits(workload, self._pod_sets(ctx.spec), self._live()):
+            if not self._fits(workload, self._pod_sets(), self._live()):
                 return Verdict(eviction=_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError:
@@ -189,16 +191,22 @@ class QueuePass:
         found = ctx.view.workload(self._name)
         return found if found is not None and is_ours(found.metadata, self._meta.uid) else None
 
-    def _pod_sets(self, spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
-        # Each state of the Framework has a spec of its own, mostly an equal one.
-        if self._wanted is None or self._wanted[0] != spec:
-            self._wanted = (spec, wanted_pod_sets(spec))
-        return self._wanted[1]
+    def _follow(self, spec: FrameworkSpec) -> None:
+        """Follow the spec; each state of the Framework has one of its own, mostly an equal one."""
+        if self._spec is not None and spec != self._spec:
+            self._wanted, self._given, self._refusal = None, None, ""
+            self._in_flight.reset_delay(WORKLOAD)
+        self._spec = spec
+
+    def _pod_sets(self) -> tuple[WantedPodSet, ...]:
+        assert self._spec is not None
+        self._wanted = self._wanted or wanted_pod_sets(self._spec)
+        return self._wanted
 
     def _additions(self, ctx: ReconcileContext, workload: Workload) -> dict[str, bytes]:
-        key = workload.metadata.resource_version, ctx.spec
-        if self._given is None or self._given[0] != key:
-            self._given = (key, additions_of(workload, ctx.spec, ctx.view.flavor))
+        version = workload.metadata.resource_version
+        if self._given is None or self._given[0] != version:
+            self._given = (version, additions_of(workload, ctx.spec, ctx.view.flavor))
         return self._given[1]
 
     def _fits(self, workload: Workload, wanted: tuple[WantedPodSet, ...], needed: Mapping[str, int]) -> bool:
@@ -251,7 +259,7 @@ class QueuePass:
         return CreateWorkload(
             self._name,
             labels.queue,
-            msgspec.json.encode([one.document for one in wanted]),
+            b"[" + b",".join(one.document for one in wanted) + b"]",
             workload_priority_class=labels.priority_class,
             priority_class=of_pods,
         )
@@ -267,9 +275,7 @@ class QueuePass:
     def apply_outcome(self, effect: WorkloadEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a change of the Workload; the cache will show it."""
         if isinstance(effect, CreateWorkload):
-            self._refusal = None
-            if isinstance(outcome, Refused) and self._wanted is not None:
-                self._refusal = (self._wanted[0], outcome.message[: protocol.MAX_MESSAGE])
+            self._refusal = outcome.message[: protocol.MAX_MESSAGE] if isinstance(outcome, Refused) else ""
         if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
             self._in_flight.recheck_later(WORKLOAD, now.steady)
 

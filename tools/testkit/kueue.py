@@ -10,7 +10,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import urllib.request
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -20,15 +22,13 @@ from localcluster.ports import free_port
 from localcluster.programs import pinned_version
 from testkit import go_modules
 from testkit.waiting import eventually, patience
-from tests.support.http import fetch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
+_CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"
 SYSTEM = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 # What runs it in a cluster, and what a control plane without nodes cannot reach.
@@ -122,7 +122,8 @@ class Kueue:
         assert self.process is not None
         assert self.process.poll() is None, self.log[-3000:]
         try:
-            assert fetch(self._health, "/readyz")[0] == 200
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=5):
+                pass  # an answer that is not 200 is raised
             # Its webhooks begin later.
             socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
         except OSError as error:
@@ -150,6 +151,23 @@ class Kueue:
         ]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return [document for document in yaml.safe_load_all(text) if document]
+
+
+def grant(cluster: Cluster) -> None:
+    """Apply what the chart adds to permissions with `kueue.enabled`."""
+    command = [
+        str(cluster.binary("helm")),
+        "template",
+        "frameworkcontroller",
+        str(_CHART),
+        "--namespace=frameworkcontroller-system",
+        "--set=kueue.enabled=true",
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rules = [one for one in yaml.safe_load_all(text) if one and one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
+    kept = [one for one in rules if "injector" not in one["metadata"]["name"]]
+    applied = yaml.safe_dump_all(kept)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=applied)
 
 
 def quota(raw: RawClient, namespace: str, *, local: str = "main", cpu: str = "4", **spec: Any) -> None:

@@ -1,0 +1,139 @@
+"""Measure what a queue of Kueue costs: Frameworks with its label, and without, on simulated nodes.
+
+`make bench-queue`: 200 Frameworks of 10 Tasks run without a queue; as many Workloads of the same size, which nobody's
+jobs are, are admitted by Kueue; then as many Frameworks are queued. What the last one takes longer than Kueue itself is
+the price of the controller's part.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+from results import Results, flags
+from scene import controller, cpu_seconds, new_cluster
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL, WORKLOADS
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import from_kubeconfig
+from frameworkkube.paths import resource_path
+from localcluster import Cluster, Depth
+from localcluster.client import Json, RawClient
+from testkit import kueue
+from testkit.frameworks import framework, role
+
+NAMESPACE = "queues"
+FRAMEWORKS = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
+ALL_WORKLOADS = resource_path(KUEUE_API, WORKLOADS, namespace=NAMESPACE)
+_IN_FLIGHT = 32
+_LIMIT_SECONDS = 900.0
+_LOOK_SECONDS = 0.2
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = flags(__doc__)
+    parser.add_argument("--frameworks", type=int, default=200)
+    parser.add_argument("--tasks", type=int, default=10)
+    arguments = parser.parse_args()
+    with new_cluster("bench-queue", Depth.KWOK, NAMESPACE) as (cluster, raw), TemporaryDirectory() as folder:
+        process = kueue.Kueue(cluster, Path(folder))
+        process.install()
+        kueue.grant(cluster)
+        integrations = process.configuration()["integrations"] | {"externalFrameworks": ["ConfigMap.v1."]}
+        process.start(integrations=integrations)
+        try:
+            kueue.quota(raw, NAMESPACE, cpu="100000")
+            measure(cluster, raw, arguments.frameworks, arguments.tasks)
+        finally:
+            process.stop()
+    return 0
+
+
+def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
+    """Measure the three, one after the other."""
+    results, shape = Results("queue"), f"{number}x{tasks}"
+    spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "1m"}}}]}
+    pod_set = {"name": "worker", "count": tasks, "template": {"spec": spec}}
+
+    def of(name: str, labels: dict[str, str]) -> Json:
+        made = framework(NAMESPACE, name, role("worker", tasks, pod={"spec": spec}))
+        made["metadata"]["labels"] = labels
+        return made
+
+    def workload(name: str) -> Json:
+        body = {"queueName": "main", "podSets": [pod_set]}
+        return {"apiVersion": KUEUE_API, "kind": "Workload", "metadata": {"name": name}, "spec": body}
+
+    with controller(cluster, settings={"kueue": {"enabled": True}}) as ours:
+        rows: dict[str, tuple[str, list[Json]]] = {
+            "no queue": (FRAMEWORKS, [of(f"a{one}", {}) for one in range(number)]),
+            "Kueue alone": (ALL_WORKLOADS, [workload(f"b{one}") for one in range(number)]),
+            "a queue": (FRAMEWORKS, [of(f"c{one}", {QUEUE_LABEL: "main"}) for one in range(number)]),
+        }
+        seconds = {}
+        for by, (path, bodies) in rows.items():
+            before, begun = cpu_seconds(ours.process), time.monotonic()
+            asyncio.run(create(cluster, path, bodies))
+            is_done = run if path == FRAMEWORKS else are_admitted
+            while not is_done(raw, len(bodies), bodies[0]["metadata"]["name"][0]):
+                assert time.monotonic() - begun < _LIMIT_SECONDS, f"{by}: not over"
+                time.sleep(_LOOK_SECONDS)
+            seconds[by] = time.monotonic() - begun
+            figures = {"s": round(seconds[by], 1), "CPU s": round(cpu_seconds(ours.process) - before, 2)}
+            if by == "a queue":
+                figures["ratio"] = round((seconds[by] - seconds["Kueue alone"]) / seconds["no queue"], 2)
+            results.add(f"queue:{shape}", by, figures, cluster.version)
+            print(by, figures, flush=True)
+            raw.delete(path)
+
+
+async def create(cluster: Cluster, path: str, bodies: list[Json]) -> None:
+    """Create all of these, many at a time."""
+    client, limit = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=_IN_FLIGHT), asyncio.Semaphore(32)
+
+    async def one(body: Json) -> None:
+        async with limit:
+            await client.create(path, msgspec.json.encode(body))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for body in bodies:
+                group.create_task(one(body))
+    finally:
+        await client.close()
+
+
+def run(raw: RawClient, number: int, first: str) -> bool:
+    """Report whether all Frameworks whose names begin so run whole."""
+    return (
+        _count(raw, FRAMEWORKS, first, lambda status: status.get("state") == "AttemptRunning" and _is_whole(status))
+        == number
+    )
+
+
+def _is_whole(status: Json) -> bool:
+    ready, _, total = str(status.get("ready", "0/1")).partition("/")
+    return ready == total
+
+
+def are_admitted(raw: RawClient, number: int, first: str) -> bool:
+    """Report whether all Workloads whose names begin so are admitted."""
+
+    def is_admitted(status: Json) -> bool:
+        return any(one["type"] == "Admitted" and one["status"] == "True" for one in status.get("conditions") or ())
+
+    return _count(raw, ALL_WORKLOADS, first, is_admitted) == number
+
+
+def _count(raw: RawClient, path: str, first: str, holds: Any) -> int:
+    items = raw.get(path)["items"]
+    return sum(holds(one.get("status") or {}) for one in items if one["metadata"]["name"].startswith(first))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
