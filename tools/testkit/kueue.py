@@ -47,6 +47,7 @@ class Kueue:
     """Of its configuration, certificates and log."""
     process: subprocess.Popen[bytes] | None = None
     """The process that runs, or the last one that ran."""
+    is_installed: bool = False
 
     def __post_init__(self) -> None:
         """Choose its ports."""
@@ -72,6 +73,7 @@ class Kueue:
         self._apply([namespace, *(one for one in documents if one not in hooks)])
         self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
         self._apply(hooks)
+        self.is_installed = True
 
     def start(self, **changes: Any) -> None:
         """Start it, for the first time or again, and wait until it and its webhooks answer.

@@ -82,6 +82,14 @@ def shrink_and_grow(world: World) -> None:
             world.plan.ends = {"ps-0": ["stay"]}
 
 
+def end_when_one_was_given_back(world: World) -> None:
+    """One worker has ended for good: the others end when Kueue knows that."""
+    if world.kueue.document is not None:
+        reclaimed = world.kueue.document["status"].get("reclaimablePods")
+        if reclaimed == [{"name": "worker", "count": 1}]:
+            end_of_next(world)
+
+
 def need_more(world: World) -> None:
     """Each Pod is to have more."""
     if attempt(world) == 0 and all_run(world):
@@ -153,6 +161,7 @@ IN_QUEUES = {
     "its Workload is deleted": queued(0, STAY, lose_the_workload, spec=UNRETRIED, retried=1),
     "scaled up": queued(0, STAY, grow, spec=UNRETRIED, retried=1),
     "scaled down, and up again": queued(0, STAY, shrink_and_grow, spec=UNRETRIED, retried=1),
+    "what has ended for good is given back": queued(0, STAY | {"worker-1": [0]}, end_when_one_was_given_back),
     "its Pods are to have more": queued(0, STAY, need_more, spec=UNRETRIED, retried=1),
     "moved to another queue": queued(0, script=move_to_another_queue),
     "taken out of the queue": queued(0, script=leave_the_queue),

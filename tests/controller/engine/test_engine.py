@@ -11,29 +11,36 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     DeleteConfigMap,
+    DeleteWorkload,
     Done,
     Effect,
     Failed,
     Missing,
     Outcome,
+    PatchWorkload,
     Refused,
     StaleStatus,
+    WorkloadEffect,
     WriteStatus,
 )
+from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.framework import new_status
 from frameworkcontroller.core.pods import facts
+from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from frameworkcontroller.core.status.reports import Transition
-from frameworkcontroller.engine.config.settings import Settings
+from frameworkcontroller.engine.config.settings import KueueSettings, Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.history import WRITTEN_SECONDS
 from frameworkkube.errors import NotFoundError, ServerError
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
 
     from frameworkcontroller.core.effects import Subject
     from frameworkcontroller.core.pods.facts import RoleFacts
+    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
 SPEC = {
@@ -131,8 +139,10 @@ class Performer:
 
 
 @contextlib.asynccontextmanager
-async def running(client: Client, performer: Performer, **settings: Any) -> AsyncIterator[Engine]:
-    engine = Engine(client, performer, Settings().core, **settings)  # type: ignore[arg-type]
+async def running(
+    client: Client, performer: Performer, config: CoreConfig | None = None, **settings: Any
+) -> AsyncIterator[Engine]:
+    engine = Engine(client, performer, config or Settings().core, **settings)  # type: ignore[arg-type]
     task = asyncio.create_task(engine.run())
     try:
         yield engine
@@ -355,6 +365,39 @@ async def test_a_suspended_framework_keeps_no_config_map_whose_creation_a_dead_c
         await until(lambda: any(isinstance(effect, DeleteConfigMap) for effect in performer.performed))
     assert [effect.uid for effect in performer.performed if isinstance(effect, DeleteConfigMap)] == ["orphan"]
     assert not any(isinstance(effect, CreateConfigMap) for effect in performer.performed)
+
+
+class WorkloadClient(Client):
+    """There is a Workload of the Framework, which nobody has finished."""
+
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        if not path.endswith("/workloads"):
+            return await super().request(method, path, **more)
+        owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": "u", "controller": True}
+        meta = {"name": names.workload_name("fw", "u"), "namespace": "n", "uid": "w", "resourceVersion": "1"}
+        meta |= {"labels": {names.FRAMEWORK_NAME: "fw"}, "ownerReferences": [owner]}
+        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": meta}]}).encode()
+
+
+@in_virtual_time
+@pytest.mark.parametrize("end", ["completed", "suspended"])
+async def test_the_workload_of_a_framework_at_rest_is_finished_or_given_up(end: str) -> None:
+    """A controller has died between the status and the Workload."""
+    stored = framework() | {"spec": SPEC | {"suspend": end == "suspended"}}
+    status = new_status("fw", datetime(2026, 1, 1, tzinfo=UTC))
+    if end == "completed":
+        status = complete(status, predefined(Code.SUCCEEDED, "all well"))
+        status = replace(status, state=State.COMPLETED, completion_time=status.start_time)
+    since = {"suspendedSince": "2026-01-01T00:00:00Z"} if end == "suspended" else {}
+    stored["status"] = msgspec.to_builtins(status) | {"observedGeneration": 1} | since
+    client, performer = WorkloadClient(stored), Performer()
+    client.reads = [stored]
+    settings = replace(Settings(), kueue=KueueSettings(enabled=True))
+    async with running(client, performer, config=settings.core):
+        await until(lambda: any(isinstance(effect, WorkloadEffect) for effect in performer.performed))
+    (effect,) = (effect for effect in performer.performed if isinstance(effect, WorkloadEffect))
+    assert isinstance(effect, PatchWorkload if end == "completed" else DeleteWorkload)
+    assert effect.uid == "w"
 
 
 @in_virtual_time

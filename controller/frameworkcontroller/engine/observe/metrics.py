@@ -58,7 +58,7 @@ class _Frameworks(Collector):
         )
         yield GaugeMetricFamily(
             "frameworkcontroller_suspended_frameworks",
-            "Frameworks that are suspended (spec.suspend).",
+            "Frameworks that are suspended (spec.suspend), or wait in a queue.",
             value=sum(is_suspended for _, is_suspended in states),
         )
         yield GaugeMetricFamily(

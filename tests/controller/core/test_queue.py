@@ -1,0 +1,318 @@
+"""What is asked of a queue, what an admission adds to Pods, and what Kueue is told: functions of values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, WORKLOAD_DECODER, Flavor, Workload
+from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.core.queue import protocol
+from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
+from frameworkcontroller.core.queue.pod_sets import SHAPE, wanted_pod_sets
+from tests.controller.core.driver import Driver
+from tests.controller.core.scenarios import TWO_ROLES
+from tests.controller.core.values import START, core_config
+from tests.controller.core.world import World, framework_of
+
+KUEUE = "kueue.x-k8s.io"
+
+
+def spec_of(pod: dict[str, Any]) -> FrameworkSpec:
+    return SPEC_DECODER.decode(
+        msgspec.json.encode({"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": pod}}]})
+    )
+
+
+def template(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "a", "command": ["train"], "resources": {"requests": {"cpu": "1"}}}
+    return {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [container], "volumes": [], **spec}}
+
+
+# --- podSets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_set_has_what_counts_for_quota_and_placement() -> None:
+    barrier = {"name": "barrier", "image": "b", "restartPolicy": "Always", "env": [{"name": "x", "value": "y"}]}
+    asked = template(
+        {f"{KUEUE}/podset-required-topology": "rack", f"{KUEUE}/podset-group-name": "g", "mine": "x"},
+        initContainers=[barrier],
+        nodeSelector={"gpu": "yes"},
+        priorityClassName="high",
+    )
+    (found,) = wanted_pod_sets(spec_of(asked))
+    assert (found.name, found.count, found.priority_class) == ("worker", 2, "high")
+    assert msgspec.json.decode(found.document) == {
+        "name": "worker",
+        "count": 2,
+        "topologyRequest": {"podIndexLabel": "FC_TASK_INDEX", "required": "rack", "podSetGroupName": "g"},
+        "template": {
+            "metadata": {"annotations": {SHAPE: found.shape}},
+            "spec": {
+                "nodeSelector": {"gpu": "yes"},
+                "priorityClassName": "high",
+                "initContainers": [{"name": "barrier", "image": "b", "restartPolicy": "Always"}],
+                "containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("annotations", "wanted"),
+    [
+        ({"podset-preferred-topology": "rack"}, {"preferred": "rack"}),
+        ({"podset-unconstrained-topology": "true"}, {"unconstrained": True}),
+        (
+            {"podset-slice-required-topology": "host", "podset-slice-size": "2"},
+            {"podSetSliceRequiredTopology": "host", "podSetSliceSize": 2},
+        ),
+        ({"podset-slice-size": "2"}, {}),
+    ],
+)
+def test_annotations_ask_for_a_topology(annotations: dict[str, str], wanted: dict[str, Any]) -> None:
+    asked = template({f"{KUEUE}/{key}": value for key, value in annotations.items()})
+    (found,) = wanted_pod_sets(spec_of(asked))
+    assert msgspec.json.decode(found.document)["topologyRequest"] == {"podIndexLabel": "FC_TASK_INDEX", **wanted}
+
+
+def test_the_shape_is_what_a_quota_is_for() -> None:
+    def shape(pod: dict[str, Any]) -> str:
+        return wanted_pod_sets(spec_of(pod))[0].shape
+
+    plain = template()
+    another_image = template(volumes=[{"name": "data"}], hostname="x")
+    another_image["spec"]["containers"][0] |= {"image": "c", "command": ["other"], "env": []}
+    assert shape(plain) == shape(another_image)
+    larger = template()
+    larger["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    others = [larger, template(nodeSelector={"a": "b"}), template({f"{KUEUE}/podset-required-topology": "rack"})]
+    assert len({shape(one) for one in (plain, *others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("pod", "text"),
+    [
+        ({"spec": {"containers": "x"}}, "spec.taskRoles[worker].task.pod: Expected `array | null`, got `str`"),
+        (template({f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-slice-size": "-1"}), "slice-size]"),
+        (
+            {"spec": {"priorityClassName": 7, "containers": []}},
+            "spec.taskRoles[worker].task.pod: Expected `str | null`",
+        ),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_named(pod: dict[str, Any], text: str) -> None:
+    with pytest.raises(TemplateError) as error:
+        wanted_pod_sets(spec_of(pod))
+    assert text in str(error.value)
+
+
+# --- what an admission adds ------------------------------------------------------------------------------------------
+
+
+def workload_of(**status: Any) -> Workload:
+    metadata = {"name": "w", "uid": "u", "resourceVersion": "7", "generation": 3}
+    spec = {"queueName": "main", "podSets": [{"name": "worker", "count": 2}]}
+    return WORKLOAD_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": spec, "status": status}))
+
+
+def admitted(flavors: dict[str, str] | None = None, topology: object = None, **status: Any) -> Workload:
+    assignment = {"name": "worker", "flavors": flavors or {}, "topologyAssignment": topology}
+    return workload_of(admission={"clusterQueue": "q", "podSetAssignments": [assignment]}, **status)
+
+
+TOLERATION = {"key": "spot", "operator": "Exists"}
+
+
+def flavor(name: str) -> Flavor | None:
+    known: dict[str, dict[str, Any]] = {
+        "spot": {"nodeLabels": {"pool": "spot"}, "tolerations": [TOLERATION]},
+        "plain": {"nodeLabels": {"pool": "plain"}},
+    }
+    metadata = {"name": name, "uid": "u", "resourceVersion": "1"}
+    return (
+        FLAVOR_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": known[name]}))
+        if name in known
+        else None
+    )
+
+
+def added(workload: Workload, pod: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(additions_of(workload, spec_of(pod), flavor)["worker"])
+    return found
+
+
+MARKS = {"labels": {f"{KUEUE}/podset": "worker"}, "annotations": {f"{KUEUE}/workload": "w"}}
+
+
+def test_flavors_and_checks_add_to_pods_what_they_have_not() -> None:
+    update = {"name": "worker", "labels": {"a": "b"}, "annotations": {"c": "d"}, "nodeSelector": {"rack": "7"}}
+    checks = [{"name": "buy", "state": "Ready", "podSetUpdates": [update | {"tolerations": [TOLERATION]}]}]
+    found = added(admitted({"cpu": "spot", "memory": "spot"}, admissionChecks=checks), template())
+    assert found == {
+        "labels": MARKS["labels"] | {"a": "b"},
+        "annotations": MARKS["annotations"] | {"c": "d"},
+        "nodeSelector": {"pool": "spot", "rack": "7"},
+        "tolerations": [TOLERATION],
+    }
+    found = added(admitted({"cpu": "spot"}), template(tolerations=[TOLERATION], nodeSelector={"pool": "spot"}))
+    assert found == MARKS | {"nodeSelector": {"pool": "spot"}}
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_where_nodes_are_chosen_pods_wait_for_theirs(asks: bool) -> None:
+    found = added(
+        admitted(topology={"levels": ["host"]}), template({f"{KUEUE}/podset-required-topology": "r"} if asks else {})
+    )
+    assert found["schedulingGates"] == [{"name": f"{KUEUE}/topology"}]
+    assert (f"{KUEUE}/podset-unconstrained-topology" in found["annotations"]) is not asks
+
+
+@pytest.mark.parametrize(
+    ("check", "pod", "text"),
+    [
+        ({}, template(nodeSelector={"pool": "mine"}), "Pod template of TaskRole worker: nodeSelector[pool]"),
+        ({"nodeSelector": {"pool": "other"}}, template(), "admission check buy, TaskRole worker: nodeSelector[pool]"),
+        ({"annotations": {"mine": "y"}}, template({"mine": "x"}), "Pod template of TaskRole worker: annotations[mine]"),
+    ],
+)
+def test_a_contradiction_is_named(check: dict[str, Any], pod: dict[str, Any], text: str) -> None:
+    checks = [{"name": "buy", "state": "Ready", "podSetUpdates": [{"name": "worker", **check}]}]
+    with pytest.raises(AdmissionError) as error:
+        added(admitted({"cpu": "plain"}, admissionChecks=checks), pod)
+    assert str(error.value).startswith(text)
+
+
+def test_a_flavor_that_is_not_known_is_named() -> None:
+    with pytest.raises(UnknownFlavorError, match="ResourceFlavor gone is not known"):
+        added(admitted({"cpu": "gone"}), template())
+
+
+# --- what Kueue is told ----------------------------------------------------------------------------------------------
+
+
+def condition(kind: str, status: str, reason: str = "r") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": "m",
+        "lastTransitionTime": "2025-01-01T00:00:00Z",
+    }
+
+
+def told(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {one["type"]: (one["status"], one["reason"]) for one in patch["conditions"]}
+
+
+@pytest.mark.parametrize(
+    ("reason", "requeued"), [("Preempted", "True"), ("NodeFailures", "True"), ("Deactivated", "False")]
+)
+def test_a_quota_is_given_back_with_the_reason(reason: str, requeued: str) -> None:
+    conditions = [
+        condition("QuotaReserved", "True"),
+        condition("Admitted", "True"),
+        condition("Evicted", "True", reason),
+        condition("PodsReady", "True", "Started"),
+    ]
+    found = admitted(conditions=conditions, reclaimablePods=[{"name": "worker", "count": 1}])
+    assert protocol.needs_release(found)
+    patch = protocol.release(found, START)
+    assert (patch["admission"], patch["reclaimablePods"]) == (None, [])
+    assert told(patch) == {
+        "QuotaReserved": ("False", "Pending"),
+        "Admitted": ("False", "NoReservation"),
+        "Evicted": ("True", reason),
+        "PodsReady": ("False", "WaitForStart"),
+        "Requeued": (requeued, reason),
+    }
+    times = {one["type"]: one["lastTransitionTime"] for one in patch["conditions"]}
+    assert (times["Evicted"], times["Admitted"]) == ("2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z")
+    assert {one["observedGeneration"] for one in patch["conditions"]} == {0, 3}
+    assert not protocol.needs_release(workload_of(conditions=patch["conditions"]))
+
+
+@pytest.mark.parametrize(
+    ("before", "ready", "wanted"),
+    [
+        (None, True, ("True", "Started")),
+        (None, False, None),
+        (("False", "WaitForStart"), True, ("True", "Started")),
+        (("True", "Started"), True, None),
+        (("True", "Started"), False, ("False", "WaitForRecovery")),
+        (("False", "WaitForRecovery"), False, None),
+        (("False", "WaitForRecovery"), True, ("True", "Recovered")),
+        (("True", "Recovered"), False, ("False", "WaitForRecovery")),
+    ],
+)
+def test_pods_are_ready_once_and_again(
+    before: tuple[str, str] | None, ready: bool, wanted: tuple[str, str] | None
+) -> None:
+    conditions = [condition("PodsReady", *before)] if before else []
+    patch = protocol.report(workload_of(conditions=conditions), ready=ready, reclaimable={}, now=START)
+    assert (told(patch)["PodsReady"] if patch else None) == wanted
+
+
+@pytest.mark.parametrize(("known", "now", "wanted"), [(0, 0, None), (0, 1, 1), (1, 1, None), (1, 2, 2), (2, 1, None)])
+def test_the_number_of_pods_that_need_no_quota_never_falls(known: int, now: int, wanted: int | None) -> None:
+    found = workload_of(reclaimablePods=[{"name": "worker", "count": known}] if known else [])
+    patch = protocol.report(found, ready=False, reclaimable={"worker": now}, now=START)
+    assert patch == ({} if wanted is None else {"reclaimablePods": [{"name": "worker", "count": wanted}]})
+
+
+@pytest.mark.parametrize(
+    ("conditions", "text"),
+    [
+        ([condition("Admitted", "True")], ""),
+        ([condition("Admitted", "True"), condition("Evicted", "True", "Preempted")], "Preempted: m"),
+        ([condition("Admitted", "False", "Gone")], "Gone: m"),
+        ([], "the Workload is not admitted"),
+    ],
+)
+def test_what_is_not_admitted_any_more_is_evicted(conditions: list[dict[str, str]], text: str) -> None:
+    assert protocol.eviction_text(admitted(conditions=conditions)) == text
+
+
+def test_a_workload_that_goes_is_an_eviction() -> None:
+    found = admitted(conditions=[condition("Admitted", "True")])
+    going = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=START))
+    assert protocol.eviction_text(going) == protocol.eviction_text(None) == "the Workload was deleted"
+
+
+# --- beside it -------------------------------------------------------------------------------------------------------
+
+
+def test_a_deadline_stands_still_in_the_queue() -> None:
+    manifest = framework_of(f"activeDeadlineSeconds: 30\n{TWO_ROLES}")
+    manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
+    world = World(manifest, config=core_config(kueue=True))
+    world.plan.ends = {name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}
+    driver = Driver(world)
+    driver.go_on(8)
+    assert driver.state is State.RUNNING
+    world.kueue.capacity = 0
+    world.kueue.evict()
+    driver.go_on(60)
+    assert driver.state is State.CREATION_PENDING
+    world.kueue.capacity = 100
+    driver.go_on(10)
+    assert driver.state is State.RUNNING
+    assert world.status.suspended_sec
+    driver.go_on(40)
+    assert world.status.completion.code == -240
+
+
+def test_it_waits_for_a_queue_where_all_are_queued() -> None:
+    world = World(framework_of(TWO_ROLES), config=core_config(kueue=True, kueue_manages_all=True))
+    driver = Driver(world)
+    driver.go_on(5)
+    found = next(one for one in world.status.conditions or () if one.type == "Suspended")
+    assert (found.status, found.reason, world.kueue.made) == ("True", "NoQueue", 0)
+    world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
+    world.edited()
+    driver.go_on(10)
+    assert (world.kueue.made, world.kueue.admissions) == (1, 1)
