@@ -171,12 +171,16 @@ def test_two_hundred_are_admitted_in_the_order_of_their_creation(
         queued.frameworks.wait(names[-1], "Completed", 300)
         for name in names:
             queued.frameworks.wait(name, "Completed", 60)
-    listed = raw.get(f"{kueue.API}/namespaces/{namespace}/workloads")["items"]
-    times = []
-    for one in listed:
-        conditions = {condition["type"]: condition for condition in one["status"]["conditions"]}
-        assert conditions["Finished"]["reason"] == "Succeeded"
-        times.append((one["metadata"]["creationTimestamp"], conditions["QuotaReserved"]["lastTransitionTime"]))
+
+    def finished() -> list[tuple[str, str]]:
+        found = []
+        for one in raw.get(f"{kueue.API}/namespaces/{namespace}/workloads")["items"]:
+            conditions = {condition["type"]: condition for condition in one["status"]["conditions"]}
+            assert conditions.get("Finished", {}).get("reason") == "Succeeded"
+            found.append((one["metadata"]["creationTimestamp"], conditions["QuotaReserved"]["lastTransitionTime"]))
+        return found
+
+    times = eventually(finished, 30)
     assert len(times) == 200
     # Kubernetes has whole seconds: of two of one second, any may be first.
     latest = ""

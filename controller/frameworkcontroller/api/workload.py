@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import field
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta, Wire
 
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
@@ -17,6 +18,8 @@ WORKLOADS: Final = "workloads"
 FLAVORS: Final = "resourceflavors"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
+SHAPE: Final = f"{names.GROUP}/shape"
+"""The annotation by which a podSet is known to be for other Pods."""
 # Of Pods: whose they are, and what holds one until Kueue has chosen its node.
 POD_SET_LABEL: Final = "kueue.x-k8s.io/podset"
 WORKLOAD_ANNOTATION: Final = "kueue.x-k8s.io/workload"
@@ -48,8 +51,12 @@ class WorkloadCondition(Wire, frozen=True):
     observed_generation: int = 0
 
 
+class _Marks(Wire, frozen=True):
+    shape: str = field(default="", name=SHAPE)
+
+
 class _PodSetMeta(Wire, frozen=True):
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: _Marks = _Marks()
 
 
 class _PodSetTemplate(Wire, frozen=True):
@@ -57,11 +64,16 @@ class _PodSetTemplate(Wire, frozen=True):
 
 
 class PodSet(Wire, frozen=True):
-    """The Pods of one TaskRole, as the Workload asks for them; of their template, what marks it."""
+    """The Pods of one TaskRole, as the Workload asks for them; of their template, its mark."""
 
     name: str
     count: int = 0
     template: _PodSetTemplate = _PodSetTemplate()
+
+    @property
+    def shape(self) -> str:
+        """What says for which requests and placement it is."""
+        return self.template.metadata.annotations.shape
 
 
 class PriorityClassRef(Wire, frozen=True):

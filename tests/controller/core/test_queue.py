@@ -9,11 +9,11 @@ import pytest
 
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, WORKLOAD_DECODER, Flavor, Workload
+from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, SHAPE, WORKLOAD_DECODER, Flavor, Workload
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
-from frameworkcontroller.core.queue.pod_sets import SHAPE, wanted_pod_sets
+from frameworkcontroller.core.queue.pod_sets import wanted_pod_sets
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.values import START, core_config
@@ -99,6 +99,7 @@ def test_the_shape_is_what_a_quota_is_for() -> None:
     [
         ({"spec": {"containers": "x"}}, "spec.taskRoles[worker].task.pod: Expected `array | null`, got `str`"),
         (template({f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-slice-size": "-1"}), "slice-size]"),
+        (template(affinity={"x" * 300_000: {}}), "spec.taskRoles[worker].task.pod: requests, affinity and other rules"),
         (
             {"spec": {"priorityClassName": 7, "containers": []}},
             "spec.taskRoles[worker].task.pod: Expected `str | null`",
@@ -316,3 +317,22 @@ def test_it_waits_for_a_queue_where_all_are_queued() -> None:
     world.edited()
     driver.go_on(10)
     assert (world.kueue.made, world.kueue.admissions) == (1, 1)
+
+
+def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
+    """A controller has started again, and has not read Kueue's objects yet."""
+    manifest = framework_of(TWO_ROLES)
+    manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
+    world = World(manifest, config=core_config(kueue=True))
+    world.plan.ends = {name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}
+    driver = Driver(world)
+    driver.go_on(8)
+    world.kueue.known = False
+    driver.start()
+    world.terminate("fw-worker-0")
+    driver.go_on(10)
+    assert (driver.state, "fw-worker-0" in world.pods) == (State.RUNNING, False)
+    world.kueue.known = True
+    driver.go_on(5)
+    assert driver.state is State.RUNNING
+    assert "fw-worker-0" in world.pods

@@ -12,10 +12,11 @@ from msgspec import Raw, Struct
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-from frameworkcontroller.api.workload import PodSet
+from frameworkcontroller.api.workload import SHAPE, PodSet
 from frameworkcontroller.core.pods.template import TemplateError, container_count
 
-SHAPE: Final = f"{names.GROUP}/shape"
+MAX_BYTES: Final = 256 * 1024
+"""Of all podSets of a Framework, as JSON; a usual one has some hundred bytes."""
 _POD_FIELDS: Final = (
     *("affinity", "nodeSelector", "overhead", "priorityClassName", "resourceClaims", "resources", "runtimeClassName"),
     *("schedulerName", "tolerations"),
@@ -44,9 +45,16 @@ def wanted_pod_sets(spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
     """Return a podSet for each TaskRole.
 
     Raises:
-        TemplateError: a Pod template cannot be read; the message names the field.
+        TemplateError: a Pod template cannot be read, or there is too much in them; the message names the field.
     """
-    return tuple(_pod_set(role) for role in spec.by_name.values())
+    found, size = [], 0
+    for role in spec.by_name.values():
+        found.append(_pod_set(role))
+        size += len(found[-1].document)
+        if size > MAX_BYTES:
+            reason = "requests, affinity and other rules of placement are too much for a Workload"
+            raise TemplateError(f"spec.taskRoles[{role.name}].task.pod: {reason}, {MAX_BYTES} bytes in all")
+    return tuple(found)
 
 
 def _pod_set(role: TaskRoleSpec) -> WantedPodSet:
@@ -103,5 +111,4 @@ def _topology(role: str, annotations: dict[str, str]) -> dict[str, Any]:
 
 def fits(pod_set: PodSet, wanted: WantedPodSet, needed: int, reclaimed: int) -> bool:
     """Report whether so many Pods, as the spec asks for them, have their place in what is left of a podSet."""
-    marked = pod_set.template.metadata.annotations.get(SHAPE)
-    return marked == wanted.shape and needed <= pod_set.count - reclaimed
+    return pod_set.shape == wanted.shape and needed <= pod_set.count - reclaimed
