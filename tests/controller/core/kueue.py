@@ -26,7 +26,7 @@ class Kueue:
         self.document: dict[str, Any] | None = None
         self.known = True
         """Whether its definitions are there."""
-        self.capacity = 100
+        self.capacity = world.plan.capacity
         """Pods that may be admitted."""
         self.flavor: dict[str, Any] = FLAVOR
         self.checks: list[dict[str, Any]] = []

@@ -58,9 +58,7 @@ def lose_the_workload(world: World) -> None:
 
 def let_it_wait(world: World) -> None:
     """There is no quota before it waits."""
-    if world.stored is None:
-        world.kueue.capacity = 0
-    elif world.kueue.document is not None and world.status.queue and world.status.queue.waiting:
+    if world.kueue.document is not None and world.status.queue and world.status.queue.waiting:
         assert world.config_map is None or world.kueue.capacity
         world.kueue.capacity = 100
 
@@ -101,9 +99,7 @@ def need_more(world: World) -> None:
 
 
 def move_to_another_queue(world: World) -> None:
-    if world.stored is None:
-        world.kueue.capacity = 0
-    elif world.kueue.document is not None and world.manifest["metadata"]["labels"][QUEUE_LABEL] == "main":
+    if world.kueue.document is not None and world.manifest["metadata"]["labels"][QUEUE_LABEL] == "main":
         world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "other"}
         world.edited()
     elif world.kueue.document is not None and world.kueue.document["spec"]["queueName"] == "other":
@@ -111,15 +107,12 @@ def move_to_another_queue(world: World) -> None:
 
 
 def leave_the_queue(world: World) -> None:
-    if world.stored is None:
-        world.kueue.capacity = 0
-    elif world.kueue.document is not None and world.manifest["metadata"]["labels"]:
+    if world.kueue.document is not None and world.manifest["metadata"]["labels"]:
         world.manifest["metadata"]["labels"] = {}
         world.edited()
 
 
 def stop_while_it_waits(world: World) -> None:
-    world.kueue.capacity = 0
     if world.kueue.document is not None:
         world.stop()
 
@@ -146,9 +139,12 @@ def queued(code: int, ends: object = None, script: object = None, **more: object
     return Scenario(code, ends or {}, script, config=QUEUED, labels=LABELS, **more)  # type: ignore[arg-type]
 
 
+FULL = {"capacity": 0}
+
+
 IN_QUEUES = {
     "admitted at once": queued(0),
-    "it waits for quota": queued(0, script=let_it_wait),
+    "it waits for quota": queued(0, script=let_it_wait, plan=FULL),
     "Kueue comes later": queued(0, script=install_kueue),
     "a Task is retried under the admission": queued(0, {"worker-1": [1, 0]}, tasks_retried={"worker-1": 1}),
     "an attempt is retried under the admission": queued(0, {"worker-1": [1, 1, 0]}, retried=1),
@@ -163,8 +159,8 @@ IN_QUEUES = {
     "scaled down, and up again": queued(0, STAY, shrink_and_grow, spec=UNRETRIED, retried=1),
     "what has ended for good is given back": queued(0, STAY | {"worker-1": [0]}, end_when_one_was_given_back),
     "its Pods are to have more": queued(0, STAY, need_more, spec=UNRETRIED, retried=1),
-    "moved to another queue": queued(0, script=move_to_another_queue),
-    "taken out of the queue": queued(0, script=leave_the_queue),
-    "stopped in the queue": queued(-210, script=stop_while_it_waits),
+    "moved to another queue": queued(0, script=move_to_another_queue, plan=FULL),
+    "taken out of the queue": queued(0, script=leave_the_queue, plan=FULL),
+    "stopped in the queue": queued(-210, script=stop_while_it_waits, plan=FULL),
     "suspended, and resumed": queued(0, STAY, resume_later, spec=UNRETRIED, retried=1),
 }

@@ -10,7 +10,7 @@ import pytest
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, SHAPE, WORKLOAD_DECODER, Flavor, Workload
-from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
 from frameworkcontroller.core.queue.pod_sets import wanted_pod_sets
@@ -336,3 +336,24 @@ def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
     driver.go_on(5)
     assert driver.state is State.RUNNING
     assert "fw-worker-0" in world.pods
+
+
+def test_a_pod_has_what_was_added_and_what_its_template_has() -> None:
+    pod = template({"mine": "x"}, nodeSelector={"a": "b"}, tolerations=[{"key": "mine"}])
+    additions = msgspec.json.encode(
+        {
+            "labels": {"l": "1"},
+            "annotations": {"n": "2"},
+            "nodeSelector": {"pool": "spot"},
+            "tolerations": [TOLERATION],
+            "schedulingGates": [{"name": "gate"}],
+        }
+    )
+    attempt = RoleAttempt("ns", "fw", "uid", 0, "config-map", "worker", "role", additions)
+    made = msgspec.json.decode(PodTemplate(msgspec.json.encode(pod), attempt).render(0, "task", 0))
+    assert made["metadata"]["labels"].items() >= {"l": "1", "FC_FRAMEWORK_NAME": "fw"}.items()
+    assert made["metadata"]["annotations"].items() >= {"n": "2", "mine": "x"}.items()
+    spec = made["spec"]
+    assert spec["nodeSelector"] == {"a": "b", "pool": "spot"}
+    assert spec["tolerations"] == [{"key": "mine"}, TOLERATION]
+    assert spec["schedulingGates"] == [{"name": "gate"}]

@@ -131,6 +131,8 @@ class Plan:
     """Pods that do not end when they are deleted while they run."""
     keep_none: set[str] = field(default_factory=set)
     """Pods that the controller may not let go."""
+    capacity: int = 100
+    """Pods that Kueue has room for in the beginning."""
     gives_up: dict[str, list[int]] = field(default_factory=dict)
     """The first attempts' barriers exit with these codes, however often the kubelet restarts them; 0 is open."""
 
