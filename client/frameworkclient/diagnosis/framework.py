@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
+from frameworkclient.diagnosis.queue import TODO, queue_finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
 from frameworkclient.views.text import listed, shorten, since
@@ -67,6 +68,8 @@ def _suspended(evidence: Evidence, reason: str, message: str) -> Finding:
         )
     if reason == "Suspended":
         return Finding("it is suspended", f"{evidence.program} resume {evidence.view.name}")
+    if reason in TODO:
+        return queue_finding(evidence, reason, message)
     todo = f"{evidence.program} scale {evidence.view.name} ROLE=NUMBER" if reason == "TooManyTasks" else ""
     return Finding(shorten(message, MESSAGE), todo)
 

@@ -14,6 +14,7 @@ from frameworkclient.views.text import counted, duration, listed, shorten
 from frameworkcontroller.api.codes import NEVER_RETRIED, Attribute, Code
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import COMPLETING, State
+from frameworkcontroller.api.workload import QUEUE_LABEL
 from frameworkcontroller.core.policies.retry import ALWAYS, ON_ANY_FAILURE, decide_retry
 
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ _REFUSAL: Final = 400
 """Characters of what the API server says; it names what refuses first, and why last."""
 _NOT_CREATED: Final = (Code.POD_CREATION_PERMANENT_ERROR, Code.POD_CREATION_UNKNOWN_ERROR)
 _REFUSED: Final = "Failed to create Pod: "
+_SUSPENDED: Final = {
+    "ExecutionTypeCreate": "somebody to start it (executionType: Create)",
+    "Suspended": "somebody to resume it (suspend: true)",
+    "WaitingForAdmission": "admission by LocalQueue {queue}",
+    "QueueUnknown": "what Kueue says: {message}",
+    "NoQueue": f"the label {QUEUE_LABEL}",
+    "WorkloadRefused": "a spec that Kueue takes: {message}",
+    "AdmissionConflict": "a Pod template that fits its admission: {message}",
+    "QueueingDisabled": f"kueue.enabled, or the label {QUEUE_LABEL} to go",
+}
+"""For what, by the reason of the condition Suspended."""
 
 
 def waiting(view: FrameworkView, now: datetime) -> str:
@@ -42,11 +54,9 @@ def waiting(view: FrameworkView, now: datetime) -> str:
     if view.finished:
         return "its deletion" if view.deleting else ""
     if (suspended := condition(view, "Suspended")) is not None:
-        who = {
-            "ExecutionTypeCreate": "somebody to start it (executionType: Create)",
-            "Suspended": "somebody to resume it (suspend: true)",
-        }
-        return who.get(suspended.reason) or shorten(suspended.message, _MESSAGE)
+        queue = status.queue.name if status.queue else ""
+        what = _SUSPENDED.get(suspended.reason, "{message}")
+        return what.format(queue=queue, message=shorten(suspended.message, _MESSAGE))
     if status.state is State.ATTEMPT_COMPLETED:
         return retry_time(view, now)
     if status.state in COMPLETING:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from frameworkclient.cli.commands.reading import pods_and_events
 from frameworkclient.cli.options import Format
@@ -16,15 +18,23 @@ from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize
+from frameworkclient.views.workload import PENDING_DECODER, VISIBILITY_API, WORKLOAD_DECODER
+from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
+from frameworkkube.errors import ApiStatusError, KubeError
+from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
+    from frameworkclient.views.workload import QueuedWorkload
 
 ASKED_BARRIERS: Final = 3
 """They all wait for the same Tasks."""
+ORDER_SECONDS: Final = 5.0
+"""For the number in the queue, without which the page is complete."""
 
 
 async def why(client: AsyncClient, name: str, output: Format) -> None:
@@ -36,7 +46,17 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
     view = await client.get(name)
     pods, events = await pods_and_events(client, view)
     logs = await _barrier_logs(client, name, pods)
-    evidence = Evidence(view, pods, events, datetime.now(UTC), barrier_logs=logs, program=program())
+    workload, number = await _queue(client, view)
+    evidence = Evidence(
+        view,
+        pods,
+        events,
+        datetime.now(UTC),
+        barrier_logs=logs,
+        workload=workload,
+        queue_number=number,
+        program=program(),
+    )
     found = findings(evidence)
     if output in {Format.JSON, Format.YAML}:
         document = {
@@ -64,3 +84,21 @@ async def _barrier_logs(client: AsyncClient, name: str, pods: Mapping[str, TaskP
             # The page goes on without a log that cannot be read.
             continue
     return found
+
+
+async def _queue(client: AsyncClient, view: FrameworkView) -> tuple[QueuedWorkload | str, int | None]:
+    """Return the Workload of a Framework that waits, or why it cannot be read, and its number in its LocalQueue."""
+    queue = view.status.queue if view.status is not None else None
+    if not queue or not queue.waiting:
+        return "", None
+    path = resource_path(KUEUE_API, WORKLOADS, namespace=view.namespace, name=queue.workload)
+    try:
+        workload = WORKLOAD_DECODER.decode(await client.kube.get(path))
+    except (ApiStatusError, msgspec.MsgspecError) as error:
+        return str(error), None
+    order = resource_path(VISIBILITY_API, "localqueues", namespace=view.namespace, name=queue.name)
+    # Kueue may be without this API, or the user without the permission.
+    with suppress(KubeError, msgspec.MsgspecError):
+        pending = await client.kube.request("GET", f"{order}/pendingworkloads", timeout_seconds=ORDER_SECONDS)
+        return workload, PENDING_DECODER.decode(pending).number_of(queue.workload)
+    return workload, None
