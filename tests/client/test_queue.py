@@ -12,7 +12,7 @@ from frameworkclient.cli.options import Format
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings
 from frameworkclient.views.outlook import waiting
-from frameworkclient.views.workload import PENDING_DECODER, WORKLOAD_DECODER, QueuedWorkload
+from frameworkclient.views.workload import WORKLOAD_DECODER, QueuedWorkload
 from tests.client.documents import NOW, condition, framework, role
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 
@@ -28,6 +28,7 @@ NEVER = (
     "couldn't assign flavors to pod set worker: insufficient quota for cpu in flavor pool-a, previously considered "
     "podsets requests (0) + current podset request (9) > maximum capacity (4)"
 )
+ORDERED = [{"metadata": {"name": name}, "positionInLocalQueue": place} for place, name in enumerate("vw")]
 PREEMPTED = "Preempted to accommodate a workload (UID: u) due to prioritization in the ClusterQueue"
 
 
@@ -62,6 +63,7 @@ def page(view: FrameworkView, **more: Any) -> str:
 IN_QUEUE = "it waits in LocalQueue main: "
 LESS = "\n  -> wait until others end, ask for less in resources, or for a larger quota"
 ACTIVATE = """\n  -> activate it again: kubectl patch workload w --type=merge -p '{"spec":{"active":true}}'"""
+OTHER = "\n  -> name another queue (kubectl get localqueues), or ask its owner"
 CPU = UNUSED.format("cpu", "pool-a", "2")
 GPUS = UNUSED.format("nvidia.com/gpu", "pool-b", "500m")
 SAID: dict[str, tuple[QueuedWorkload, str]] = {
@@ -72,21 +74,15 @@ SAID: dict[str, tuple[QueuedWorkload, str]] = {
     ),
     "too large": (
         workload(pending(NEVER)),
-        (
-            f"{IN_QUEUE}{NEVER}\n  -> ask for less cpu, or for a larger quota: it does not fit, even when all others "
-            "have ended"
-        ),
+        (f"{IN_QUEUE}{NEVER}\n  -> ask for less cpu, or for a larger quota: it never fits"),
     ),
     "no queue": (
         workload(pending("LocalQueue main doesn't exist")),
-        (
-            f"{IN_QUEUE}LocalQueue main doesn't exist\n  -> correct the label kueue.x-k8s.io/queue-name: kubectl get "
-            "localqueues lists what it may be"
-        ),
+        (f"{IN_QUEUE}LocalQueue main doesn't exist{OTHER}"),
     ),
     "stopped": (
         workload(pending("ClusterQueue all is inactive")),
-        f"{IN_QUEUE}ClusterQueue all is inactive\n  -> ask who runs the queue: kubectl describe localqueue",
+        f"{IN_QUEUE}ClusterQueue all is inactive{OTHER}",
     ),
     "other words": (workload(pending("Waiting for a sign")), f"{IN_QUEUE}Waiting for a sign"),
     "not seen": (
@@ -120,26 +116,17 @@ SAID: dict[str, tuple[QueuedWorkload, str]] = {
             ),
         ),
         (
-            "its quota is reserved, and it waits for admission checks: b is Pending (buys nodes); c is Retry\n"
-            "  -> ask who runs them: kubectl describe admissioncheck b"
+            "its quota is reserved, and it waits for admission check b, Pending: buys nodes; admission check c, Retry: "
+            "no message"
         ),
     ),
-    "soon": (workload(pending("reserved", "True")), "its quota is reserved, and its admission follows"),
+    "soon": (workload(pending("reserved", "True")), "its quota is reserved, and it waits for its admission"),
 }
 
 
 @pytest.mark.parametrize(("found", "text"), SAID.values(), ids=SAID)
 def test_kueue_says_why_it_waits(found: QueuedWorkload, text: str) -> None:
     assert page(queued(), workload=found) == text
-
-
-def test_its_number_in_the_queue_is_said_where_it_is_known() -> None:
-    order = {"items": [{"metadata": {"name": "v"}}, {"metadata": {"name": "w"}, "positionInLocalQueue": 1}]}
-    found = PENDING_DECODER.decode(msgspec.json.encode(order))
-    assert [found.number_of(name) for name in "vwx"] == [1, 2, None]
-    assert (
-        page(queued(), workload=workload(pending("x")), queue_number=2) == "it waits in LocalQueue main as number 2: x"
-    )
 
 
 def test_a_workload_that_cannot_be_read_leaves_what_the_controller_says() -> None:
@@ -159,10 +146,7 @@ OTHERS: dict[str, tuple[str, str]] = {
     "WorkloadRefused": ("a spec that Kueue takes: text", "correct what the message names"),
     "AdmissionConflict": (
         "a Pod template that fits its admission: text",
-        (
-            "correct the Pod template; or have the flavor or the admission check corrected, and then frameworkctl "
-            "suspend training; frameworkctl resume training"
-        ),
+        ("correct the Pod template, or the flavor or check; then frameworkctl suspend and resume training"),
     ),
     "QueueingDisabled": (
         "kueue.enabled, or the label kueue.x-k8s.io/queue-name to go",
@@ -190,7 +174,7 @@ def test_a_list_says_by_which_queue_it_waits() -> None:
     [
         ({}, "what Kueue says is not known: 404 NotFound: because of NotFound"),
         ({KUEUE}, f"{IN_QUEUE}2 more cpu needed in pool-a"),
-        ({KUEUE, ORDER}, "it waits in LocalQueue main as number 1: 2 more cpu needed in pool-a"),
+        ({KUEUE, ORDER}, "it waits in LocalQueue main as number 2: 2 more cpu needed in pool-a"),
     ],
     ids=["nothing", "Workloads", "their order"],
 )
@@ -201,7 +185,7 @@ async def test_what_the_api_server_does_not_serve_is_left_out(
     server.objects[FRAMEWORKS]["training"] = queued().to_dict()
     objects = {
         KUEUE: {"w": document(pending(CPU))},
-        ORDER: {"pendingworkloads": {"items": [{"metadata": {"name": "w"}}]}},
+        ORDER: {"pendingworkloads": {"items": ORDERED}},
     }
     server.objects |= {path: objects[path] for path in served}
     async with a_client(server) as client:

@@ -14,15 +14,17 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
+from frameworkclient.diagnosis.kueue import ACCOUNT, CONFIG, NAMESPACE, KueueFacts, kueue_answers
 from frameworkclient.errors import translated
 from frameworkclient.model.pod_template import pod_template
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
+from frameworkcontroller.api.workload import KUEUE_API
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Mapping
 
     from frameworkclient.aio import AsyncClient
 
@@ -37,7 +39,12 @@ _COLOURS: Final = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.FAILING: "r
 async def doctor(client: AsyncClient, system_namespace: str, release: str, output: Format) -> ExitCode:
     """Write the page; ERROR if something is failing."""
     with translated("examine the cluster"):
-        found = list(answers(await gather(client, system_namespace, release)))
+        # The chart names what belongs to a release so.
+        name = release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
+        facts, of_kueue = await asyncio.gather(
+            gather(client, system_namespace, name), gather_kueue(client, system_namespace, name)
+        )
+        found = [*answers(facts), *kueue_answers(of_kueue)]
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -53,15 +60,13 @@ def _line(answer: Answer, width: int) -> str:
     return f"{grade}   {answer.subject:<{width}}   {sanitize(answer.text + fix)}\n"
 
 
-async def gather(client: AsyncClient, system_namespace: str, release: str) -> Facts:
-    """Ask for all facts at once.
+async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts:
+    """Ask for all facts at once; the name is that of the controller.
 
     Raises:
         KubeError: There is no answer at all.
     """
     crds = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)
-    # The chart names what belongs to a release so.
-    name = release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
     lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=name)
     policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
     version, definition, discovery, found_lease, pod, listed, *permissions = await asyncio.gather(
@@ -84,6 +89,20 @@ async def gather(client: AsyncClient, system_namespace: str, release: str) -> Fa
         () if isinstance(listed, Refusal) else tuple(listed.get("items") or ()),
         datetime.now(UTC),
     )
+
+
+async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) -> KueueFacts:
+    """Ask for the facts about Kueue, as `gather` does."""
+    reads = {"verb": "list", "resource": "configmaps"}
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
+    spec = {"user": ACCOUNT, "groups": groups, "resourceAttributes": reads}
+    controller, discovery, config, review = await asyncio.gather(
+        _answer(client.kube.get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config"))),
+        _answer(client.kube.get(f"/apis/{KUEUE_API}")),
+        _answer(client.kube.get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG))),
+        _answer(_review(client, "SubjectAccessReview", spec)),
+    )
+    return KueueFacts(controller, discovery, config, review)
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:
@@ -112,11 +131,13 @@ async def _may(client: AsyncClient, permission: str) -> bool:
     resource, _, group = resource.partition(".")
     resource, _, subresource = resource.partition("/")
     attributes = {"namespace": client.namespace, "verb": verb, "group": group, "resource": resource}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes | {"subresource": subresource}},
-    }
-    path = resource_path("authorization.k8s.io/v1", "selfsubjectaccessreviews")
-    answer = msgspec.json.decode(await client.kube.create(path, msgspec.json.encode(review)))
+    spec = {"resourceAttributes": attributes | {"subresource": subresource}}
+    answer = msgspec.json.decode(await _review(client, "SelfSubjectAccessReview", spec))
     return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def _review(client: AsyncClient, kind: str, spec: Mapping[str, Any]) -> bytes:
+    """Return the answer of the API server to the question whether somebody may."""
+    path = resource_path("authorization.k8s.io/v1", f"{kind.lower()}s")
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    return await client.kube.create(path, msgspec.json.encode(review))

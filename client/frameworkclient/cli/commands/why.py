@@ -18,7 +18,7 @@ from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize
-from frameworkclient.views.workload import PENDING_DECODER, VISIBILITY_API, WORKLOAD_DECODER
+from frameworkclient.views.workload import WORKLOAD_DECODER
 from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkkube.errors import ApiStatusError, KubeError
 from frameworkkube.paths import resource_path
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 ASKED_BARRIERS: Final = 3
 """They all wait for the same Tasks."""
+VISIBILITY_API: Final = "visibility.kueue.x-k8s.io/v1beta2"
 ORDER_SECONDS: Final = 5.0
 """For the number in the queue, without which the page is complete."""
 
@@ -46,17 +47,8 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
     view = await client.get(name)
     pods, events = await pods_and_events(client, view)
     logs = await _barrier_logs(client, name, pods)
-    workload, number = await _queue(client, view)
-    evidence = Evidence(
-        view,
-        pods,
-        events,
-        datetime.now(UTC),
-        barrier_logs=logs,
-        workload=workload,
-        queue_number=number,
-        program=program(),
-    )
+    queue = await _queue(client, view)
+    evidence = Evidence(view, pods, events, datetime.now(UTC), logs, *queue, program=program())
     found = findings(evidence)
     if output in {Format.JSON, Format.YAML}:
         document = {
@@ -96,9 +88,10 @@ async def _queue(client: AsyncClient, view: FrameworkView) -> tuple[QueuedWorklo
         workload = WORKLOAD_DECODER.decode(await client.kube.get(path))
     except (ApiStatusError, msgspec.MsgspecError) as error:
         return str(error), None
-    order = resource_path(VISIBILITY_API, "localqueues", namespace=view.namespace, name=queue.name)
+    path = resource_path(VISIBILITY_API, "localqueues", namespace=view.namespace, name=queue.name) + "/pendingworkloads"
     # Kueue may be without this API, or the user without the permission.
-    with suppress(KubeError, msgspec.MsgspecError):
-        pending = await client.kube.request("GET", f"{order}/pendingworkloads", timeout_seconds=ORDER_SECONDS)
-        return workload, PENDING_DECODER.decode(pending).number_of(queue.workload)
+    with suppress(KubeError, msgspec.MsgspecError, LookupError, TypeError):
+        waiting = msgspec.json.decode(await client.kube.request("GET", path, timeout_seconds=ORDER_SECONDS))["items"]
+        numbers = {one["metadata"]["name"]: int(one["positionInLocalQueue"]) + 1 for one in waiting}
+        return workload, numbers[queue.workload]
     return workload, None

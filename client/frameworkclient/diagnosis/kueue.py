@@ -1,0 +1,98 @@
+"""Whether Kueue is set up as the controller needs it (docs/queues.md), where that queues Frameworks at it. Pure.
+
+`cli.commands.doctor` asks the API server for the facts, and writes these lines behind those of `health`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from frameworkclient.diagnosis.health import Answer, Grade, Refusal
+from frameworkclient.errors import ManifestError
+from frameworkclient.model.yaml_text import documents
+from frameworkclient.views.text import shorten
+from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.workload import KUEUE_API
+
+NAMESPACE: Final = "kueue-system"
+CONFIG: Final = "kueue-manager-config"
+ACCOUNT: Final = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
+_OWNER: Final = "ConfigMap.v1."
+"""What owns the Pods of a Framework, as Kueue's configuration writes it."""
+_TAKES: Final = "so Kueue may take Pods of Frameworks for its own"
+_MESSAGE: Final = 300
+
+
+@dataclass(frozen=True)
+class KueueFacts:
+    """What the API server says, each an object as decoded or why there is none."""
+
+    controller: dict[str, Any] | Refusal
+    """The ConfigMap of the controller."""
+    discovery: dict[str, Any] | Refusal
+    """The resources of Kueue's API group."""
+    config: dict[str, Any] | Refusal
+    """The ConfigMap of Kueue."""
+    review: dict[str, Any] | Refusal
+    """A SubjectAccessReview: whether Kueue may list ConfigMaps."""
+
+
+class _Settings(Wire, frozen=True):
+    """What counts of the settings, first the controller's, then Kueue's."""
+
+    kueue: dict[str, bool] = msgspec.field(default_factory=dict)
+    manage_jobs_without_queue_name: bool = False
+    integrations: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def kueue_answers(facts: KueueFacts) -> Iterator[Answer]:
+    """Yield the lines about Kueue; none where Frameworks are not queued."""
+    ours, is_served = _settings(facts.controller, "frameworkcontroller.yaml"), not isinstance(facts.discovery, Refusal)
+    if isinstance(ours, str):
+        if is_served:
+            yield _warning(f"whether Frameworks are queued is not known: {ours}", "ask an administrator")
+    elif ours.kueue.get("enabled") and is_served:
+        found = [*_configuration(facts.config, ours), *_access(facts.review)]
+        yield from found or [Answer(Grade.OK, "Kueue", f"{KUEUE_API} is served and set up for Frameworks")]
+    elif ours.kueue.get("enabled"):
+        text = f"{KUEUE_API} is not served, so Frameworks with the label of a queue wait"
+        yield Answer(Grade.FAILING, "Kueue", text, "install Kueue, or set kueue.enabled to false")
+
+
+def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterator[Answer]:
+    theirs = _settings(config, "controller_manager_config.yaml")
+    if isinstance(theirs, str):
+        fix = f"see that its integrations.externalFrameworks has {_OWNER}"
+        yield _warning(f"its configuration is not known: {theirs}", fix)
+        return
+    if _OWNER not in (theirs.integrations.get("externalFrameworks") or ()):
+        fix = f"add it to ConfigMap {CONFIG} in {NAMESPACE}, and restart Kueue (docs/queues.md)"
+        yield _warning(f"its integrations.externalFrameworks lacks {_OWNER}, {_TAKES}", fix)
+    if theirs.manage_jobs_without_queue_name and not ours.kueue.get("manageFrameworksWithoutQueueName"):
+        text = "manageJobsWithoutQueueName is true, and Frameworks without a queue run past its quota"
+        yield _warning(text, "set kueue.manageFrameworksWithoutQueueName of the controller to true")
+
+
+def _access(review: dict[str, Any] | Refusal) -> Iterator[Answer]:
+    if isinstance(review, Refusal):
+        fix = f"ask an administrator: kubectl auth can-i list configmaps -A --as={ACCOUNT}"
+        yield _warning(f"whether it may list ConfigMaps is not known: {shorten(review.message, _MESSAGE)}", fix)
+    elif not (review.get("status") or {}).get("allowed"):
+        fix = "install the chart with kueue.enabled, and with kueue.serviceAccount if Kueue has another one"
+        yield _warning(f"{ACCOUNT} may not list ConfigMaps, {_TAKES}", fix)
+
+
+def _warning(text: str, fix: str) -> Answer:
+    return Answer(Grade.WARNING, "Kueue", text, fix)
+
+
+def _settings(found: dict[str, Any] | Refusal, key: str) -> _Settings | str:
+    """Return the settings in a ConfigMap, or why they are not known."""
+    if isinstance(found, Refusal):
+        return shorten(found.message, _MESSAGE)
+    try:
+        return msgspec.convert(next(documents((found.get("data") or {}).get(key) or "", key), {}), _Settings)
+    except (ManifestError, msgspec.ValidationError) as error:
+        return shorten(str(error), _MESSAGE)
