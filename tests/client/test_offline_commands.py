@@ -124,13 +124,28 @@ def test_run_prints_what_it_would_submit(ctl: Callable[..., Outcome]) -> None:
         *("--retries", "1", "--node-selector", "zone=a", "--volume", "data:/data", "--dry-run", "--shm", "1Gi"),
         *("--label", "team=a", "--annotation", "b=c", "--toleration", "gpu=yes:NoSchedule", "--toleration", "spot"),
         *("--pull-secret", "hub", "--user", "1000", "--restricted", "--set", "spec.description=Trains"),
-        *("--suspend", "--restart", "in-place", "--", "python", "train.py", "--epochs", "3", "-v"),
+        *(
+            "--suspend",
+            "--restart",
+            "in-place",
+            "--queue",
+            "main",
+            "--priority-class",
+            "high",
+            "--",
+            "python",
+            "train.py",
+            "--epochs",
+            "3",
+            "-v",
+        ),
     )
     assert done.code == 0, done
     framework = Framework.from_yaml(done.output)
     assert [(role.name, role.task_number) for role in framework.roles] == [("ps", 1), ("worker", 2)]
     assert (framework.active_deadline_seconds, framework.retry_policy.max_retry_count) == (7200, 1)
     assert (framework.retain_pods, framework.description, framework.suspend) == ("OnFailure", "Trains", True)
+    assert framework.labels == {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/priority-class": "high"}
     pod = framework.roles[1].pod
     annotations = {"b": "c", "barrier.frameworkcontroller.microsoft.com/restart": "in-place"}
     assert pod["metadata"] == {"labels": {"team": "a"}, "annotations": annotations}
@@ -156,6 +171,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "env": (["run", "a", "--image", "i", "--env", "A"], "--env A: must be NAME=VALUE"),
     "memory": (["run", "a", "--image", "i", "--memory", "4GB"], "memory: '4GB' is not an amount"),
     "suspended": (["run", "a", "--image", "i", "--suspend", "--logs"], "--suspend: nothing runs that --wait or --logs"),
+    "no queue": (["run", "a", "--image", "i", "--priority-class", "b"], "--priority-class: needs --queue"),
     "retries": (["run", "a", "--image", "i", "--retries", "-1"], "--retries -1: must be 0 or more"),
     "name": (["run", "not-a-name", "--image", "i", "--dry-run"], "metadata.name must match"),
     "nearest name": (["run", "Not-a-name", "--image", "i", "--dry-run"], "; notaname would do"),

@@ -77,6 +77,8 @@ def run(
         bool, typer.Option("--restricted", help="Keep to the restricted Pod Security Standard.")
     ] = False,
     settings: Settings = None,
+    queue: Annotated[str, typer.Option(help="LocalQueue of Kueue by which it waits.")] = "",
+    priority_class: Annotated[str, typer.Option(help="WorkloadPriorityClass of Kueue, with --queue.")] = "",
     retries: Annotated[
         int, typer.Option(help="Retries of the whole Framework; transient failures are always retried then.")
     ] = 0,
@@ -99,6 +101,8 @@ def run(
         raise ArgumentError("--image: is missing; name the image of the containers")
     if suspend and (wait or show_logs):
         raise ArgumentError("--suspend: nothing runs that --wait or --logs could follow; remove one of them")
+    if priority_class and not queue:
+        raise ArgumentError("--priority-class: needs --queue")
     code = offline.code_of(script, workdir, requirements)
     if list_files:
         write("".join(f"{size}\t{path}\n" for path, size in (code.sizes if code else {}).items()))
@@ -115,6 +119,8 @@ def run(
             "labels": label or [],
             "annotations": [*(annotation or []), *([f"{names.RESTART_ANNOTATION}={restart}"] if restart else [])],
         },
+        queue=queue,
+        priority_class=priority_class,
         retries=retries,
         retain_pods=retain_pods,
         suspend=suspend,

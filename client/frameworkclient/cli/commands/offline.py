@@ -19,6 +19,7 @@ from frameworkclient.errors import ArgumentError
 from frameworkclient.model.code import Code
 from frameworkclient.model.manifest import Framework, RetryPolicy, Role
 from frameworkclient.views.text import counted, sanitize
+from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
@@ -103,6 +104,8 @@ def framework_of(
     command: Sequence[str],
     roles: Sequence[str],
     pairs: Mapping[str, Sequence[str]],
+    queue: str,
+    priority_class: str,
     retries: int,
     deadline: int | None,
     retain_pods: str,
@@ -133,6 +136,7 @@ def framework_of(
     return Framework(
         name,
         made,
+        labels={key: value for key, value in ((QUEUE_LABEL, queue), (PRIORITY_LABEL, priority_class)) if value},
         retry_policy=policy,
         active_deadline_seconds=deadline,
         retain_pods=retain_pods,
