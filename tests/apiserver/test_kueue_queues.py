@@ -202,7 +202,7 @@ def test_a_check_that_fails_lets_it_wait_until_it_is_ready(
 
 
 def test_what_a_check_adds_may_contradict_a_template(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued
+    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.flavor(raw, "pool-c", nodeLabels={"pool": "c"})
     kueue.cluster_queue(raw, namespace, {"pool-c": "4"})
@@ -215,6 +215,11 @@ def test_what_a_check_adds_may_contradict_a_template(
         == "Pod template of TaskRole worker: labels[kueue.x-k8s.io/podset] is 'mine', and the admission says 'worker'"
     )
     assert queued.expect("one", Finished=True)["Finished"]["message"] == text
+    # Mended, it is queued again.
+    with player.playing():
+        queued.frameworks.merge("one", taskRoles=[workers(2)])
+        queued.frameworks.wait("one", "Completed")
+    assert queued.expect("one", Finished=True)["Finished"]["reason"] == "Succeeded"
 
 
 def test_more_roles_than_kueue_takes_are_refused_with_its_reason(

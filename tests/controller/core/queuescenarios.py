@@ -8,12 +8,13 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from tests.controller.core.addedscenarios import UNRETRIED, suspend, suspend_while_all_run
 from tests.controller.core.inplacescenarios import GANG, then_ok
-from tests.controller.core.scenarios import STAY, Scenario, all_run, scale, workers
+from tests.controller.core.scenarios import STAY, TWO_ROLES, Scenario, all_run, scale, workers
 from tests.controller.core.values import core_config
 
 if TYPE_CHECKING:
     from tests.controller.core.world import World
 
+MINE = "metadata: {labels: {kueue.x-k8s.io/podset: mine}}"
 QUEUED = core_config(kueue=True)
 LABELS = {QUEUE_LABEL: "main"}
 
@@ -126,6 +127,16 @@ def preempt_the_gang(world: World) -> None:
         preempt(world)
 
 
+def mend_the_template(world: World) -> None:
+    """A label of the template contradicts the admission, until the user takes it away."""
+    pod = world.spec["taskRoles"][1]["task"]["pod"]
+    if world.stored is None or not world.kueue.is_true("Finished") or world.config_map is not None:
+        return
+    if "metadata" in pod and world.kueue.made == 1:
+        del pod["metadata"]
+        world.edited()
+
+
 def resume_later(world: World) -> None:
     if suspend_while_all_run(world):
         suspend(world, wanted=False)
@@ -153,6 +164,11 @@ IN_QUEUES = {
     "preempted at the barrier": queued(0, STAY, preempt_at_the_barrier, spec=UNRETRIED, retried=1, exact=False),
     "a gang in its second epoch is preempted": queued(
         0, then_ok(3, "stay", "stay", runs=2), preempt_the_gang, spec=GANG, retried=1, exact=False
+    ),
+    "what contradicts the admission is mended": queued(
+        0,
+        script=mend_the_template,
+        spec=TWO_ROLES.replace("maxRetryCount: 1}, pod: {", f"maxRetryCount: 1}}, pod: {{{MINE}, "),
     ),
     "its Workload is deleted": queued(0, STAY, lose_the_workload, spec=UNRETRIED, retried=1),
     "scaled up": queued(0, STAY, grow, spec=UNRETRIED, retried=1),

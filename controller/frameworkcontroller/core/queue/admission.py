@@ -11,6 +11,7 @@ from frameworkcontroller.api.workload import (
     POD_SET_LABEL,
     TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
+    Admission,
     Flavor,
     PodSetAssignment,
     Workload,
@@ -68,10 +69,10 @@ def additions_of(workload: Workload, spec: FrameworkSpec, flavor: Callable[[str]
         UnknownFlavorError: a flavor is not known.
         msgspec.ValidationError: a Pod template cannot be read.
     """
-    assert workload.status.admission is not None
+    admission = workload.status.admission or Admission()
     return {
         one.name: msgspec.json.encode(_additions(workload, one, spec.task_of(one.name).pod, flavor))
-        for one in workload.status.admission.pod_set_assignments
+        for one in admission.pod_set_assignments
     }
 
 

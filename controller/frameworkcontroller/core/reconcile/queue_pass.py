@@ -102,15 +102,11 @@ class QueuePass:
         if ctx.framework.metadata.deletion_timestamp is not None:
             return self._state.queueing
         # Without TaskRoles there is nothing to admit.
-        is_wanted = bool(spec.task_roles) and (bool(labels.queue) or self._config.kueue_manages_all)
-        if not is_wanted or spec.is_to_wait or spec.execution_type == "Stop":
+        begins = bool(spec.task_roles) and not spec.is_to_wait and spec.execution_type != "Stop"
+        if not (begins and labels.queue):
             self._set_queue(None)
             self._give_up(workload)
-            return FREE
-        if not labels.queue:
-            self._set_queue(None)
-            self._give_up(workload)
-            return Verdict(hold=(verdict.NO_QUEUE, _NO_QUEUE))
+            return Verdict(hold=(verdict.NO_QUEUE, _NO_QUEUE)) if begins and self._config.kueue_manages_all else FREE
         self._set_queue(QueueStatus(labels.queue, self._name, waiting=True))
         waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
         if unknown := ctx.view.unknown_workloads():
@@ -135,20 +131,24 @@ class QueuePass:
 
     def _admission(self, ctx: ReconcileContext, workload: Workload, waits: tuple[str, str]) -> Verdict:
         """Return what a Workload that is right says of an attempt that has not begun."""
-        finished = workload.condition(FINISHED)
-        if finished is not None and finished.status == "True":
-            return Verdict(hold=(verdict.CONFLICT, finished.message))
-        if protocol.needs_release(workload):
+        is_finished = workload.is_true(FINISHED)
+        if protocol.needs_release(workload) and not is_finished:
             self._patch(workload, protocol.release(workload, ctx.stamp))
-        if not workload.is_admitted or workload.metadata.deletion_timestamp is not None:
+        if workload.metadata.deletion_timestamp is not None or not (workload.is_admitted or is_finished):
             return Verdict(hold=waits)
         try:
-            return Verdict(additions=self._additions(ctx, workload))
+            found = Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
             return Verdict(hold=(verdict.UNKNOWN, str(error)))
         except (AdmissionError, msgspec.ValidationError) as error:
-            self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
+            if not is_finished:
+                self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
             return Verdict(hold=(verdict.CONFLICT, str(error)[: protocol.MAX_MESSAGE]))
+        if is_finished:
+            # What was wrong with it has been mended, or others have finished it.
+            self._give_up(workload)
+            return Verdict(hold=waits)
+        return found
 
     def _during(self, ctx: ReconcileContext) -> Verdict:
         """Return what the Workload says of an attempt that has begun under its admission."""
@@ -241,10 +241,8 @@ class QueuePass:
 
     def _report(self, ctx: ReconcileContext) -> None:
         """Tell Kueue how far the attempt that runs is, as persisted."""
-        workload, summary = self._workload(ctx), self._writer.persisted_summary
-        if workload is None or summary is None or not workload.is_admitted or is_ending(self._state.status):
-            return
-        if self._state.status.state is State.CREATION_PENDING:
+        workload, summary, status = self._workload(ctx), self._writer.persisted_summary, self._state.status
+        if workload is None or summary is None or is_ending(status) or status.state is State.CREATION_PENDING:
             return
         reclaimable: dict[str, int] = {}
         if self._state.revisions.all_persisted:
