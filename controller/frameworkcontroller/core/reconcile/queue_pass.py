@@ -66,6 +66,8 @@ class QueuePass:
         self._given: tuple[str, dict[str, bytes]] | None = None
         self._refusal = ""
         self._told = False
+        self._ended = ""
+        """The UID of a Workload that was to be finished or deleted: the cache may still show it admitted."""
         self._next: WorkloadEffect | None = None
 
     # --- what the Workload means -------------------------------------------------------------------------------------
@@ -142,9 +144,10 @@ class QueuePass:
             return Verdict(hold=(verdict.UNKNOWN, str(error)))
         except (AdmissionError, msgspec.ValidationError) as error:
             if not is_finished:
+                self._ended = workload.metadata.uid
                 self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
             return Verdict(hold=(verdict.CONFLICT, str(error)[: protocol.MAX_MESSAGE]))
-        if is_finished:
+        if is_finished or workload.metadata.uid == self._ended:
             # What was wrong with it has been mended, or others have finished it.
             self._give_up(workload)
             return Verdict(hold=waits)
@@ -264,7 +267,8 @@ class QueuePass:
 
     def _give_up(self, workload: Workload | None) -> None:
         if workload is not None and workload.metadata.deletion_timestamp is None:
-            self._next = DeleteWorkload(self._name, workload.metadata.uid)
+            self._ended = workload.metadata.uid
+            self._next = DeleteWorkload(self._name, self._ended)
 
     def _patch(self, workload: Workload, patch: dict[str, object]) -> None:
         meta = workload.metadata
