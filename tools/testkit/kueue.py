@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
 _CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"
+OUR_SYSTEM = "frameworkcontroller-system"
 SYSTEM = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
 # What runs it in a cluster, and what a control plane without nodes cannot reach.
@@ -155,21 +156,19 @@ class Kueue:
         return [document for document in yaml.safe_load_all(text) if document]
 
 
-def grant(cluster: Cluster) -> None:
-    """Apply what the chart adds to permissions with `kueue.enabled`."""
-    command = [
-        str(cluster.binary("helm")),
-        "template",
-        "frameworkcontroller",
-        str(_CHART),
-        "--namespace=frameworkcontroller-system",
-        "--set=kueue.enabled=true",
-    ]
+def our_chart(cluster: Cluster) -> list[Json]:
+    """Return what our own chart installs with `kueue.enabled`."""
+    options = [f"--namespace={OUR_SYSTEM}", "--set=kueue.enabled=true"]
+    command = [str(cluster.binary("helm")), "template", "frameworkcontroller", str(_CHART), *options]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    rules = [one for one in yaml.safe_load_all(text) if one and one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
-    kept = [one for one in rules if "injector" not in one["metadata"]["name"]]
-    applied = yaml.safe_dump_all(kept)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=applied)
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def grant(cluster: Cluster) -> None:
+    """Apply what our chart adds to permissions with `kueue.enabled`."""
+    rules = [one for one in our_chart(cluster) if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
+    text = yaml.safe_dump_all(one for one in rules if "injector" not in one["metadata"]["name"])
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
 
 
 def quota(raw: RawClient, namespace: str, *, local: str = "main", cpu: str = "4", **spec: Any) -> None:
