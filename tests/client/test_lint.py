@@ -212,40 +212,6 @@ def test_roles_that_cannot_restart_together() -> None:
     assert any("must ask for the same restart" in one for one in found(manifest))
 
 
-def queued(*roles: dict[str, Any], **metadata: Any) -> list[str]:
-    """What is found in a Framework with the label of a queue and these roles."""
-    labels = {"labels": {"kueue.x-k8s.io/queue-name": "main"}}
-    spec = SOUND["spec"] | {"taskRoles": list(roles)}
-    return found(SOUND | {"metadata": {"name": "sound"} | labels | metadata, "spec": spec})
-
-
-def asking(name: str, **spec: Any) -> dict[str, Any]:
-    """A role of two Tasks, with these fields in its Pods."""
-    role = copy.deepcopy(SOUND["spec"]["taskRoles"][0])
-    role["task"]["pod"]["spec"] |= spec
-    return role | {"name": name}
-
-
-def test_a_queue_counts_what_pods_ask_for_and_takes_few_roles() -> None:
-    requests, limits = {"requests": {"cpu": "1"}}, {"limits": {"nvidia.com/gpu": 1}}
-    asks = [
-        asking("a", containers=[{"name": "a", "image": "b"}, {"name": "c", "image": "d", "resources": requests}]),
-        asking("b", initContainers=[{"name": "c", "image": "d", "resources": limits}]),
-        asking("c", resources=requests),
-    ]
-    assert queued(*asks) == []
-    text = "ask for no resources, so the quota of the queue counts nothing: set resources.requests"
-    where = "warning: spec.taskRoles[{}].task.pod.spec.containers: {}".format
-    empty = [{"name": "a", "image": "b", "resources": {"limits": {}}}]
-    assert queued(*asks, asking("d"), asking("e", containers=empty)) == [where("d", text), where("e", text)]
-    assert queued(asking("d"), labels={}) == queued(asking("d"), labels=["main"]) == []
-    many = [asks[2] | {"name": f"r{number}"} for number in range(19)]
-    assert queued(*many[:18]) == []
-    assert queued(*many) == [
-        "warning: spec.taskRoles: are 19, and Kueue queues at most 18: it would be refused",
-    ]
-
-
 # The program of an example may complete its manifest, which has no metadata then.
 WHOLE = [file for file in sorted(EXAMPLES.glob("*/framework.yaml")) if "\nmetadata:" in file.read_text()]
 

@@ -12,7 +12,7 @@ from frameworkclient.cli.options import Format
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings
 from frameworkclient.views.outlook import waiting
-from frameworkclient.views.workload import WORKLOAD_DECODER, QueuedWorkload
+from frameworkcontroller.api.workload import WORKLOAD_DECODER, Workload
 from tests.client.documents import NOW, condition, framework, role
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 
@@ -44,7 +44,7 @@ def document(*conditions: Json, checks: tuple[Json, ...] = (), active: bool = Tr
     return {"metadata": metadata, "spec": {"active": active}, "status": status}
 
 
-def workload(*conditions: Json, **more: Any) -> QueuedWorkload:
+def workload(*conditions: Json, **more: Any) -> Workload:
     return WORKLOAD_DECODER.decode(msgspec.json.encode(document(*conditions, **more)))
 
 
@@ -66,7 +66,7 @@ ACTIVATE = """\n  -> activate it again: kubectl patch workload w --type=merge -p
 OTHER = "\n  -> name another queue (kubectl get localqueues), or ask its owner"
 CPU = UNUSED.format("cpu", "pool-a", "2")
 GPUS = UNUSED.format("nvidia.com/gpu", "pool-b", "500m")
-SAID: dict[str, tuple[QueuedWorkload, str]] = {
+SAID: dict[str, tuple[Workload, str]] = {
     "quota": (workload(pending(CPU)), f"{IN_QUEUE}2 more cpu needed in pool-a ({CPU}){LESS}"),
     "two quotas": (
         workload(pending(f"{CPU}; {GPUS}")),
@@ -125,7 +125,7 @@ SAID: dict[str, tuple[QueuedWorkload, str]] = {
 
 
 @pytest.mark.parametrize(("found", "text"), SAID.values(), ids=SAID)
-def test_kueue_says_why_it_waits(found: QueuedWorkload, text: str) -> None:
+def test_kueue_says_why_it_waits(found: Workload, text: str) -> None:
     assert page(queued(), workload=found) == text
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from frameworkclient.checks import gang, queue, schema, template
+from frameworkclient.checks import gang, schema, template
 from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import SPEC_DECODER, bounded
@@ -51,7 +51,6 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
             yield error(field, reason)
         yield from _counts(role, path)
     yield from gang.problems(manifest, spec, sound)
-    yield from queue.problems(manifest, sound)
 
 
 def _counts(role: Mapping[str, Any], path: str) -> Iterator[Problem]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frameworkclient.views.events import EventView
     from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
-    from frameworkclient.views.workload import QueuedWorkload
+    from frameworkcontroller.api.workload import Workload
 
 MESSAGE: Final = 400
 """Characters that are shown of a message of others."""
@@ -32,7 +32,7 @@ class Evidence:
     now: datetime
     barrier_logs: Mapping[str, str] = field(default_factory=dict)
     """The last line of each barrier that waits and was asked, by Task."""
-    workload: QueuedWorkload | str = ""
+    workload: Workload | str = ""
     """What Kueue says of a Framework that waits in a queue, or why that cannot be read."""
     queue_number: int | None = None
     """Its number in its LocalQueue, from 1, if that is known."""

@@ -6,8 +6,7 @@ from typing import Final
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import advice
 from frameworkclient.views.text import shorten
-from frameworkclient.views.workload import QueuedWorkload
-from frameworkcontroller.api.workload import EVICTED, QUEUE_LABEL, QUOTA_RESERVED
+from frameworkcontroller.api.workload import EVICTED, QUEUE_LABEL, QUOTA_RESERVED, Workload
 
 _LABEL: Final = f"kubectl label framework {{name}} {QUEUE_LABEL}"
 TODO: Final = {
@@ -45,7 +44,7 @@ def queue_finding(evidence: Evidence, reason: str, message: str) -> Finding:
     return Finding(shorten(message, MESSAGE) + shorten(unread, MESSAGE), todo)
 
 
-def _waiting(place: str, name: str, found: QueuedWorkload) -> Finding:
+def _waiting(place: str, name: str, found: Workload) -> Finding:
     """Return why a Workload is not admitted."""
     reserved, evicted = found.condition(QUOTA_RESERVED), found.condition(EVICTED)
     why_evicted = evicted.message if evicted is not None and evicted.status == "True" else ""

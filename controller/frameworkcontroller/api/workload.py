@@ -76,19 +76,13 @@ class PodSet(Wire, frozen=True):
         return self.template.metadata.annotations.shape
 
 
-class PriorityClassRef(Wire, frozen=True):
-    """Where the priority comes from."""
-
-    kind: str = ""
-    name: str = ""
-
-
 class WorkloadSpec(Wire, frozen=True):
     """What the controller has asked for."""
 
     queue_name: str = ""
     pod_sets: tuple[PodSet, ...] = ()
-    priority_class_ref: PriorityClassRef | None = None
+    priority_class_ref: dict[str, str] | None = None
+    active: bool = True
 
 
 class _Given(Wire, frozen=True):
@@ -124,6 +118,8 @@ class AdmissionCheck(Wire, frozen=True):
     """The state of an admission check."""
 
     name: str = ""
+    state: str = ""
+    message: str = ""
     pod_set_updates: tuple[PodSetUpdate, ...] | None = None
 
 

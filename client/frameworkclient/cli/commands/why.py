@@ -18,8 +18,7 @@ from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize
-from frameworkclient.views.workload import WORKLOAD_DECODER
-from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
+from frameworkcontroller.api.workload import KUEUE_API, WORKLOAD_DECODER, WORKLOADS
 from frameworkkube.errors import ApiStatusError, KubeError
 from frameworkkube.paths import resource_path
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from frameworkclient.aio import AsyncClient
     from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
-    from frameworkclient.views.workload import QueuedWorkload
+    from frameworkcontroller.api.workload import Workload
 
 ASKED_BARRIERS: Final = 3
 """They all wait for the same Tasks."""
@@ -78,7 +77,7 @@ async def _barrier_logs(client: AsyncClient, name: str, pods: Mapping[str, TaskP
     return found
 
 
-async def _queue(client: AsyncClient, view: FrameworkView) -> tuple[QueuedWorkload | str, int | None]:
+async def _queue(client: AsyncClient, view: FrameworkView) -> tuple[Workload | str, int | None]:
     """Return the Workload of a Framework that waits, or why it cannot be read, and its number in its LocalQueue."""
     queue = view.status.queue if view.status is not None else None
     if not queue or not queue.waiting:

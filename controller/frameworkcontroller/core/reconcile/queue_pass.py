@@ -283,5 +283,5 @@ class QueuePass:
 
 
 def _priority_class(workload: Workload) -> str:
-    found = workload.spec.priority_class_ref
-    return found.name if found is not None and found.kind == "WorkloadPriorityClass" else ""
+    found = workload.spec.priority_class_ref or {}
+    return found.get("name", "") if found.get("kind") == "WorkloadPriorityClass" else ""
