@@ -91,6 +91,6 @@ async def _queue(client: AsyncClient, view: FrameworkView) -> tuple[Workload | s
     # Kueue may be without this API, or the user without the permission.
     with suppress(KubeError, msgspec.MsgspecError, LookupError, TypeError):
         waiting = msgspec.json.decode(await client.kube.request("GET", path, timeout_seconds=ORDER_SECONDS))["items"]
-        numbers = {one["metadata"]["name"]: int(one["positionInLocalQueue"]) + 1 for one in waiting}
+        numbers = {one["metadata"]["name"]: one["positionInLocalQueue"] + 1 for one in waiting}
         return workload, numbers[queue.workload]
     return workload, None
