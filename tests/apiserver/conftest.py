@@ -13,6 +13,7 @@ from testkit.waiting import eventually
 from tests.injector.replica_processes import called, identity_of, installed_on
 from tests.support.frameworkctl import Frameworkctl
 from tests.support.player import Player
+from tests.support.queued import Queued
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,21 @@ def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Con
     process.start()
     yield process
     stop_cleanly(process)
+
+
+@pytest.fixture
+def queueing(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
+    """A controller as `controller`, whose Frameworks Kueue queues."""
+    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
+    process.start()
+    yield process
+    stop_cleanly(process)
+
+
+@pytest.fixture
+def queued(raw: RawClient, frameworks: Frameworks) -> Queued:
+    """The Frameworks of the test's namespace in queues of Kueue."""
+    return Queued(raw, frameworks)
 
 
 @pytest.fixture

@@ -9,19 +9,17 @@ import pytest
 import yaml
 
 from testkit import kueue
-from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.apiserver.conftest import stop_cleanly
 from tests.support.clusters import require_node
-from tests.support.queued import Queued
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.support.frameworkctl import Frameworkctl
+    from tests.support.queued import Queued
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("kueue")]
 CONFIG = f"/api/v1/namespaces/{kueue.SYSTEM}/configmaps/kueue-manager-config"
@@ -38,23 +36,12 @@ def process(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     made.stop()
 
 
-@pytest.fixture
-def controller(process: kueue.Kueue, cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
-    """A running controller for the test's namespace, whose Frameworks Kueue queues."""
-    assert process.process is not None
-    made = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
-    made.start()
-    yield made
-    stop_cleanly(made)
-
-
-@pytest.mark.usefixtures("controller")
+@pytest.mark.usefixtures("process", "queueing")
 def test_why_says_which_quota_is_missing_and_who_has_deactivated_it(
-    raw: RawClient, namespace: str, frameworks: Frameworks, ctl: Frameworkctl
+    raw: RawClient, namespace: str, queued: Queued, ctl: Frameworkctl
 ) -> None:
     kueue.quota(raw, namespace, cpu="4")
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    queued = Queued(raw, frameworks)
 
     def says(name: str, *texts: str) -> None:
         def check() -> None:

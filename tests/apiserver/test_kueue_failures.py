@@ -9,20 +9,18 @@ import pytest
 
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from testkit import kueue
-from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.frameworks import ControllerProcess, role
 from testkit.waiting import eventually
-from tests.apiserver.conftest import stop_cleanly
 from tests.support.background import in_background
 from tests.support.clusters import require_node
-from tests.support.queued import Queued
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.support.player import Player
+    from tests.support.queued import Queued
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("queues")]
 LEAVES_PODS_ALONE = "ConfigMap.v1."
@@ -51,23 +49,8 @@ def restarted(process: kueue.Kueue, **changes: Any) -> None:
     process.start(integrations=integrations, **changes)
 
 
-@pytest.fixture
-def controller(installed: kueue.Kueue, cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
-    """A running controller for the test's namespace, whose Frameworks Kueue queues."""
-    assert installed.cluster is cluster
-    made = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
-    made.start()
-    yield made
-    stop_cleanly(made)
-
-
-@pytest.fixture
-def queued(raw: RawClient, frameworks: Frameworks) -> Queued:
-    return Queued(raw, frameworks)
-
-
 def test_nothing_starts_before_kueue_is_there(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,
@@ -88,7 +71,7 @@ def test_nothing_starts_before_kueue_is_there(
 
 
 def test_a_controller_that_is_killed_thirty_times_runs_no_more_than_there_is_quota_for(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,
@@ -113,8 +96,8 @@ def test_a_controller_that_is_killed_thirty_times_runs_no_more_than_there_is_quo
             queued.create(name, workers(3), priority="high" if number % 4 == 3 else "low")
         for _ in range(30):
             time.sleep(0.4)
-            controller.kill()
-            controller.start()
+            queueing.kill()
+            queueing.start()
         for name in names:
             status = frameworks.wait(name, "Completed", 90)
             assert status["attemptStatus"]["completionStatus"]["code"] == 0
@@ -124,7 +107,7 @@ def test_a_controller_that_is_killed_thirty_times_runs_no_more_than_there_is_quo
 
 
 def test_kueue_is_killed_and_the_queue_goes_on_when_it_is_back(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,
@@ -155,7 +138,7 @@ def test_kueue_is_killed_and_the_queue_goes_on_when_it_is_back(
 
 
 def test_two_hundred_are_admitted_in_the_order_of_their_creation(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,
@@ -191,7 +174,7 @@ def test_two_hundred_are_admitted_in_the_order_of_their_creation(
 
 
 def test_pods_of_frameworks_are_left_alone_whatever_kueue_takes(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     cluster: Cluster,
     installed: kueue.Kueue,
     raw: RawClient,
@@ -209,9 +192,9 @@ def test_pods_of_frameworks_are_left_alone_whatever_kueue_takes(
             # A Pod that is ahead of Kueue's cache is refused, and tried again: that ends nothing.
             assert (status["attemptStatus"]["completionStatus"]["code"], status["attempts"]) == (0, 1)
         restarted(installed, manageJobsWithoutQueueName=True)
-        controller.stop()
-        controller.settings["kueue"]["manageFrameworksWithoutQueueName"] = True
-        controller.start()
+        queueing.stop()
+        queueing.settings["kueue"]["manageFrameworksWithoutQueueName"] = True
+        queueing.start()
         queued.create("three", workers(2), queue="default")
         queued.frameworks.create("four", workers(2))
         queued.frameworks.wait("three", "Completed")
@@ -221,7 +204,7 @@ def test_pods_of_frameworks_are_left_alone_whatever_kueue_takes(
 
 
 def test_what_waits_stays_so_when_it_is_switched_off_and_what_runs_when_it_is_switched_on(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,
@@ -235,9 +218,9 @@ def test_what_waits_stays_so_when_it_is_switched_off_and_what_runs_when_it_is_sw
     player.plan = dict(stay)
 
     def switch(enabled: bool) -> None:
-        controller.stop()
-        controller.settings["kueue"]["enabled"] = enabled
-        controller.start()
+        queueing.stop()
+        queueing.settings["kueue"]["enabled"] = enabled
+        queueing.start()
 
     with player.playing():
         queued.create("runs", workers(2))
@@ -263,7 +246,7 @@ def test_what_waits_stays_so_when_it_is_switched_off_and_what_runs_when_it_is_sw
 
 
 def test_a_gang_that_stays_at_its_barrier_gives_its_quota_to_the_next_one(
-    controller: ControllerProcess,
+    queueing: ControllerProcess,
     installed: kueue.Kueue,
     raw: RawClient,
     namespace: str,

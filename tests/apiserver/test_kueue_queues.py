@@ -8,21 +8,24 @@ import pytest
 
 from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
 from testkit import kueue
-from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.apiserver.conftest import stop_cleanly
 from tests.support.clusters import require_node
-from tests.support.queued import Queued
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.support.player import Player
+    from tests.support.queued import Queued
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("kueue")]
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.long,
+    pytest.mark.turns("kueue"),
+    pytest.mark.usefixtures("process", "queueing"),
+]
 NOW = "2026-01-01T00:00:00Z"
 STAY: dict[str, list[int | str]] = {f"worker-{index}": ["stay"] for index in range(8)}
 
@@ -49,23 +52,8 @@ def process(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     made.stop()
 
 
-@pytest.fixture
-def controller(process: kueue.Kueue, cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
-    """A running controller for the test's namespace, whose Frameworks Kueue queues."""
-    assert process.process is not None
-    made = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
-    made.start()
-    yield made
-    stop_cleanly(made)
-
-
-@pytest.fixture
-def queued(raw: RawClient, frameworks: Frameworks) -> Queued:
-    return Queued(raw, frameworks)
-
-
 def test_one_waits_until_another_has_given_its_quota_back(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace, cpu="4")
     frameworks = queued.frameworks
@@ -89,7 +77,7 @@ def test_one_waits_until_another_has_given_its_quota_back(
 
 
 def test_a_gang_is_preempted_by_another_and_comes_back(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace, cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
     for name, value in (("low", 1), ("high", 100)):
@@ -112,9 +100,7 @@ def test_a_gang_is_preempted_by_another_and_comes_back(
     queued.expect("one", Finished=True)
 
 
-def test_pods_get_what_their_flavors_need(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
+def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued: Queued, player: Player) -> None:
     taint = {"key": "pool", "value": "b", "effect": "NoSchedule"}
     toleration = {"key": "pool", "operator": "Equal", "value": "b", "effect": "NoSchedule"}
     a, b = (f"{namespace[-50:].strip('-')}-{name}" for name in ("a", "b"))
@@ -137,7 +123,7 @@ def test_pods_get_what_their_flavors_need(
 
 
 def test_a_queue_takes_back_what_another_one_has_borrowed(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.flavor(raw, "pool-a")
     for name in ("a", "b"):
@@ -164,7 +150,7 @@ def test_a_queue_takes_back_what_another_one_has_borrowed(
 
 
 def test_a_check_that_fails_lets_it_wait_until_it_is_ready(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     check = namespace[-60:].strip("-")
     kueue.apply(raw, "AdmissionCheck", check, {"controllerName": "test/by-hand"})
@@ -202,7 +188,7 @@ def test_a_check_that_fails_lets_it_wait_until_it_is_ready(
 
 
 def test_what_a_check_adds_may_contradict_a_template(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.flavor(raw, "pool-c", nodeLabels={"pool": "c"})
     kueue.cluster_queue(raw, namespace, {"pool-c": "4"})
@@ -223,7 +209,7 @@ def test_what_a_check_adds_may_contradict_a_template(
 
 
 def test_more_roles_than_kueue_takes_are_refused_with_its_reason(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued
+    raw: RawClient, namespace: str, queued: Queued
 ) -> None:
     kueue.quota(raw, namespace)
     queued.create("one", *(role(f"r{number}", 1, pod=pod()) for number in range(19)))
@@ -233,7 +219,7 @@ def test_more_roles_than_kueue_takes_are_refused_with_its_reason(
 
 
 def test_a_queue_that_does_not_exist_and_a_class_that_does_not_exist(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace)
     queued.create("one", workers(1), queue="none")
@@ -247,7 +233,7 @@ def test_a_queue_that_does_not_exist_and_a_class_that_does_not_exist(
 
 
 def test_a_gang_gives_back_what_it_needs_no_more_and_queues_again_for_more(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace, cpu="4")
     frameworks = queued.frameworks
@@ -284,7 +270,7 @@ def test_a_gang_gives_back_what_it_needs_no_more_and_queues_again_for_more(
 
 
 def test_it_is_suspended_and_resumed_in_the_queue_and_while_it_runs(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace, cpu="2")
     frameworks = queued.frameworks
@@ -314,7 +300,7 @@ def test_it_is_suspended_and_resumed_in_the_queue_and_while_it_runs(
 
 
 def test_it_is_deleted_in_the_queue_and_while_it_runs_and_its_workload_alone(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     kueue.quota(raw, namespace, cpu="2")
     frameworks = queued.frameworks
@@ -344,7 +330,7 @@ def test_it_is_deleted_in_the_queue_and_while_it_runs_and_its_workload_alone(
 
 
 def test_topology_of_three_levels_chooses_the_nodes(
-    controller: ControllerProcess, raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued, player: Player
 ) -> None:
     levels = ["test/block", "test/rack", "kubernetes.io/hostname"]
     kueue.apply(raw, "Topology", "three", {"levels": [{"nodeLabel": level} for level in levels]})
@@ -379,7 +365,7 @@ def test_topology_of_three_levels_chooses_the_nodes(
 
 
 def test_the_example_runs_one_gang_after_the_other(
-    controller: ControllerProcess, cluster: Cluster, namespace: str, queued: Queued, player: Player
+    cluster: Cluster, namespace: str, queued: Queued, player: Player
 ) -> None:
     for file in ("queue.yaml", "framework.yaml"):
         cluster.kubectl("apply", "-n", namespace, "-f", f"examples/kueue/{file}")
