@@ -122,7 +122,7 @@ bench-restart: venv ## Measure how long a gang is away after a crash: in place, 
 	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
 
 bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it and without (root)
-	$(BIN)/python tools/bench/queue.py
+	$(BIN)/python tools/bench/queues.py
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/scale.md
 	$(BIN)/python -m frameworkrelease scale

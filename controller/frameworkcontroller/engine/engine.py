@@ -404,8 +404,9 @@ def _leftover(view: CacheView) -> str:
     """
     meta = view.framework.metadata
     workload = view.workload(names.workload_name(meta.name, meta.uid))
-    if workload is not None and not workload.is_true(FINISHED) and is_ours(workload.metadata, meta.uid):
-        return "" if workload.metadata.deletion_timestamp is not None else "Workload"
     found, waiting = view.config_map(), view.framework
     is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
+    is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
+    if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
+        return "" if workload.metadata.deletion_timestamp is not None else "Workload"
     return "ConfigMap" if is_waiting and found is not None and is_ours(found.metadata, meta.uid) else ""

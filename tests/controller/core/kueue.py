@@ -127,6 +127,10 @@ class Kueue:
         """Take the quota back."""
         self._set({"Evicted": ("True", reason)})
 
+    def finish(self) -> None:
+        """Somebody says that it needs nothing any more."""
+        self._set({"Finished": ("True", "ByOthers")})
+
     def _set(self, conditions: dict[str, tuple[str, str]]) -> None:
         assert self.document is not None
         kept = {one["type"]: one for one in self.document["status"].get("conditions") or ()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, SHAPE, WORKLOAD_DECODER, Flavor, Workload
+from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Refused
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
@@ -18,6 +19,9 @@ from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.values import START, core_config
 from tests.controller.core.world import World, framework_of
+
+if TYPE_CHECKING:
+    from frameworkcontroller.core.effects import Effect, Outcome, WorkloadEffect
 
 KUEUE = "kueue.x-k8s.io"
 
@@ -99,7 +103,10 @@ def test_the_shape_is_what_a_quota_is_for() -> None:
     [
         ({"spec": {"containers": "x"}}, "spec.taskRoles[worker].task.pod: Expected `array | null`, got `str`"),
         (template({f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-slice-size": "-1"}), "slice-size]"),
-        (template(affinity={"x" * 300_000: {}}), "spec.taskRoles[worker].task.pod: requests, affinity and other rules"),
+        (
+            template(affinity={"x" * 1_100_000: {}}),
+            "spec.taskRoles[worker].task.pod: requests, affinity and other rules",
+        ),
         (
             {"spec": {"priorityClassName": 7, "containers": []}},
             "spec.taskRoles[worker].task.pod: Expected `str | null`",
@@ -287,11 +294,21 @@ def test_a_workload_that_goes_is_an_eviction() -> None:
 # --- beside it -------------------------------------------------------------------------------------------------------
 
 
-def test_a_deadline_stands_still_in_the_queue() -> None:
-    manifest = framework_of(f"activeDeadlineSeconds: 30\n{TWO_ROLES}")
+def queued(spec: str = TWO_ROLES) -> World:
+    """A Framework in a queue, whose Tasks run on and on."""
+    manifest = framework_of(spec)
     manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
     world = World(manifest, config=core_config(kueue=True))
     world.plan.ends = {name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}
+    return world
+
+
+def reason_of(world: World) -> str:
+    return next(one.reason for one in world.status.conditions or () if one.type == "Suspended")
+
+
+def test_a_deadline_stands_still_in_the_queue() -> None:
+    world = queued(f"activeDeadlineSeconds: 30\n{TWO_ROLES}")
     driver = Driver(world)
     driver.go_on(8)
     assert driver.state is State.RUNNING
@@ -321,10 +338,7 @@ def test_it_waits_for_a_queue_where_all_are_queued() -> None:
 
 def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
     """A controller has started again, and has not read Kueue's objects yet."""
-    manifest = framework_of(TWO_ROLES)
-    manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
-    world = World(manifest, config=core_config(kueue=True))
-    world.plan.ends = {name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}
+    world = queued()
     driver = Driver(world)
     driver.go_on(8)
     world.kueue.known = False
@@ -357,3 +371,81 @@ def test_a_pod_has_what_was_added_and_what_its_template_has() -> None:
     assert spec["nodeSelector"] == {"a": "b", "pool": "spot"}
     assert spec["tolerations"] == [{"key": "mine"}, TOLERATION]
     assert spec["schedulingGates"] == [{"name": "gate"}]
+
+
+def test_a_framework_that_had_no_roles_at_first_does_not_pass_its_queue() -> None:
+    world = queued()
+    world.kueue.capacity = 0
+    roles, world.spec["taskRoles"] = world.spec["taskRoles"], []
+    world.edited()
+    driver = Driver(world)
+    driver.go_on(5)
+    world.spec["taskRoles"] = roles
+    world.edited()
+    driver.go_on(10)
+    assert (driver.state, world.running) == (State.CREATION_PENDING, {})
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_workload_that_could_not_be_given_up_in_time_is_given_up_later(times: int) -> None:
+    """The label is removed, and the attempt begins meanwhile: nobody else would give its quota back."""
+    world = queued()
+    world.kueue.capacity = 0
+    driver = Driver(world)
+    driver.go_on(8)
+    world.manifest["metadata"]["labels"] = {}
+    world.edited()
+    failures, perform = [Failed("500")] * times, world.perform
+
+    def fail_first(effect: Effect) -> Outcome:
+        return failures.pop() if isinstance(effect, DeleteWorkload) and failures else perform(effect)
+
+    world.perform = fail_first  # type: ignore[method-assign]
+    driver.go_on(60)
+    assert (driver.state, world.kueue.document) == (State.RUNNING, None)
+
+
+def test_a_workload_that_others_finish_has_no_quota_and_is_replaced() -> None:
+    world = queued()
+    driver = Driver(world)
+    driver.go_on(8)
+    world.kueue.finish()
+    driver.go_on(30)
+    assert (driver.state, world.kueue.made, world.status.attempts) == (State.RUNNING, 2, 2)
+
+
+def test_a_workload_that_others_change_is_made_once() -> None:
+    world = queued()
+    perform = world.kueue.perform
+
+    def force_a_queue(effect: WorkloadEffect) -> Outcome:
+        outcome = perform(effect)
+        if isinstance(effect, CreateWorkload) and world.kueue.document is not None:
+            world.kueue.document["spec"]["queueName"] = "forced"
+        return outcome
+
+    world.kueue.perform = force_a_queue  # type: ignore[method-assign]
+    driver = Driver(world)
+    driver.go_on(30)
+    assert (reason_of(world), world.kueue.made) == ("WorkloadRefused", 1)
+
+
+def test_a_framework_that_may_not_begin_holds_no_quota() -> None:
+    world = queued(TWO_ROLES.replace("taskNumber: 3", "taskNumber: 20000"))
+    world.kueue.capacity = 100_000
+    Driver(world).go_on(5)
+    assert (reason_of(world), world.kueue.made) == ("TooManyTasks", 0)
+
+
+def test_what_the_api_server_says_of_a_workload_is_told() -> None:
+    world = queued()
+    world.kueue.perform = lambda _effect: Refused(422, "spec.podSets: Too many")  # type: ignore[method-assign]
+    driver = Driver(world)
+    driver.go_on(5)
+    assert reason_of(world) == "WorkloadRefused"
+    # Whatever is seen of Workloads, the next try waits.
+    before = world.history["CreateWorkload"]
+    for _ in range(50):
+        driver.touch_workload()
+        driver.decide()
+    assert world.history["CreateWorkload"] == before

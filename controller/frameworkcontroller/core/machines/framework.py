@@ -20,7 +20,7 @@ from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
 SUSPENDED: Final = "User has requested to suspend the Framework"
-PREEMPTED: Final = "Kueue has evicted the Framework: {why}"
+PREEMPTED: Final = "Framework is not admitted by Kueue any more: {why}"
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 

@@ -8,25 +8,65 @@ import hashlib
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.workload import SHAPE, PodSet
 from frameworkcontroller.core.pods.template import TemplateError, container_count
 
-MAX_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 1024 * 1024
 """Of all podSets of a Framework, as JSON; a usual one has some hundred bytes."""
-_POD_FIELDS: Final = (
-    *("affinity", "nodeSelector", "overhead", "priorityClassName", "resourceClaims", "resources", "runtimeClassName"),
-    *("schedulerName", "tolerations"),
-)
-_CONTAINER_FIELDS: Final = ("name", "resources", "restartPolicy")
 _TOPOLOGY: Final = "kueue.x-k8s.io/podset-"
-_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw] | None)
-_LIST: Final = msgspec.json.Decoder(list[dict[str, Raw]] | None)
-_TEXTS: Final = msgspec.json.Decoder(dict[str, str] | None)
-_NULL: Final = Raw(b"null")
+
+
+class _Asked(Struct, frozen=True):
+    """What the annotations of a Pod template ask for."""
+
+    required: str | None = field(default=None, name=f"{_TOPOLOGY}required-topology")
+    preferred: str | None = field(default=None, name=f"{_TOPOLOGY}preferred-topology")
+    unconstrained: str | None = field(default=None, name=f"{_TOPOLOGY}unconstrained-topology")
+    slices: str | None = field(default=None, name=f"{_TOPOLOGY}slice-required-topology")
+    slice_size: str | None = field(default=None, name=f"{_TOPOLOGY}slice-size")
+    group: str | None = field(default=None, name=f"{_TOPOLOGY}group-name")
+
+
+class _Meta(Struct, frozen=True):
+    annotations: _Asked | None = None
+
+
+class _Container(Struct, frozen=True, rename="camel"):
+    """Each field as it is written, or not at all."""
+
+    image: Raw | UnsetType = UNSET
+    name: Raw | UnsetType = UNSET
+    resources: Raw | UnsetType = UNSET
+    restart_policy: Raw | UnsetType = UNSET
+
+
+class _Spec(Struct, frozen=True, rename="camel", omit_defaults=True):
+    affinity: Raw | UnsetType = UNSET
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    node_selector: Raw | UnsetType = UNSET
+    overhead: Raw | UnsetType = UNSET
+    priority_class_name: str | None = None
+    resource_claims: Raw | UnsetType = UNSET
+    resources: Raw | UnsetType = UNSET
+    runtime_class_name: Raw | UnsetType = UNSET
+    scheduler_name: Raw | UnsetType = UNSET
+    tolerations: Raw | UnsetType = UNSET
+
+
+class _Pod(Struct, frozen=True):
+    """What travels of a Pod template; all else costs nothing, whatever there is of it."""
+
+    metadata: _Meta | None = None
+    spec: _Spec | None = None
+
+
+_POD: Final = msgspec.json.Decoder(_Pod)
 
 
 class WantedPodSet(Struct, frozen=True):
@@ -58,55 +98,48 @@ def wanted_pod_sets(spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
 
 
 def _pod_set(role: TaskRoleSpec) -> WantedPodSet:
+    where = f"spec.taskRoles[{role.name}].task.pod"
     try:
         container_count(role.task.pod)
-        pod = _FIELDS.decode(role.task.pod) or {}
-        template = _FIELDS.decode(pod.get("spec", _NULL)) or {}
-        metadata = _FIELDS.decode(pod.get("metadata", _NULL)) or {}
-        annotations = _TEXTS.decode(metadata.get("annotations", _NULL)) or {}
-        kept: dict[str, Any] = {key: template[key] for key in _POD_FIELDS if key in template}
-        images = {}
-        for kind in ("initContainers", "containers"):
-            containers = _LIST.decode(template.get(kind, _NULL)) or []
-            kept[kind] = [{key: one[key] for key in _CONTAINER_FIELDS if key in one} for one in containers]
-            images[kind] = [{"image": one["image"]} if "image" in one else {} for one in containers]
-        priority_class = msgspec.json.decode(template.get("priorityClassName", _NULL), type=str | None) or ""
+        pod = _POD.decode(role.task.pod)
     except (msgspec.ValidationError, RecursionError, TemplateError) as error:
-        raise TemplateError(f"spec.taskRoles[{role.name}].task.pod: {error}") from error
-    topology = _topology(role.name, annotations)
-    shape = hashlib.blake2b(msgspec.json.encode([kept, topology]), digest_size=8).hexdigest()
-    for kind, ones in images.items():
-        kept[kind] = [one | image for one, image in zip(kept[kind], ones, strict=True)]
+        raise TemplateError(f"{where}: {error}") from error
+    spec, asked = pod.spec or _Spec(), (pod.metadata and pod.metadata.annotations) or _Asked()
+    topology = _topology(asked, where)
+    # Admission checks make templates of Pods, which have images; quota is for any.
+    shaped = replace(
+        spec, containers=_without_images(spec.containers), init_containers=_without_images(spec.init_containers)
+    )
+    shape = hashlib.blake2b(msgspec.json.encode([shaped, topology]), digest_size=8).hexdigest()
     document = {
         "name": role.name,
         "count": role.task_number,
         "topologyRequest": topology,
-        "template": {"metadata": {"annotations": {SHAPE: shape}}, "spec": kept},
+        "template": {"metadata": {"annotations": {SHAPE: shape}}, "spec": spec},
     }
-    return WantedPodSet(role.name, role.task_number, shape, msgspec.json.encode(document), priority_class)
+    made = msgspec.json.encode(document)
+    return WantedPodSet(role.name, role.task_number, shape, made, spec.priority_class_name or "")
 
 
-def _topology(role: str, annotations: dict[str, str]) -> dict[str, Any]:
+def _without_images(containers: tuple[_Container, ...] | None) -> tuple[_Container, ...]:
+    return tuple(replace(one, image=UNSET) for one in containers or ())
+
+
+def _topology(asked: _Asked, where: str) -> dict[str, Any]:
     """Return what the annotations of a Pod template ask for; a Task's index is its rank."""
     found: dict[str, Any] = {"podIndexLabel": names.TASK_INDEX}
-
-    def asked(name: str) -> str | None:
-        return annotations.get(_TOPOLOGY + name)
-
-    if (required := asked("required-topology")) is not None:
-        found["required"] = required
-    elif (preferred := asked("preferred-topology")) is not None:
-        found["preferred"] = preferred
-    elif (unconstrained := asked("unconstrained-topology")) is not None:
-        found["unconstrained"] = unconstrained.lower() == "true"
-    slices, size = asked("slice-required-topology"), asked("slice-size")
-    if slices is not None and size is not None:
+    if asked.required is not None:
+        found["required"] = asked.required
+    elif asked.preferred is not None:
+        found["preferred"] = asked.preferred
+    elif asked.unconstrained is not None:
+        found["unconstrained"] = asked.unconstrained.lower() == "true"
+    if asked.slices is not None and (size := asked.slice_size) is not None:
         if not (size.isascii() and size.isdecimal() and len(size) < 10):
-            where = f"spec.taskRoles[{role}].task.pod.metadata.annotations[{_TOPOLOGY}slice-size]"
-            raise TemplateError(f"{where} must be a number of Pods, found {size[:64]!r}")
-        found |= {"podSetSliceRequiredTopology": slices, "podSetSliceSize": int(size)}
-    group = asked("group-name")
-    return found if group is None else found | {"podSetGroupName": group}
+            key = f"{where}.metadata.annotations[{_TOPOLOGY}slice-size]"
+            raise TemplateError(f"{key} must be a number of Pods, found {size[:64]!r}")
+        found |= {"podSetSliceRequiredTopology": asked.slices, "podSetSliceSize": int(size)}
+    return found if asked.group is None else found | {"podSetGroupName": asked.group}
 
 
 def fits(pod_set: PodSet, wanted: WantedPodSet, needed: int, reclaimed: int) -> bool:

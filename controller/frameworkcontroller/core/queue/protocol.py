@@ -36,6 +36,8 @@ def eviction_text(workload: Workload | None) -> str:
     """Return why the Pods of a Workload may not run any more, "" if they may."""
     if workload is None or workload.metadata.deletion_timestamp is not None:
         return "the Workload was deleted"
+    if workload.is_true(FINISHED):
+        return "others have finished the Workload"
     if workload.is_admitted:
         return ""
     found = workload.condition(EVICTED if workload.is_true(EVICTED) else ADMITTED)

@@ -25,6 +25,8 @@ class Verdict(Struct, frozen=True):
     """What is added to the Pods of each role."""
     holds_pods: bool = False
     """What is to be added to Pods is not known yet."""
+    trouble: str = ""
+    """Why it is not, if somebody has to do something about it."""
 
 
 FREE: Final = Verdict()

@@ -25,9 +25,9 @@ from frameworkcontroller.core.effects import (
     WORKLOAD,
     CreateWorkload,
     DeleteWorkload,
+    Done,
     Outcome,
     PatchWorkload,
-    Refused,
     WorkloadEffect,
 )
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
@@ -49,6 +49,7 @@ _DISABLED: Final = (
     "kueue.x-k8s.io/queue-name"
 )
 _NO_QUEUE: Final = "kueue.manageFrameworksWithoutQueueName is true: give it the label kueue.x-k8s.io/queue-name"
+_CHANGED: Final = "somebody changes queueName, priorityClassRef or podSets of its Workload: a webhook, or a policy"
 _TOO_SMALL: Final = "its Workload is for another number, or another kind, of Pods"
 
 
@@ -61,11 +62,13 @@ class QueuePass:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
         self._spec: FrameworkSpec | None = None
-        # What follows from the spec: its podSets, what this version of the Workload adds, and why Kueue refuses one.
+        # What follows from the spec: its podSets, and what this version of the Workload adds.
         self._wanted: tuple[WantedPodSet, ...] | None = None
         self._given: tuple[str, dict[str, bytes]] | None = None
-        self._refusal = ""
         self._told = False
+        self._made = ""
+        """The UID of the Workload that was made for this spec and these labels."""
+        self._labels = QueueLabels()
         self._ended = ""
         """The UID of a Workload that was to be finished or deleted: the cache may still show it admitted."""
         self._next: WorkloadEffect | None = None
@@ -100,17 +103,18 @@ class QueuePass:
 
     def _before(self, ctx: ReconcileContext, labels: QueueLabels) -> Verdict:
         workload, spec = self._workload(ctx), ctx.spec
-        self._follow(spec)
+        self._follow(spec, labels)
         if ctx.framework.metadata.deletion_timestamp is not None:
             return self._state.queueing
-        # Without TaskRoles there is nothing to admit.
-        begins = bool(spec.task_roles) and not spec.is_to_wait and spec.execution_type != "Stop"
+        begins = not (spec.is_to_wait or self._state.held_back) and spec.execution_type != "Stop"
         if not (begins and labels.queue):
             self._set_queue(None)
             self._give_up(workload)
             return Verdict(hold=(verdict.NO_QUEUE, _NO_QUEUE)) if begins and self._config.kueue_manages_all else FREE
         self._set_queue(QueueStatus(labels.queue, self._name, waiting=True))
         waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
+        if failure := self._in_flight.last_failure(WORKLOAD):
+            waits = (verdict.REFUSED, failure[: protocol.MAX_MESSAGE])
         if unknown := ctx.view.unknown_workloads():
             return Verdict(hold=(verdict.UNKNOWN, unknown))
         try:
@@ -120,13 +124,16 @@ class QueuePass:
             return Verdict(hold=(verdict.REFUSED, str(error)[: protocol.MAX_MESSAGE]))
         if workload is None:
             self._next = self._creation(labels, wanted)
-            return Verdict(hold=(verdict.REFUSED, self._refusal) if self._refusal else waits)
+            return Verdict(hold=waits)
         needed = {role.name: role.task_number for role in spec.by_name.values()}
-        if (
+        is_another = (
             workload.spec.queue_name != labels.queue
-            or not self._fits(workload, wanted, needed)
             or _priority_class(workload) != labels.priority_class
-        ):
+            or not self._fits(workload, wanted, needed, {})
+        )
+        if is_another and workload.metadata.uid == self._made:
+            return Verdict(hold=(verdict.REFUSED, _CHANGED))
+        if is_another or not self._fits(workload, wanted, needed):
             self._give_up(workload)
             return Verdict(hold=waits)
         return self._admission(ctx, workload, waits)
@@ -158,7 +165,7 @@ class QueuePass:
         if ctx.view.unknown_workloads():
             return Verdict(holds_pods=True)
         workload = self._workload(ctx)
-        self._follow(ctx.spec)
+        self._follow(ctx.spec, self._labels)
         if why := protocol.eviction_text(workload):
             return Verdict(eviction=why)
         assert workload is not None
@@ -166,8 +173,8 @@ class QueuePass:
             if not self._fits(workload, self._pod_sets(), self._live()):
                 return Verdict(eviction=_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
-        except UnknownFlavorError:
-            return Verdict(holds_pods=True)
+        except UnknownFlavorError as error:
+            return Verdict(holds_pods=True, trouble=str(error))
         except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
             return Verdict(eviction=str(error)[: protocol.MAX_MESSAGE])
 
@@ -176,7 +183,11 @@ class QueuePass:
         workload, status = self._workload(ctx), self._state.status
         if workload is None or workload.metadata.deletion_timestamp is not None:
             return FREE
-        if status.state is State.COMPLETED and not workload.is_true(FINISHED):
+        retries = status.state is State.ATTEMPT_COMPLETED and bool(status.retry_policy_status.retry_delay_sec)
+        if status.state is not State.COMPLETED and not status.queue:
+            # The attempt began without it, whatever has kept it from being deleted then.
+            self._give_up(workload)
+        elif status.state is State.COMPLETED and not workload.is_true(FINISHED):
             end = status.completion
             assert end is not None
             failed = end.type.name == TypeName.FAILED
@@ -184,6 +195,8 @@ class QueuePass:
             self._patch(workload, protocol.finish(workload, "Failed" if failed else "Succeeded", message, ctx.stamp))
         elif status.state is State.ATTEMPT_COMPLETED and protocol.needs_release(workload):
             self._patch(workload, protocol.release(workload, ctx.stamp))
+        elif retries and (patch := protocol.report(workload, ready=False, reclaimable={}, now=ctx.stamp)):
+            self._patch(workload, patch)
         return FREE
 
     def _set_queue(self, queue: QueueStatus | None) -> None:
@@ -194,12 +207,12 @@ class QueuePass:
         found = ctx.view.workload(self._name)
         return found if found is not None and is_ours(found.metadata, self._meta.uid) else None
 
-    def _follow(self, spec: FrameworkSpec) -> None:
-        """Follow the spec; each state of the Framework has one of its own, mostly an equal one."""
-        if self._spec is not None and spec != self._spec:
-            self._wanted, self._given, self._refusal = None, None, ""
+    def _follow(self, spec: FrameworkSpec, labels: QueueLabels) -> None:
+        """Follow what is asked for; each state of the Framework has a spec of its own, mostly an equal one."""
+        if self._spec is not None and (spec, labels) != (self._spec, self._labels):
+            self._wanted, self._given, self._made = None, None, ""
             self._in_flight.reset_delay(WORKLOAD)
-        self._spec = spec
+        self._spec, self._labels = spec, labels
 
     def _pod_sets(self) -> tuple[WantedPodSet, ...]:
         assert self._spec is not None
@@ -212,9 +225,16 @@ class QueuePass:
             self._given = (version, additions_of(workload, ctx.spec, ctx.view.flavor))
         return self._given[1]
 
-    def _fits(self, workload: Workload, wanted: tuple[WantedPodSet, ...], needed: Mapping[str, int]) -> bool:
+    def _fits(
+        self,
+        workload: Workload,
+        wanted: tuple[WantedPodSet, ...],
+        needed: Mapping[str, int],
+        reclaimed: Mapping[str, int] | None = None,
+    ) -> bool:
         given = {one.name: one for one in workload.spec.pod_sets}
-        reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
+        if reclaimed is None:
+            reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
         return all(
             one.name in given and fits(given[one.name], one, number, reclaimed.get(one.name, 0))
             for one in wanted
@@ -276,8 +296,8 @@ class QueuePass:
 
     def apply_outcome(self, effect: WorkloadEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a change of the Workload; the cache will show it."""
-        if isinstance(effect, CreateWorkload):
-            self._refusal = outcome.message[: protocol.MAX_MESSAGE] if isinstance(outcome, Refused) else ""
+        if isinstance(effect, CreateWorkload) and isinstance(outcome, Done):
+            self._made = outcome.uid
         if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
             self._in_flight.recheck_later(WORKLOAD, now.steady)
 

@@ -188,7 +188,8 @@ class FrameworkReconciler:
 
     def touch_workload(self) -> None:
         """Note that the Workload was seen to change."""
-        self._in_flight.reset_delay(WORKLOAD)
+        if not self._in_flight.failures(WORKLOAD):
+            self._in_flight.reset_delay(WORKLOAD)
 
     def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
         """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).
@@ -248,7 +249,7 @@ class FrameworkReconciler:
             self._in_flight.back_off(effect.key, failure, now.steady)
         elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
-        if isinstance(outcome, NameTaken):
+        if isinstance(outcome, NameTaken) and not isinstance(effect, CreateWorkload):
             self._state.sightings.in_use[effect.key] = None
         return failure
 

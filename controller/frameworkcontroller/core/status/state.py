@@ -30,7 +30,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
-from frameworkcontroller.core.queue.verdict import FREE, REASONS, WAITING, Verdict
+from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.dirty import DirtyTasks
@@ -181,6 +181,8 @@ class FrameworkState:
             self.revisions.change()
             reason, text = found.hold
             self.add_event(KubeEvent(reason, text, warning=reason != WAITING))
+        if found.trouble and found.trouble != before.trouble:
+            self.add_event(KubeEvent(UNKNOWN, found.trouble, warning=True))
 
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
         """Let the next epoch of the gang begin, at this steady time."""

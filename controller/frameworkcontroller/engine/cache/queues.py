@@ -91,8 +91,13 @@ class Queues:
 
     def _on_change(self, old: Workload | None, new: Workload | None) -> None:
         for seen in (old, new):
-            if seen is not None:
-                self._on_workload((seen.metadata.namespace, seen.metadata.labels.framework or ""))
+            framework, owner = (
+                "" if seen is None else seen.metadata.labels.framework or "",
+                seen and seen.metadata.controller,
+            )
+            # Anybody may give a Workload the label.
+            if seen and owner and seen.metadata.name == names.workload_name(framework, owner.uid):
+                self._on_workload((seen.metadata.namespace, framework))
 
     def _on_flavor(self, _old: Flavor | None, _new: Flavor | None) -> None:
         if not self.unknown:
