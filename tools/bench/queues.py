@@ -71,6 +71,8 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
 
     with controller(cluster, settings={"kueue": {"enabled": True}}) as ours:
         rows: dict[str, tuple[str, list[Json]]] = {
+            # The watches of a new API server are slow, see `controller_scene`.
+            "warm-up": (FRAMEWORKS, [of(f"w{one}", {}) for one in range(number)]),
             "no queue": (FRAMEWORKS, [of(f"a{one}", {}) for one in range(number)]),
             "Kueue alone": (ALL_WORKLOADS, [workload(f"b{one}") for one in range(number)]),
             "a queue": (FRAMEWORKS, [of(f"c{one}", {QUEUE_LABEL: "main"}) for one in range(number)]),
