@@ -39,7 +39,7 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
     assert len(permissions.table(rendered).splitlines()) == 2 + len(rules) + 1
 
 
-def test_no_value_adds_a_permission(render: Render) -> None:
+def test_no_value_but_that_of_queues_adds_a_permission(render: Render) -> None:
     def rules(case: str) -> set[tuple[str, str]]:
         roles = [one for one in render(case) if one["kind"] in {"Role", "ClusterRole"}]
         return {
@@ -48,7 +48,11 @@ def test_no_value_adds_a_permission(render: Render) -> None:
             for rule in role["rules"]
         }
 
-    assert {case: more for case in MATRIX if (more := rules(case) - rules("defaults"))} == {}
+    added = {case: more for case in MATRIX if (more := rules(case) - rules("defaults"))}
+    assert added.keys() == {"queues of Kueue"}
+    resources = {json.loads(rule)[0][0] for _, rule in added["queues of Kueue"]}
+    page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()
+    assert [one for one in sorted(resources) if f"`{one}`" not in page] == []
 
 
 def test_a_controller_that_grants_nothing_may_not_grant_anything(render: Render) -> None:
