@@ -59,6 +59,8 @@ class Kueue:
             labels = {names.FRAMEWORK_NAME: "fw"}
             metadata = {"name": effect.name, "namespace": "ns", "labels": labels, "ownerReferences": [owner]}
             spec = {"queueName": effect.queue, "podSets": msgspec.json.decode(effect.pod_sets)}
+            if effect.workload_priority_class:
+                spec["priorityClassRef"] = {"kind": "WorkloadPriorityClass", "name": effect.workload_priority_class}
             self.document = {"metadata": metadata | {"uid": self._world.uid()}, "spec": spec, "status": {}}
             self._change()
             return Done(self.document["metadata"]["uid"])

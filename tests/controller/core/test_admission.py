@@ -9,7 +9,15 @@ import pytest
 
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.workload import FLAVOR_DECODER, QUEUE_LABEL, SHAPE, WORKLOAD_DECODER, Flavor, Workload
+from frameworkcontroller.api.workload import (
+    FLAVOR_DECODER,
+    PRIORITY_LABEL,
+    QUEUE_LABEL,
+    SHAPE,
+    WORKLOAD_DECODER,
+    Flavor,
+    Workload,
+)
 from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Refused
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
@@ -449,3 +457,21 @@ def test_what_the_api_server_says_of_a_workload_is_told() -> None:
         driver.touch_workload()
         driver.decide()
     assert world.history["CreateWorkload"] == before
+
+
+def test_another_priority_class_counts_while_it_waits() -> None:
+    world = queued()
+    world.kueue.capacity = 0
+    driver = Driver(world)
+    driver.go_on(5)
+    for number, labels in enumerate(({PRIORITY_LABEL: "high"}, {}), 2):
+        world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"} | labels
+        world.edited()
+        driver.go_on(10)
+        assert world.kueue.made == number
+    world.kueue.capacity = 100
+    driver.go_on(10)
+    world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main", PRIORITY_LABEL: "high"}
+    world.edited()
+    driver.go_on(10)
+    assert (driver.state, world.kueue.made) == (State.RUNNING, 3)
