@@ -18,7 +18,7 @@ from frameworkcontroller.api.workload import (
     Flavor,
     Workload,
 )
-from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Refused
+from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Missing, Refused
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
@@ -445,9 +445,10 @@ def test_a_framework_that_may_not_begin_holds_no_quota() -> None:
     assert (reason_of(world), world.kueue.made) == ("TooManyTasks", 0)
 
 
-def test_what_the_api_server_says_of_a_workload_is_told() -> None:
+@pytest.mark.parametrize("outcome", [Refused(422, "spec.podSets: Too many"), Missing()])
+def test_what_the_api_server_says_of_a_workload_is_told(outcome: Outcome) -> None:
     world = queued()
-    world.kueue.perform = lambda _effect: Refused(422, "spec.podSets: Too many")  # type: ignore[method-assign]
+    world.kueue.perform = lambda _effect: outcome  # type: ignore[method-assign]
     driver = Driver(world)
     driver.go_on(5)
     assert reason_of(world) == "WorkloadRefused"

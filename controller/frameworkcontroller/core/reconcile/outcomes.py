@@ -64,8 +64,10 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
         case _, Refused():
             # No code ends an attempt for this, and the reason may pass (a quota, a namespace that is being deleted).
             return Failed(outcome.message)
-        case CreatePod() | CreateConfigMap() | CreateWorkload(), Missing():
+        case CreatePod() | CreateConfigMap(), Missing():
             return Failed("the namespace does not exist")
+        case CreateWorkload(), Missing():
+            return Failed("Kueue's Workloads are not served, or the namespace does not exist")
         case _:
             return None
 
