@@ -96,7 +96,10 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
 
 async def create(cluster: Cluster, path: str, bodies: list[Json]) -> None:
     """Create all of these, many at a time."""
-    client, limit = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=_IN_FLIGHT), asyncio.Semaphore(32)
+    client, limit = (
+        KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=_IN_FLIGHT),
+        asyncio.Semaphore(_IN_FLIGHT),
+    )
 
     async def one(body: Json) -> None:
         async with limit:

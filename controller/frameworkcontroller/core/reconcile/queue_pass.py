@@ -129,11 +129,11 @@ class QueuePass:
         is_another = (
             workload.spec.queue_name != labels.queue
             or _priority_class(workload) != labels.priority_class
-            or not self._fits(workload, wanted, needed, {})
+            or not _has_room(workload, wanted, needed, {})
         )
         if is_another and workload.metadata.uid == self._made:
             return Verdict(hold=(verdict.REFUSED, _CHANGED))
-        if is_another or not self._fits(workload, wanted, needed):
+        if is_another or not _has_room(workload, wanted, needed, _reclaimed(workload)):
             self._give_up(workload)
             return Verdict(hold=waits)
         return self._admission(ctx, workload, waits)
@@ -170,7 +170,7 @@ class QueuePass:
             return Verdict(eviction=why)
         assert workload is not None
         try:
-            if not self._fits(workload, self._pod_sets(), self._live()):
+            if not _has_room(workload, self._pod_sets(), self._live(), _reclaimed(workload)):
                 return Verdict(eviction=_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
@@ -224,22 +224,6 @@ class QueuePass:
         if self._given is None or self._given[0] != version:
             self._given = (version, additions_of(workload, ctx.spec, ctx.view.flavor))
         return self._given[1]
-
-    def _fits(
-        self,
-        workload: Workload,
-        wanted: tuple[WantedPodSet, ...],
-        needed: Mapping[str, int],
-        reclaimed: Mapping[str, int] | None = None,
-    ) -> bool:
-        given = {one.name: one for one in workload.spec.pod_sets}
-        if reclaimed is None:
-            reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
-        return all(
-            one.name in given and fits(given[one.name], one, number, reclaimed.get(one.name, 0))
-            for one in wanted
-            if (number := needed.get(one.name, 0))
-        )
 
     def _live(self) -> dict[str, int]:
         """Return how many Tasks of each role have a Pod, or may still get one."""
@@ -300,6 +284,22 @@ class QueuePass:
             self._made = outcome.uid
         if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
             self._in_flight.recheck_later(WORKLOAD, now.steady)
+
+
+def _has_room(
+    workload: Workload, wanted: tuple[WantedPodSet, ...], needed: Mapping[str, int], reclaimed: Mapping[str, int]
+) -> bool:
+    """Report whether so many Pods of each role fit into the podSets of a Workload, without what was reclaimed."""
+    given = {one.name: one for one in workload.spec.pod_sets}
+    return all(
+        one.name in given and fits(given[one.name], one, number, reclaimed.get(one.name, 0))
+        for one in wanted
+        if (number := needed.get(one.name, 0))
+    )
+
+
+def _reclaimed(workload: Workload) -> dict[str, int]:
+    return {one.name: one.count for one in workload.status.reclaimable_pods}
 
 
 def _priority_class(workload: Workload) -> str:

@@ -32,7 +32,7 @@ class Queues:
     """The Workloads of each namespace, or of all, and all flavors.
 
     Args:
-        on_workload: is told the namespace of a Workload that has changed, and the Framework that it names.
+        on_workload: is told the namespace of a Workload that has changed, and the Framework that owns it.
         on_news: is told when everything is known, and of each change of a flavor then.
     """
 
@@ -90,14 +90,11 @@ class Queues:
         return self._flavors.get("", name)
 
     def _on_change(self, old: Workload | None, new: Workload | None) -> None:
-        for seen in (old, new):
-            framework, owner = (
-                "" if seen is None else seen.metadata.labels.framework or "",
-                seen and seen.metadata.controller,
-            )
+        for meta in (seen.metadata for seen in (old, new) if seen is not None):
+            owner = meta.controller
             # Anybody may give a Workload the label.
-            if seen and owner and seen.metadata.name == names.workload_name(framework, owner.uid):
-                self._on_workload((seen.metadata.namespace, framework))
+            if owner is not None and meta.name == names.workload_name(owner.name, owner.uid):
+                self._on_workload((meta.namespace, owner.name))
 
     def _on_flavor(self, _old: Flavor | None, _new: Flavor | None) -> None:
         if not self.unknown:
