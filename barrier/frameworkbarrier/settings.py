@@ -94,6 +94,8 @@ class OwnTask:
     role: str | None
     index: int | None
     uid: str | None
+    pod: str | None = None
+    """The name of the Pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,9 @@ class Settings:
     configmap_uid: str = _setting(
         "FC_CONFIGMAP_UID", values.uid, "", "UID of that ConfigMap: another one is another attempt"
     )
+    roster: str = _setting(
+        "FB_ROSTER", values.dns_name, "", "ConfigMap with the roster of a gang without a Framework; it is to come"
+    )
     framework_uid: str = _setting("FC_FRAMEWORK_UID", values.uid, "", "UID of the Framework")
     attempt_id: int | None = _setting(
         "FC_FRAMEWORK_ATTEMPT_ID", values.whole(0, MAX_INDEX), None, "Framework attempt that this Pod belongs to"
@@ -116,6 +121,7 @@ class Settings:
     role: str | None = _setting("FC_TASKROLE_NAME", values.role, None, "role of this Pod")
     index: int | None = _setting("FC_TASK_INDEX", values.whole(0, MAX_INDEX), None, "index of this Pod in its role")
     uid: str | None = _setting("FC_POD_UID", values.uid, None, "UID of this Pod")
+    pod: str | None = _setting("FC_POD_NAME", values.dns_name, None, "name of this Pod")
     apiserver: str = _setting(
         "KUBE_APISERVER_ADDRESS", values.address, "", "address of the API server (default: the cluster's own)"
     )
@@ -228,11 +234,13 @@ class Settings:
     @property
     def own_task(self) -> OwnTask:
         """Who this Pod is."""
-        return OwnTask(self.role, self.index, self.uid)
+        return OwnTask(self.role, self.index, self.uid, self.pod)
 
     @property
     def gang_name(self) -> str:
         """What the barrier waits for, for a person."""
+        if self.roster:
+            return f"gang {self.namespace}/{self.roster.removesuffix('-attempt')}"
         return f"{self.namespace}/{self.framework}" if self.framework else f"Pods {self.selector!r}"
 
     def wants_framework(self, tasks: int) -> bool:
@@ -265,7 +273,7 @@ def parse(environ: Mapping[str, str], argv: Sequence[str] = ()) -> Settings:
         except values.BadValueError as fault:
             faults.append(f"{setting.env}={shorten(repr(texts[name].strip()), 80)}: must be {fault}")
     if not faults:
-        found["configmap"] = found["configmap"] or f"{found['framework']}-attempt"
+        found["configmap"] = found["roster"] or found["configmap"] or f"{found['framework']}-attempt"
         settings = Settings(**found)
         faults = _contradictions(settings)
     if faults:
@@ -286,18 +294,20 @@ def _contradictions(settings: Settings) -> list[str]:
         if len(settings.roles) > 1 and not settings.role_label:
             faults.append("FB_ROLE_LABEL: is needed where FB_ROLES names more than one role")
     else:
-        needed = [SETTINGS[name].env for name in ("namespace", "framework") if not getattr(settings, name)]
+        required = ("namespace",) if settings.roster else ("namespace", "framework")
+        needed = [SETTINGS[name].env for name in required if not getattr(settings, name)]
         faults += [f"{env}: is needed (or FB_SELECTOR and FB_ROLES)" for env in needed]
+    without_framework = bool(settings.selector or settings.roster)
     known = {name: getattr(settings, name) for name in ("role", "index", "uid")}
     absent = [SETTINGS[name].env for name, value in known.items() if value is None]
-    if not settings.selector and 0 < len(absent) < 3:
+    if not without_framework and 0 < len(absent) < 3:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
-    if settings.selector and 0 < len(absent) < 3 and settings.uid is None:
+    if without_framework and 0 < len(absent) < 3 and settings.uid is None:
         faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
     if settings.restart:
         if settings.mode != "sidecar":
             faults.append("FB_RESTART: needs FB_MODE=sidecar")
-        if settings.selector or absent:
+        if without_framework or absent:
             faults.append("FB_RESTART: needs a Framework, and FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     if settings.presets and len(absent) == 3:
         faults.append("FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")

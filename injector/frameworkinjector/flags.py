@@ -112,6 +112,11 @@ def add_config(parser: argparse.ArgumentParser) -> None:
         help="user of a barrier whose Pod names none; none where the cluster assigns users (default %(default)s)",
     )
     parser.add_argument(
+        "--foreign-gangs",
+        action="store_true",
+        help="Pods without a Framework find their gang by its roster, which a controller with foreignGangs keeps",
+    )
+    parser.add_argument(
         "--preset-dir", type=Path, help="a folder with presets of your own, NAME.toml each (default: none)"
     )
 
@@ -130,6 +135,7 @@ def config_of(options: argparse.Namespace) -> Config:
         pull_secrets=tuple(options.barrier_image_pull_secret),
         resources=Claims(options.barrier_requests, options.barrier_limits),
         uid=options.barrier_uid,
+        foreign_gangs=options.foreign_gangs,
         in_place_restart=getattr(options, "in_place_restart", False),
     )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localcluster.client import RawClient
 
 pytestmark = pytest.mark.apiserver
-SUMMARY = RolesSummary((), (), 0, 0, by_arrival=False, member_revision=1)
+SUMMARY = RolesSummary(roles=(), order=(), ready=0, total=0, by_arrival=False, member_revision=1)
 
 
 @pytest.mark.parametrize(

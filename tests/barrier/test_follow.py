@@ -34,6 +34,7 @@ class Counter:
     watch_params: ClassVar[dict[str, str]] = {"fieldSelector": "metadata.name=x"}
     what = "ConfigMap lab/x"
     rule = "{resources: [configmaps], resourceNames: [x], verbs: [get, watch]}"
+    is_to_come = False
 
     def __init__(self) -> None:
         self.taken: list[int] = []

@@ -19,7 +19,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.publisher import Publisher
-from frameworkcontroller.core.gang.roster import AttemptName, Published
+from frameworkcontroller.core.gang.roster import AttemptName, Published, behind, members
 from frameworkcontroller.core.restart.epoch import Gate
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
@@ -95,7 +95,7 @@ class Roster:
         last = msgspec.json.encode(Published(epoch=genes["epoch"] or msgspec.UNSET)).decode()
         annotations = {names.ROSTER_ANNOTATION: last}
         config_map = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        publisher = Publisher(config_map, IDENTITY)
+        publisher = Publisher(config_map, IDENTITY, members, behind)
         why = genes["character"] * genes["why"]
         missing = [(f"role0-{index}", why) for index in range(genes["tasks"])]
         found = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100))))

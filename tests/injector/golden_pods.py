@@ -34,7 +34,7 @@ def injected_of(case: str) -> JSON:
 def _options_of(case: str) -> JSON:
     options = GOLDEN / case / "case.yaml"
     loaded: JSON = yaml.safe_load(options.read_text()) if options.exists() else {}
-    assert set(loaded) <= {"envFiles", "inPlaceRestart"}
+    assert set(loaded) <= {"envFiles", "foreignGangs", "inPlaceRestart"}
     return loaded
 
 
@@ -45,4 +45,6 @@ def env_files_of(case: str) -> EnvFiles:
 
 def config_of(case: str) -> Config:
     """Return the configuration with what else the cluster of the case supports."""
-    return replace(CONFIG, in_place_restart=_options_of(case).get("inPlaceRestart", True))
+    options = _options_of(case)
+    restarts, others = options.get("inPlaceRestart", True), options.get("foreignGangs", False)
+    return replace(CONFIG, in_place_restart=restarts, foreign_gangs=others)

@@ -22,7 +22,7 @@ from typing import Any
 import jsonpatch
 
 from frameworkinjector import names
-from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.review import Answer, answer
 from frameworkinjector.review.settings import KNOWN
@@ -54,10 +54,10 @@ ODD_AMOUNTS: tuple[Any, ...] = (
 ODD_BYTES = (b"{", b"[", b'"', b",", b"\\u", b"\xff", b"1e999", b"null", b"[" * 2000)
 
 
-def check(body: bytes, env_files: EnvFiles = EnvFiles.QUOTED) -> Answer:
+def check(body: bytes, env_files: EnvFiles = EnvFiles.QUOTED, config: Config = CONFIG) -> Answer:
     """Review a body, and assert what must hold for any body at all."""
     started = time.thread_time()
-    given = answer(body, CONFIG, env_files)
+    given = answer(body, config, env_files)
     elapsed = time.thread_time() - started
     assert elapsed < MAX_REVIEW_SECONDS, f"took {elapsed:.2f} s of CPU time"
     assert given.verdict.reason is not Reason.INTERNAL_ERROR, repr(given.failure)

@@ -23,7 +23,7 @@ from frameworkinjector.review.reasons import Reason, RefusalError
 from frameworkinjector.review.settings import KNOWN, parse
 from tests.support.rows import each
 
-CONFIG = Config(version="1.2.3", in_place_restart=True)
+CONFIG = Config(version="1.2.3", in_place_restart=True, foreign_gangs=True)
 SUPPLIED = presets.names()
 
 
@@ -146,7 +146,7 @@ def is_about(fault: RefusalError, annotation: str) -> bool:
 
 
 INJECTORS_OWN = {"env", "hosts", "containers", "template", "code", "image", "requests", "limits"}
-INJECTORS_OWN |= {"restart-limit", "restart-exit-codes"}
+INJECTORS_OWN |= {"restart-limit", "restart-exit-codes", "gang", "gang-role", "gang-index", "gang-size"}
 WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() if setting.annotation}
 
 
@@ -162,6 +162,10 @@ VALUES = {name: st.sampled_from(good) for name, (good, _) in TEXTS.items()} | {
     "env": st.sampled_from(["auto", "file", "wrap", "none"]),
     "hosts": st.sampled_from(["mount", "none"]),
     "containers": st.just("app"),
+    "gang": st.just("mine"),
+    "gang-role": st.just("worker"),
+    "gang-index": st.sampled_from(["0", "9999"]),
+    "gang-size": st.sampled_from(["3", "ps=1,worker=3"]),
     "template": st.just("templates"),
     "code": st.just("code-0123456789"),
     "image": st.just("barrier:2"),
@@ -182,6 +186,7 @@ def test_the_barrier_takes_what_the_injector_accepts(
     chosen: dict[str, str], framework: bool, env_files: EnvFiles
 ) -> None:
     assert VALUES.keys() == set(KNOWN)
+    has_roster = not framework and "gang" in chosen and not {"selector", "role-label"} & set(chosen)
     annotations = {names.PREFIX + name: value for name, value in chosen.items()}
     try:
         plan = decide(pod(annotations, framework=framework), "demo", CONFIG, env_files)
@@ -201,6 +206,7 @@ def test_the_barrier_takes_what_the_injector_accepts(
     assert (understood.selector == "") is ("selector" not in chosen)
     assert understood.namespace == "demo"
     assert understood.own_task.uid == "uid-or-name"
+    assert understood.configmap == ("gang-pod.mine-attempt" if has_roster else understood.configmap)
     if framework:
         assert (understood.framework, understood.configmap) == ("mnist", "mnist-attempt")
         assert (understood.own_task.role, understood.own_task.index) == ("worker", 1)

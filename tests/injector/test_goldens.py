@@ -1,7 +1,7 @@
 """Golden Pods: each folder under golden/ holds a Pod and the outcome of its review.
 
 `pod.yaml` goes in. One of these says what comes out: `injected.yaml` (the whole Pod, and `warnings.txt` if
-there are any), `refused.txt` or `left-alone.txt` (the sentence). `case.yaml` may say `envFiles` and
+there are any), `refused.txt` or `left-alone.txt` (the sentence). `case.yaml` may say `envFiles`, `foreignGangs` and
 `inPlaceRestart`.
 `FRAMEWORKINJECTOR_WRITE_GOLDENS=1` rewrites the outcomes; read the difference before committing it.
 """
@@ -34,7 +34,7 @@ from tests.injector.golden_pods import (
     pod_of,
 )
 from tests.injector.random_fuzzer import check
-from tests.injector.reviews import CONFIG, review_of
+from tests.injector.reviews import review_of
 from tests.support.rows import each
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def removed(value: Any, added: Any, path: str = "") -> Iterator[str]:
 
 @each("case", INJECTED)
 def test_a_patch_only_adds_but_to_a_wrapped_command_and_what_has_it_is_left_alone(case: str) -> None:
-    assert check(review_of(pod_of(case)), env_files_of(case)).verdict.reason is Reason.INJECTED
+    assert check(review_of(pod_of(case)), env_files_of(case), config_of(case)).verdict.reason is Reason.INJECTED
 
 
 @each("case", INJECTED)
@@ -212,13 +212,13 @@ def test_the_status_annotation_says_what_was_done(case: str) -> None:
 @each("case", INJECTED)
 def test_without_a_server_the_result_is_what_the_webhook_would_make_of_the_pod(case: str) -> None:
     # The golden outcomes are those of the namespace demo, which the Pod or the caller says.
-    result, (found,) = rendered(pod_of(case), CONFIG, env_files_of(case), "demo")
+    result, (found,) = rendered(pod_of(case), config_of(case), env_files_of(case), "demo")
     assert (result, found.where, found.verdict.reason) == (injected_of(case), "", Reason.INJECTED)
     pod = pod_of(case)
     pod["metadata"]["namespace"] = "demo"
     golden = injected_of(case)
     golden["metadata"]["namespace"] = "demo"
-    assert rendered(pod, CONFIG, env_files_of(case))[0] == golden
+    assert rendered(pod, config_of(case), env_files_of(case))[0] == golden
 
 
 @each("case", REFUSED)

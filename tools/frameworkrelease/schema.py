@@ -18,8 +18,11 @@ from frameworkrelease.chart import CHART
 Schema = dict[str, Any]
 
 FILE: Final = CHART / "values.schema.json"
-BY_THE_CHART: Final = {"Settings": ("kueue", "namespaces"), "LeaderElectionSettings": ("name", "namespace")}
-"""Settings of the controller that follow from other values: `kueue`, `watchNamespaces` and the name of the release."""
+BY_THE_CHART: Final = {
+    "Settings": ("foreignGangs", "kueue", "namespaces"),
+    "LeaderElectionSettings": ("name", "namespace"),
+}
+"""Settings of the controller that follow from other values, of the same names, `watchNamespaces` or the release."""
 
 
 def text(written: str) -> str:
@@ -34,7 +37,8 @@ def _settings() -> dict[str, Schema]:
     for name, keys in BY_THE_CHART.items():
         for key in keys:
             del definitions[name]["properties"][key]
-    del definitions["KueueSettings"]
+    for name in ("ForeignGangsSettings", "KueueSettings"):
+        del definitions[name]
     for definition in definitions.values():
         properties, required = definition.get("properties", {}), definition.get("required", ())
         properties |= {key: _or_null(one) for key, one in properties.items() if key not in required}

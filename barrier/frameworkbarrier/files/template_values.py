@@ -57,6 +57,10 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         )
     tasks_of: dict[str, list[dict[str, Any]]] = {role["name"]: role["tasks"] for role in roles}
     ranks = [task for name in _with_rank(gang, preset, settings.rank_roles) for task in tasks_of[name]]
+    named = {f"{task['role']}-{task['index']}": task for task in ranks}
+    first = None if settings.rank_roles else named.get(gang.first)
+    if first is not None:
+        ranks.sort(key=lambda task: task is not first)
     for rank, task in enumerate(ranks):
         task["rank"] = rank
     head = _head_role(gang, preset, settings.head_role)
@@ -76,7 +80,7 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         "roles": roles,
         "tasks": [task for tasks in tasks_of.values() for task in tasks],
         "ranks": ranks,
-        "head": (tasks_of[head][0] if head else ranks[0]) if preset.heads or head else None,
+        "head": (first or (tasks_of[head][0] if head else ranks[0])) if preset.heads or head else None,
         "me": mine,
         "nproc": settings.nproc_per_node or "1",
         "launched": settings.nproc_per_node or str((released.role.gpus if released.role else 0) or 1),
@@ -109,6 +113,8 @@ def _with_rank(gang: Gang, preset: Preset, chosen: tuple[str, ...]) -> list[str]
     names = variables.names_of(gang, "FB_RANK_ROLES", chosen)
     filled = [role.name for role in gang.roles if role.tasks]
     found = [name for name in chosen or preset.rank_roles if name in filled]
+    if not chosen and (first := gang.first.rpartition("-")[0]) in filled:
+        found = found if first in found else [first, *(name for name in filled if name != first)]
     if not preset.rank_roles and not chosen:
         return names
     if chosen and not found:

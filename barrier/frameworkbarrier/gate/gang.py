@@ -72,6 +72,8 @@ class Gang:
     """Of a gang that restarts in place."""
     why: str = ""
     """Why the epoch before has ended."""
+    first: str = ""
+    """The Task with rank 0, where the source says so."""
     behind: tuple[tuple[str, int, str, int], ...] = ()
     """Instances of an earlier epoch that still have to restart: role, index, `uid8`, starts."""
 

@@ -86,6 +86,8 @@ class Gatekeeper:
             for task in role.tasks:
                 if own.index is not None and task.index != own.index:
                     continue
+                if own.role is None and own.pod is not None and task.pod != own.pod:
+                    continue
                 if own.uid is None or task.uid8 == own.uid[:8]:
                     return Released(gang, role, task, observation.roster_text, observation.framework)
         return self._wait_for_itself(gang, "is not recorded yet")

@@ -30,8 +30,9 @@ LOOK_AGAIN_SEC = 60.0
 def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """Choose the source and follow it.
 
-    A selector means that there is no Framework. Otherwise it is the roster, unless the ConfigMap has none or may not be
-    read: then it is the Framework. Only a roster has epochs, so a barrier that restarts in place waits for one.
+    A selector, or a roster that is to come, means that there is no Framework. Otherwise it is the roster, unless the
+    ConfigMap has none or may not be read: then it is the Framework. Only a roster has epochs, so a barrier that
+    restarts in place waits for one.
 
     Raises:
         GoneError: the Framework attempt, or the own Task, is over.
@@ -40,6 +41,9 @@ def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """
     if settings.selector:
         yield from _follow_pods(settings, api)
+        return
+    if settings.roster:
+        yield from _follow_roster(settings, api)
         return
     while True:
         # Each ends only where the other is the better source.

@@ -54,6 +54,8 @@ class View(Protocol[T_co]):
     """For messages: `ConfigMap ns/name`."""
     rule: str
     """The RBAC rule that reading it needs, for messages."""
+    is_to_come: bool
+    """It may be created, and reading it allowed, at any time: neither 403 nor 404 ends the wait."""
 
     # Each returns what is followed as it is now, or raises a `ShapeError`: the document is no object of the kind.
 
@@ -224,7 +226,7 @@ class Follower(Generic[T]):
                 now = self._clock()
                 if self._forbidden_since is None:
                     self._forbidden_since = now
-                if now - self._forbidden_since >= FORBIDDEN_SEC:
+                if now - self._forbidden_since >= FORBIDDEN_SEC and not self._view.is_to_come:
                     raise StillForbiddenError(explain_forbidden(self._view, str(failure))) from failure
                 yield Fault(f"may not read {self._view.what} yet ({failure})", forbidden=True)
             case ExpiredError():

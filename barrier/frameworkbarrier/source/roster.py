@@ -9,7 +9,9 @@
 
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
 counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some. The
-roster of a gang that restarts in place has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`.
+roster of a gang that restarts in place has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. That
+of a gang without a Framework names the `pods` of each role, and may say which Task has rank 0 (`first`), or why the
+gang can `never` be complete.
 Source: docs/reference/barrier.md, section 2.
 """
 
@@ -20,7 +22,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.errors import GoneError, SettingsError
 from frameworkbarrier.gate.gang import MISSING_SHOWN, Gang, Missing, Role, Task, is_place
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError, table, word
@@ -87,6 +89,7 @@ def decode(text: str) -> Gang:
     Raises:
         RosterError: the text is not a roster; names the field.
         SettingsError: the roster has a version that this barrier cannot read.
+        GoneError: it says that the gang can never be complete.
     """
     try:
         document = json.loads(text)
@@ -103,6 +106,8 @@ def decode(text: str) -> Gang:
     namespace, name = _field(framework, "namespace", str), _field(framework, "name", str)
     if not is_dns_name(namespace) or not is_dns_name(name):
         raise RosterError(f"framework: {_short((namespace, name))} are not the names of a namespace and a Framework")
+    if never := _text(document, "never"):
+        raise GoneError(f"the gang can never be complete: {one_line(never)}")
     complete = _field(document, "complete", bool)
     total = _count(document, "total")
     return Gang(
@@ -120,6 +125,7 @@ def decode(text: str) -> Gang:
         readiness=_text(document, "readiness") or "ip",
         epoch=None if document.get("epoch") is None else _count(document, "epoch"),
         why=one_line(_text(document, "why"), WHY_SHOWN),
+        first=_text(document, "first"),
         behind=_behind(document),
     )
 
@@ -187,9 +193,15 @@ def _role(value: object, framework: str) -> Role:
     if not isinstance(value, dict) or not is_role_name(value.get("name")):
         raise RosterError(f"taskRoles: {_short(value)} has no valid name")
     name = value["name"]
-    tasks = enumerate(_field(value, "tasks", list))
+    tasks = tuple(_task(each, framework, name, place) for place, each in enumerate(_field(value, "tasks", list)))
     gpus = _count(value, "gpus") if value.get("gpus") is not None else 0
-    return Role(name, tuple(_task(each, framework, name, place) for place, each in tasks), gpus)
+    if "pods" in value:
+        pods = _field(value, "pods", list)
+        if len(pods) != len(tasks) or not all(map(is_dns_name, pods)):
+            raise RosterError(f"taskRoles[{name}].pods: are not the names of its {len(tasks)} Pods")
+        for task, pod in zip(tasks, pods, strict=True):
+            task.pod = pod
+    return Role(name, tasks, gpus)
 
 
 def _task(value: object, framework: str, role: str, place: int) -> Task:

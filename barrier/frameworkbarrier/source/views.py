@@ -54,6 +54,7 @@ class RosterView:
         self.what = f"ConfigMap {namespace}/{name}"
         self.rule = f'{{apiGroups: [""], resources: [configmaps], resourceNames: [{name}], verbs: [get, watch]}}'
         self._settings = settings
+        self.is_to_come = bool(settings.roster)
 
     def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault | None:  # noqa: ARG002 -- the protocol's signature
         """Read the roster out of the ConfigMap."""
@@ -63,7 +64,7 @@ class RosterView:
         try:
             text = roster.find(document)
             if text is None:
-                return None
+                return self.absent() if self.is_to_come else None
             gang = roster.decode(text)
             roster.check_owner(gang, self._settings)
             return Observation(gang, text)
@@ -71,7 +72,9 @@ class RosterView:
             return Fault(f"{self.what} has no usable roster: {fault}")
 
     def absent(self) -> Observation | Fault | None:
-        """End the wait: the controller creates the ConfigMap before any Pod and deletes it after the attempt."""
+        """End the wait, unless it is to come: else the controller creates it before any Pod."""
+        if self.is_to_come:
+            return Fault(f"{self.what} with the roster is not there yet: is foreignGangs enabled in the controller?")
         raise GoneError(f"{self.what} is gone: this Pod's Framework attempt is over")
 
     def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault | None:
@@ -81,6 +84,8 @@ class RosterView:
 
 class FrameworkView:
     """The Framework object itself."""
+
+    is_to_come = False
 
     def __init__(self, settings: Settings) -> None:
         namespace, name = settings.namespace, settings.framework
@@ -124,6 +129,8 @@ class FrameworkView:
 
 class PodsView:
     """The Pods of a label selector."""
+
+    is_to_come = False
 
     def __init__(self, settings: Settings, namespace: str) -> None:
         self.read_path = self.watch_path = f"/api/v1/namespaces/{namespace}/pods"

@@ -37,6 +37,7 @@ class Labels(Wire, frozen=True, omit_defaults=True):
     index: str | None = field(default=None, name=names.TASK_INDEX)
     barrier: str | None = field(default=None, name=names.BARRIER_LABEL)
     retained: str | None = field(default=None, name=names.RETAINED_LABEL)
+    gang: str | None = field(default=None, name=names.GANG_LABEL)
 
 
 class Identity(Wire, frozen=True):

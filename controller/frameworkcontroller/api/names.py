@@ -57,6 +57,9 @@ CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"
 RETAINED_LABEL: Final = f"{GROUP}/retained"
 """Of a Pod that has ended and that the controller has let go, for its logs."""
 
+GANG_LABEL: Final = f"{GROUP}/gang"
+"""Of the ConfigMap with the roster of a gang of another controller: the kind of that gang's owner."""
+
 # The barrier: the label that asks for it, the settings by which it waits for arrival, and the roster that it reads.
 BARRIER_LABEL: Final = f"{GROUP}/barrier"
 BARRIER_CONTAINER: Final = "frameworkbarrier"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeAlias
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus
 from frameworkcontroller.core.pods.template import PodSource, PodTemplate
@@ -22,6 +23,17 @@ ROSTER: Final[EffectKey] = ("roster",)
 ACCESS: Final[EffectKey] = ("access",)
 FRAMEWORK: Final[EffectKey] = ("framework",)
 WORKLOAD: Final[EffectKey] = ("workload",)
+OWNER: Final[EffectKey] = ("owner",)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An object that owns others, or that an Event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True)
@@ -32,14 +44,30 @@ class Subject:
     name: str
     uid: str
 
+    @property
+    def object(self) -> Owner:
+        """What Events are about."""
+        return Owner(names.API_VERSION, names.KIND, self.name, self.uid)
+
 
 @dataclass(frozen=True)
-class RolesSummary:
-    """The roles as one write of the status contains them, with what was counted then."""
+class ForeignSubject(Subject):
+    """A gang of another controller: `name` is the gang's, and `uid` that of the object that is the gang."""
 
-    roles: tuple[TaskRoleStatus, ...]
-    order: tuple[str, ...]
-    """The names of the TaskRoles, in the order of the spec."""
+    kind: str
+    owners: tuple[Owner, ...]
+    """Of the ConfigMap: that object, or all Pods."""
+
+    @property
+    def object(self) -> Owner:
+        """What Events are about."""
+        return self.owners[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readiness:
+    """How far a gang is, for its roster."""
+
     ready: int
     total: int
     """Tasks of the gang: of all TaskRoles but those that wait for others."""
@@ -48,14 +76,28 @@ class RolesSummary:
     member_revision: int
     waiting: int = 0
     """Tasks of the TaskRoles that wait for others."""
-    others: tuple[int, int] = (0, 0)
-    """Tasks that are ready, and all, of TaskRoles without a barrier: a gang restarts in place without them."""
-    gpus: Mapping[str, int] = field(default_factory=dict)
-    """GPUs that each Pod of a role asks for, of the roles that do."""
     has_barriers: bool = True
     """A Pod template has a barrier, which reads rosters of incomplete gangs, too."""
     gate: Gate | None = None
     """Of a gang that restarts in place."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
+        return self.ready == self.total > 0 and (self.gate is None or self.gate.is_open)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolesSummary(Readiness):
+    """The roles as one write of the status contains them, with what was counted then."""
+
+    roles: tuple[TaskRoleStatus, ...]
+    order: tuple[str, ...]
+    """The names of the TaskRoles, in the order of the spec."""
+    others: tuple[int, int] = (0, 0)
+    """Tasks that are ready, and all, of TaskRoles without a barrier: a gang restarts in place without them."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """GPUs that each Pod of a role asks for, of the roles that do."""
 
     @property
     def tasks(self) -> tuple[int, int]:
@@ -66,11 +108,6 @@ class RolesSummary:
     def size(self) -> int:
         """Tasks that are written, those that are to go included, or TaskRoles if these are more."""
         return max(len(self.roles), sum(len(role.task_statuses) for role in self.roles))
-
-    @property
-    def complete(self) -> bool:
-        """Whether every Task of the gang is ready, and the gate of the epoch, if it has epochs, is open."""
-        return self.ready == self.total > 0 and (self.gate is None or self.gate.is_open)
 
 
 @dataclass(frozen=True)
@@ -217,6 +254,16 @@ class WriteRoster:
 
 
 @dataclass(frozen=True)
+class FindOwner:
+    """Ask the API server for the object of another controller that is the gang."""
+
+    kind: str
+    name: str
+
+    key: ClassVar[EffectKey] = OWNER
+
+
+@dataclass(frozen=True)
 class GrantRosterAccess:
     """Give these service accounts the permission to read the roster in this ConfigMap, as long as that exists."""
 
@@ -278,6 +325,7 @@ Effect: TypeAlias = (
     | DeleteFramework
     | WriteRoster
     | GrantRosterAccess
+    | FindOwner
     | WorkloadEffect
 )
 
@@ -321,6 +369,8 @@ class Found:
     metadata: Meta
     has_ended: bool = False
     """It is a Pod of which nothing runs any more, nor will."""
+    document: bytes = b""
+    """All of it, of an owner."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.beginning import Beginning
 from frameworkcontroller.engine.cache.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
+from frameworkcontroller.engine.foreign import ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.history import History
 from frameworkcontroller.engine.observe.log import STDERR, LineWriter
@@ -70,6 +71,7 @@ class Engine:
 
     Args:
         namespaces: () for all.
+        foreign_gangs: whether to keep the rosters of gangs of other controllers.
         slots: requests about Pods and other objects at a time.
         metrics: where to count; a fresh set by default.
         triggers: of the history snapshots, which `lines` takes.
@@ -85,6 +87,7 @@ class Engine:
         config: CoreConfig,
         *,
         namespaces: Sequence[str] = (),
+        foreign_gangs: bool = False,
         slots: int = DEFAULT_SLOTS,
         metrics: Metrics | None = None,
         triggers: frozenset[HistoryCause] = frozenset(HistoryCause),
@@ -111,6 +114,19 @@ class Engine:
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
+        self._foreign = None
+        if foreign_gangs:
+            self._foreign = ForeignGangs(
+                client,
+                namespaces,
+                performer,
+                self._events,
+                self.metrics,
+                grants=config.grant_roster_access,
+                slots=slots,
+                may_act=may_act,
+                now=self._now,
+            )
         self._queue.on_add, self._queue.on_take = self.metrics.queue_adds.inc, self.metrics.queue_seconds.observe
 
     @property
@@ -129,6 +145,8 @@ class Engine:
             for part in (self._caches, self._actions, self._reads, self._rest, self._events):
                 group.create_task(part.run())
             group.create_task(self._dispatch())
+            if self._foreign is not None:
+                group.create_task(self._foreign.run())
 
     # --- observe: called by the caches -------------------------------------------------------------------------------
 

@@ -155,6 +155,7 @@ class _Controller:
             Performer(self._client, compress=settings.large_framework_compression),
             settings.core,
             namespaces=settings.namespaces,
+            foreign_gangs=settings.foreign_gangs.enabled,
             slots=settings.slots,
             metrics=self._metrics,
             triggers=settings.log_object_snapshot.triggers,

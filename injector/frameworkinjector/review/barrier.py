@@ -15,13 +15,12 @@ from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
-from frameworkinjector.review import resources, restart
+from frameworkinjector.review import resources, restart, workload
 from frameworkinjector.review.config import DEFAULT_UID, Config, EnvFiles
 from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Claims
 from frameworkinjector.review.settings import PodSettings
-from frameworkinjector.review.workload import gang_labels
 
 TOKEN_SECONDS: Final = 3600
 PROBE_PERIOD_SECONDS: Final = 1
@@ -46,7 +45,7 @@ def container(
         "imagePullPolicy": config.pull_policy.value,
         "env": [
             *_identity(pod, namespace),
-            *_peers(pod, settings),
+            *_peers(pod, settings, config),
             *_options(settings, env_files, names_resolve=names_resolve),
             *_definitions(settings, config),
         ],
@@ -186,12 +185,17 @@ def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
         yield {**prefix, "value": fc.attempt_instance_uid(prefix["value"], f"$({fc.POD_UID})")}
 
 
-def _peers(pod: Pod, settings: PodSettings) -> Iterator[JSON]:
-    """Yield the selector of a gang that the labels of the Pod name, if no annotation does."""
-    labels = {} if pod.framework_name else gang_labels(pod, settings)
+def _peers(pod: Pod, settings: PodSettings, config: Config) -> Iterator[JSON]:
+    """Yield where the barrier finds a gang that the labels of the Pod name, if no annotation does."""
+    if pod.framework_name:
+        return
+    roster = workload.roster_of(pod, settings, config)
+    labels = workload.gang_labels(pod, settings) if roster is None else roster.labels
     for variable, label in labels.items():
         yield _field(variable, f"metadata.labels['{label}']")
-    if labels:
+    if roster is not None:
+        yield {"name": SETTINGS["roster"].env, "value": fc.config_map_name(roster.gang)}
+    elif labels:
         selector = ",".join(f"{label}=$({variable})" for variable, label in labels.items())
         yield {"name": SETTINGS["selector"].env, "value": selector}
 

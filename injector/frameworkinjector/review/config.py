@@ -58,3 +58,5 @@ class Config:
     """The operator's own."""
     in_place_restart: bool = False
     """Whether the cluster supports it."""
+    foreign_gangs: bool = False
+    """Whether the controller keeps rosters of gangs without a Framework."""

@@ -69,7 +69,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     if (reason := _left_alone(pod)) is not None:
         return Verdict(reason)
     settings = parse(pod.annotations, config.presets)
-    _refuse_what_cannot_work(pod, settings)
+    _refuse_what_cannot_work(pod, settings, config)
     restart.refuse(pod, settings, config)
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
@@ -154,7 +154,7 @@ def _left_alone(pod: Pod) -> Reason | None:
     return None
 
 
-def _refuse_what_cannot_work(pod: Pod, settings: PodSettings) -> None:
+def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) -> None:
     """Check everything that does not depend on the chosen containers.
 
     Raises:
@@ -166,7 +166,7 @@ def _refuse_what_cannot_work(pod: Pod, settings: PodSettings) -> None:
     if eligibility.needs_windows(spec):
         raise RefusalError(Reason.WINDOWS)
     if settings.barrier.selector or not pod.framework_name:
-        workload.refuse_without_peers(pod, settings)
+        workload.refuse_without_peers(pod, settings, config)
     barrier.refuse_reserved_folder(settings.barrier.output_dir)
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):

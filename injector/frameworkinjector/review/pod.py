@@ -13,8 +13,12 @@ from frameworkcontroller.api import names as fc
 JSON = dict[str, Any]
 
 
-class _Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True):
+    """An object that owns the Pod, or controls it."""
+
     kind: str = ""
+    name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 
@@ -24,7 +28,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     name: str | None = None
-    owner_references: list[_Owner] | None = None
+    owner_references: list[Owner] | None = None
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -140,9 +144,14 @@ class Pod(msgspec.Struct, frozen=True):
         return self.annotations.get(fc.FRAMEWORK_NAME) or self.labels.get(fc.FRAMEWORK_NAME, "")
 
     @property
+    def controller(self) -> Owner | None:
+        """The object that created the Pod, None if a person did."""
+        return next((one for one in self.metadata.owner_references or () if one.controller), None)
+
+    @property
     def owner_kind(self) -> str:
-        """The kind of the object that created the Pod, for example `Job`; "" if a person did."""
-        return next((one.kind for one in self.metadata.owner_references or () if one.controller), "")
+        """Its kind, for example `Job`; "" if a person created the Pod."""
+        return "" if self.controller is None else self.controller.kind
 
     @property
     def restart_policy(self) -> str:

@@ -78,6 +78,13 @@ class Reason(Enum):
         "The Pod has no index by which its peers can know it: none of the labels {labels}, and no number at "
         f"the end of its name: {{advice}}, or remove the label {names.LABEL}."
     )
+    GANG_INCOMPLETE = _refused(
+        "Annotation {prefix}gang needs {prefix}gang-index, the index of this Pod in its role, and {prefix}gang-size, "
+        "the Pods of each role, for example worker=4."
+    )
+    GANG_UNKNOWN = _refused(
+        "Annotation {prefix}gang has no effect, because foreignGangs is not enabled: use {prefix}selector."
+    )
     CONTAINER_NOT_FOUND = _refused(
         "Annotation {prefix}containers names {container}, which is not an application container of the Pod ({known})."
     )

@@ -60,6 +60,11 @@ class PodSettings:
     template: str = ""
     """The name of a ConfigMap; "" if there is none, as of `code`."""
     code: str = ""
+    gang: str = ""
+    """What Pods without a Framework call their gang; read by the controller as the others are."""
+    gang_role: str = ""
+    gang_index: int | None = None
+    gang_size: str = ""
     image: str = ""
     """That of the barrier; "" for the injector's default."""
     requests: Amounts = field(default_factory=dict)
@@ -71,6 +76,8 @@ class PodSettings:
     """Exits of the application that restart the gang; empty for the default."""
 
 
+MAX_INDEX: Final = 9_999
+_SIZE: Final = r"[0-9]{1,5}|[-A-Za-z0-9_.]+=[0-9]{1,5}(?:,[-A-Za-z0-9_.]+=[0-9]{1,5})*"
 MAX_RESTARTS: Final = 2**31 - 1
 MAX_EXIT_CODE: Final = 255
 
@@ -106,6 +113,10 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "containers": _containers,
     **_of_barrier("selector", "roles", "role-label", "slots", "run-launcher-as-worker", "nproc-per-node", "nnodes"),
     **_of_barrier("max-restarts", "tf-roles", "rank-roles", "head-role", "addresses"),
+    "gang": values.matching(values.DNS_LABEL, "a name of lower-case letters, digits and '-'", 63),
+    "gang-role": values.role,
+    "gang-index": values.whole(0, MAX_INDEX),
+    "gang-size": values.matching(_SIZE, "the number of Pods: 4, or ps=1,worker=3", 1024),
     "template": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
     "code": values.matching(values.DNS_SUBDOMAIN, "the name of a ConfigMap", 253),
     **_of_barrier("output-dir"),

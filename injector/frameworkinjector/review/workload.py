@@ -7,9 +7,12 @@ Source: docs/reference/injector.md, section 1.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from frameworkbarrier.values import INDEX_LABELS
+from frameworkcontroller.api import foreign
+from frameworkinjector.review.config import Config
 from frameworkinjector.review.pod import Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.settings import PodSettings
@@ -43,13 +46,45 @@ def gang_labels(pod: Pod, settings: PodSettings) -> Mapping[str, str]:
     return {"FB_JOB_UID": JOB_UID} if pod.owner_kind == "Job" else {}
 
 
-def refuse_without_peers(pod: Pod, settings: PodSettings) -> None:
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The roster of a Pod's gang: the name of the gang, in which variables stand for the values of labels."""
+
+    gang: str
+    labels: Mapping[str, str]
+
+
+def roster_of(pod: Pod, settings: PodSettings, config: Config) -> Roster | None:
+    """Return the roster that the controller keeps of the Pod's gang, None if the Pod names its peers in another way.
+
+    Labels are read when the barrier starts: a webhook that is called later may add some.
+    """
+    barrier, owner = settings.barrier, pod.controller
+    kind = foreign.kind_of(pod.labels.get, settings.gang, pod.owner_kind)
+    if kind is None or not config.foreign_gangs or barrier.selector or barrier.role_label:
+        return None
+    if kind is foreign.PODS or not kind.label:
+        parts = (settings.gang,) if owner is None or kind is foreign.PODS else (owner.name, owner.uid)
+        return Roster(foreign.gang_name(kind, parts), {})
+    labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.label, *kind.parts))}
+    return Roster(foreign.gang_name(kind, (f"$({variable})" for variable in labels)), labels)
+
+
+def refuse_without_peers(pod: Pod, settings: PodSettings, config: Config) -> None:
     """Check that a Pod without a Framework says who its peers are, and that they can know it.
 
     Raises:
         RefusalError: A setting is missing, or the Pod has no index or no role.
     """
     barrier = settings.barrier
+    if settings.gang and (not config.foreign_gangs or settings.gang_index is None or not settings.gang_size):
+        raise RefusalError(Reason.GANG_INCOMPLETE if config.foreign_gangs else Reason.GANG_UNKNOWN)
+    if settings.gang and roster_of(pod, settings, config):
+        return
+    if roster_of(pod, settings, config):
+        if LWS_NAME not in pod.labels and not any(label in pod.labels for label in INDEX_LABELS):
+            raise _without_index(pod)
+        return
     if not barrier.selector and not gang_labels(pod, settings):
         raise RefusalError(Reason.SELECTOR_MISSING)
     if not barrier.roles:
@@ -61,8 +96,12 @@ def refuse_without_peers(pod: Pod, settings: PodSettings) -> None:
         found = "does not have" if role is None else f"has with the value {shown(role)}"
         raise RefusalError(Reason.ROLE_UNKNOWN, label=shown(barrier.role_label), found=found)
     if not _has_index(pod):
-        advice = _ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
-        raise RefusalError(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice)
+        raise _without_index(pod)
+
+
+def _without_index(pod: Pod) -> RefusalError:
+    advice = _ADVICE.get(pod.owner_kind, _OTHER_ADVICE)
+    return RefusalError(Reason.INDEX_MISSING, labels=", ".join(INDEX_LABELS), advice=advice)
 
 
 def _has_index(pod: Pod) -> bool:

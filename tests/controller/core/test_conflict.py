@@ -31,7 +31,7 @@ def status(state: State, *, compressed: bool = False) -> FrameworkStatus:
 
 
 WRITTEN, BEFORE, OTHER = status(State.RUNNING), status(State.PREPARING), status(State.DELETING)
-SUMMARY = RolesSummary(ROLES, ("worker",), 0, 1, by_arrival=False, member_revision=1)
+SUMMARY = RolesSummary(roles=ROLES, order=("worker",), ready=0, total=1, by_arrival=False, member_revision=1)
 WRITE = WriteStatus(WRITTEN, SUMMARY, 7, "41", BEFORE)
 LOST = WriteStatus(WRITTEN, SUMMARY, 7, "41", BEFORE, unanswered=OTHER)
 FIRST = WriteStatus(WRITTEN, SUMMARY, 7, "41", None)

@@ -34,7 +34,7 @@ UNSCHEDULABLE = Obstacle(
 
 
 def summary(ready: int, of_epoch: Gate | None = None) -> RolesSummary:
-    return RolesSummary((), (), ready, 4, by_arrival=False, member_revision=0, gate=of_epoch)
+    return RolesSummary(roles=(), order=(), ready=ready, total=4, by_arrival=False, member_revision=0, gate=of_epoch)
 
 
 def gate(epoch: int, *, is_open: bool = True) -> Gate:

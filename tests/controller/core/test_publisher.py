@@ -42,10 +42,10 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=tasks),)
     ready = sum(bool(ip) for ip in addresses)
     return RolesSummary(
-        roles,
-        ("worker",),
-        ready,
-        len(addresses) if total is None else total,
+        roles=roles,
+        order=("worker",),
+        ready=ready,
+        total=len(addresses) if total is None else total,
         by_arrival=False,
         member_revision=revision,
     )
@@ -57,7 +57,7 @@ class Keeper:
     def __init__(self, annotation: str | None = None) -> None:
         annotations = {} if annotation is None else {names.ROSTER_ANNOTATION: annotation}
         meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        self.publisher = Publisher(meta, IDENTITY)
+        self.publisher = Publisher(meta, IDENTITY, roster.members, roster.behind)
         self.last: WriteRoster | None = None
 
     @property
@@ -150,7 +150,9 @@ def test_members_are_the_tasks_that_stay_ended_ones_too_by_role_in_the_order_of_
         task(State.RUNNING, index=2, ip="c", deletion_pending=True),
     )
     roles = tuple(TaskRoleStatus(name, f"{name}-uid", task_statuses=tasks) for name in "abc")
-    written = Keeper().told(RolesSummary(roles, ("c", "a"), 4, 4, by_arrival=False, member_revision=1), 0)
+    written = Keeper().told(
+        RolesSummary(roles=roles, order=("c", "a"), ready=4, total=4, by_arrival=False, member_revision=1), 0
+    )
     listed = {one["name"]: [row[:2] for row in one["tasks"]] for one in written["taskRoles"]}
     assert list(listed) == ["c", "a"]
     assert listed["c"] == listed["a"] == [[0, "a"], [1, "b"]]

@@ -38,7 +38,15 @@ def gang(epoch: int, *members: TaskStatus, revision: int) -> RolesSummary:
     ready = sum(one.attempt_status.arrived is True for one in members)
     gate = Gate(epoch, len(members) if ready == len(members) else 0, WHY if epoch else "", at(0) if epoch else None)
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=members),)
-    return RolesSummary(roles, ("worker",), ready, len(members), by_arrival=True, member_revision=revision, gate=gate)
+    return RolesSummary(
+        roles=roles,
+        order=("worker",),
+        ready=ready,
+        total=len(members),
+        by_arrival=True,
+        member_revision=revision,
+        gate=gate,
+    )
 
 
 LAGGARD = member(0, 1, 0, arrived=False)

@@ -149,7 +149,7 @@ class Reconciler:
 def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
     """A status of so many Tasks, none of which is wanted any more, in each of so many roles."""
     role = TaskRoleStatus("worker", "r", None, (task(State.COMPLETED, ended(0)),) * tasks)
-    summary = RolesSummary((role,) * roles, (), 0, 0, by_arrival=False, member_revision=0)
+    summary = RolesSummary(roles=(role,) * roles, order=(), ready=0, total=0, by_arrival=False, member_revision=0)
     return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, text_bytes=text_bytes)
 
 

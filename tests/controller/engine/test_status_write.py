@@ -46,7 +46,9 @@ def status(state: State) -> FrameworkStatus:
 
 
 BEFORE, WRITTEN, OTHER = status(State.PREPARING), status(State.RUNNING), status(State.DELETING)
-EFFECT = WriteStatus(WRITTEN, RolesSummary((), (), 0, 0, by_arrival=False, member_revision=1), 7, "41", BEFORE)
+EFFECT = WriteStatus(
+    WRITTEN, RolesSummary(roles=(), order=(), ready=0, total=0, by_arrival=False, member_revision=1), 7, "41", BEFORE
+)
 
 
 def live(found: FrameworkStatus, version: str, uid: str = "framework-uid") -> bytes:

@@ -42,6 +42,9 @@
 - --barrier-limits={{ include "fc.amounts" . }}
 {{- end }}
 - --barrier-uid={{ .Values.barrier.runAsUser }}
+{{- if .Values.foreignGangs.enabled }}
+- --foreign-gangs
+{{- end }}
 # Presets of your own, read at the start of the injector.
 - --preset-dir=/etc/frameworkinjector/presets
 {{- range .Values.injector.args }}

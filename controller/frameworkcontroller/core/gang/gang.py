@@ -13,10 +13,9 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang import drift
-from frameworkcontroller.core.gang.drift import Guard
+from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
-from frameworkcontroller.core.gang.roster import AttemptName
+from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
 from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.reports import Milestone
@@ -44,8 +43,8 @@ class Gang:
     """
 
     def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
-        self._name, self._guard = config_map.name, Guard(version)
-        self._publisher = Publisher(config_map, attempt)
+        self._publisher = Publisher(config_map, attempt, members, behind)
+        self._keeper = RosterKeeper(config_map.name, self._publisher, version)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
         self._addressed_at: datetime | None = None
@@ -64,13 +63,8 @@ class Gang:
 
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
-        self._publisher.apply_outcome(done=version is not None, complete=effect.complete)
-        if version is None:
-            self._guard = drift.failed(self._guard)
-            return None
-        self._restarts.is_released |= effect.complete
-        self._guard, restored = drift.written(self._guard, version)
-        return events.of_restored_roster(self._name) if restored else None
+        self._restarts.is_released |= effect.complete and version is not None
+        return self._keeper.apply_outcome(effect, version)
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
@@ -108,25 +102,10 @@ class Gang:
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
             self._publisher.since = now
-        found = self._publisher.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now)
+        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen)
         if found.event is not None:
             state.add_event(found.event)
-        if found.write is None and drift.is_changed(self._guard, seen):
-            return self._restore(summary, now, seen, found.wake_at)
         return found.write, found.wake_at
-
-    def _restore(
-        self, summary: RolesSummary, now: datetime, seen: str, wake_at: datetime | None
-    ) -> tuple[WriteRoster | None, datetime | None]:
-        """Send the last roster again: somebody else has changed the ConfigMap."""
-        again = self._publisher.again(summary)
-        if again is None:
-            return None, wake_at
-        due = drift.due(self._guard, now)
-        if now < due:
-            return None, due if wake_at is None else min(due, wake_at)
-        self._guard = drift.answer(self._guard, seen, now)
-        return again, wake_at
 
 
 class RestartTimes:

@@ -6,11 +6,11 @@ in which further changes join it. Progress is for barriers alone. Each roster sp
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -18,9 +18,9 @@ from msgspec import UNSET, Struct
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
-from frameworkcontroller.core.effects import RolesSummary, WriteRoster
+from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, behind, document, members
+from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, document
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
 COALESCE: Final = timedelta(seconds=1)
@@ -51,14 +51,26 @@ class Publication(Struct, frozen=True):
     wake_at: datetime | None = None
 
 
-class Publisher:
-    """What barriers and people were told of the gang of one Framework attempt.
+S = TypeVar("S", bound=Readiness)
+
+
+class Publisher(Generic[S]):
+    """What barriers and people were told of the gang of one attempt.
 
     It goes on where the last controller stopped, as the ConfigMap says when it is first seen, or from the empty roster
-    that it was created with.
+    that it was created with. `members` and `behind` return what a roster says of them.
     """
 
-    def __init__(self, config_map: Meta, attempt: AttemptName) -> None:
+    def __init__(
+        self,
+        config_map: Meta,
+        attempt: AttemptName,
+        members: Callable[[S], list[dict[str, Any]]],
+        behind: Callable[[S], tuple[Behind, ...]] = lambda _summary: (),
+    ) -> None:
+        self._members, self._find_behind = members, behind
+        self.more: Mapping[str, Any] = {}
+        """What else each roster says."""
         try:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
@@ -103,7 +115,7 @@ class Publisher:
         else:
             self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
 
-    def decide(self, summary: RolesSummary, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
+    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.
 
         `missing` gives the Tasks that are not ready, and is called only when they are named.
@@ -125,10 +137,10 @@ class Publisher:
         event = events.of_gang_waiting(summary.ready, summary.total, named, age.total_seconds())
         return Publication(write, event, wake_at)
 
-    def _decide_complete(self, summary: RolesSummary, now: datetime) -> Publication:
+    def _decide_complete(self, summary: S, now: datetime) -> Publication:
         if self._lists_all and summary.member_revision == self._member_revision:
             return Publication()
-        rows = members(summary)
+        rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if self._lists_all and digest == self._digest:
             self._member_revision = summary.member_revision
@@ -147,7 +159,7 @@ class Publisher:
         return Publication(self._listing(summary, rows), event)
 
     def _decide_progress(
-        self, summary: RolesSummary, missing: Callable[[], Iterable[Missing]], now: datetime
+        self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime
     ) -> tuple[WriteRoster | None, datetime | None]:
         if not (summary.has_barriers or self._lists_all or self._written_at is None):
             # Nobody reads how far it is; that it is no longer complete is news to anybody.
@@ -157,7 +169,7 @@ class Publisher:
         if not is_news and self._written_at is not None and now < self._written_at + PROGRESS_EVERY:
             return None, self._written_at + PROGRESS_EVERY
         progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
-        late = () if is_news else behind(summary)
+        late = () if is_news else self._find_behind(summary)
         self._written_at = now
         if not is_news and (progress, late) == (self._progress, self._behind):
             return None, now + PROGRESS_EVERY
@@ -165,30 +177,28 @@ class Publisher:
         self._note_epoch(summary)
         return self._roster(summary, progress), now + PROGRESS_EVERY
 
-    def again(self, summary: RolesSummary) -> WriteRoster | None:
+    def again(self, summary: S) -> WriteRoster | None:
         """Return the last roster once more, None if what it said is not known or the next one follows within seconds.
 
         It is for when `decide` had nothing to write, with the newest persisted status.
         """
         if self._lists_all:
             is_the_same = summary.complete and summary.member_revision == self._member_revision
-            return self._listing(summary, members(summary)) if is_the_same else None
+            return self._listing(summary, self._members(summary)) if is_the_same else None
         if not summary.has_barriers:
             # No progress was written, and none follows.
             return self._roster(summary, (summary.ready, summary.total, ()))
         return None if self._progress is None else self._roster(summary, self._progress)
 
-    def _note_epoch(self, summary: RolesSummary) -> None:
+    def _note_epoch(self, summary: S) -> None:
         self._epoch = UNSET if summary.gate is None else summary.gate.epoch
 
-    def _listing(self, summary: RolesSummary, rows: list[dict[str, Any]]) -> WriteRoster:
+    def _listing(self, summary: S, rows: list[dict[str, Any]]) -> WriteRoster:
         """Return the roster that lists every Task."""
         listed = sum(len(role["tasks"]) for role in rows)
         return self._roster(summary, (listed, listed, ()), rows)
 
-    def _roster(
-        self, summary: RolesSummary, progress: Progress, rows: list[dict[str, Any]] | None = None
-    ) -> WriteRoster:
+    def _roster(self, summary: S, progress: Progress, rows: list[dict[str, Any]] | None = None) -> WriteRoster:
         content = document(
             self._attempt,
             self._generation,
@@ -197,6 +207,7 @@ class Publisher:
             by_arrival=summary.by_arrival,
             gate=summary.gate,
             behind=self._behind,
+            more=self.more,
         )
         complete = rows is not None
         last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)

@@ -4,6 +4,7 @@ This module says what a roster contains (docs/reference/barrier.md, section 2); 
 is written.
 """
 
+from collections.abc import Mapping
 from itertools import islice, takewhile
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -15,6 +16,7 @@ from frameworkcontroller.core.policies.readiness import is_ready
 from frameworkcontroller.core.restart.epoch import Gate
 
 VERSION: Final = 1
+_NOTHING: Final[Mapping[str, Any]] = {}
 WHY_CHARACTERS: Final = 256
 """Of each reason: every barrier of the gang reads all of them, and a scheduler or a webhook may say much."""
 MAX_BEHIND: Final = 1000
@@ -58,8 +60,11 @@ def document(
     by_arrival: bool = False,
     gate: Gate | None = None,
     behind: tuple[Behind, ...] = (),
+    more: Mapping[str, Any] = _NOTHING,
 ) -> bytes:
     """Return the roster as JSON. With `rows`, the members, it is complete; the generation grows when these change.
+
+    `more` are fields of gangs of other controllers.
 
     `missing` are some of the Tasks that are not ready, and `behind` instances of an earlier epoch that still have to
     restart. `by_arrival` says that a Task is ready when its barrier runs; otherwise it is when its Pod has an address.
@@ -72,6 +77,7 @@ def document(
         "total": total,
         "complete": rows is not None,
         "waitingFor": [{"task": task, "why": _short(why)} for task, why in missing],
+        **more,
     }
     if by_arrival:
         roster["readiness"] = names.ARRIVED

@@ -58,6 +58,7 @@ class Obstacle(Struct, frozen=True):
 
 
 NOT_CREATED: Final = Obstacle("its Pod is not created yet", "NotCreated")
+DELETING: Final = Obstacle("its Pod is being deleted", "Deleting")
 
 
 def obstacle_of(task: TaskStatus, pod: Pod | None) -> Obstacle:
@@ -65,17 +66,20 @@ def obstacle_of(task: TaskStatus, pod: Pod | None) -> Obstacle:
     if pod is None or pod.metadata.uid != task.attempt_status.pod_uid:
         return NOT_CREATED if task.state is State.CREATION_PENDING else Obstacle(str(task.state), str(task.state))
     if pod.metadata.deletion_timestamp is not None:
-        return Obstacle("its Pod is being deleted", "Deleting")
-    return _pending(pod.status) or _absent(task, pod.status)
+        return DELETING
+    if pod.status.pod_ip and isinstance(task.attempt_status.starts, int) and task.attempt_status.arrived is False:
+        start, phase = task.attempt_status.starts, pod.status.phase
+        return _pending(pod.status) or Obstacle(
+            f"{phase}: it restarts in place (start {start})", "Restarting", f"start {start}"
+        )
+    return why_not_ready(pod.status)
 
 
-def _absent(task: TaskStatus, status: PodStatus) -> Obstacle:
+def why_not_ready(status: PodStatus) -> Obstacle:
+    """Return why peers still wait for a Pod that stays."""
     if not status.pod_ip:
-        return Obstacle(f"{status.phase}: no IP yet", "NoAddress")
-    if isinstance(task.attempt_status.starts, int) and task.attempt_status.arrived is False:
-        start = task.attempt_status.starts
-        return Obstacle(f"{status.phase}: it restarts in place (start {start})", "Restarting", f"start {start}")
-    return Obstacle(f"{status.phase}: its barrier does not run yet", "BarrierNotRunning")
+        return _pending(status) or Obstacle(f"{status.phase}: no IP yet", "NoAddress")
+    return _pending(status) or Obstacle(f"{status.phase}: its barrier does not run yet", "BarrierNotRunning")
 
 
 def _pending(status: PodStatus) -> Obstacle | None:

@@ -17,6 +17,7 @@ from frameworkcontroller.api.pod import Container, ContainerStatus, Pod, PodCond
 V = TypeVar("V")
 P = TypeVar("P", bound="Wire | None")
 C = TypeVar("C", bound=ContainerStatus)
+F = TypeVar("F", bound=Pod)
 
 ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
@@ -49,7 +50,7 @@ class SlimPods:
         self.size = 0
         """About how many bytes the parts have that are remembered."""
 
-    def __call__(self, pod: Pod) -> Pod:
+    def __call__(self, pod: F) -> F:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
         meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status)
         return replace(

@@ -100,6 +100,13 @@ class KueueSettings(_Group, frozen=True):
     """As Kueue's `manageJobsWithoutQueueName`: they wait until they have the label."""
 
 
+class ForeignGangsSettings(_Group, frozen=True):
+    """`foreignGangs`: gangs of other controllers, whose Pods have the barrier's label."""
+
+    enabled: bool = False
+    """Whether this controller keeps their rosters."""
+
+
 class LeaderElectionSettings(_Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
@@ -152,6 +159,7 @@ class Settings(_Group, frozen=True):
     concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
     """To the API server at a time."""
     kueue: KueueSettings = KueueSettings()
+    foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
@@ -104,16 +103,17 @@ class EventRecorder:
 
 
 def _manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
+    about = subject.object
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{subject.name}.", "namespace": subject.namespace},
+        "metadata": {"generateName": f"{about.name}.", "namespace": subject.namespace},
         "involvedObject": {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
+            "apiVersion": about.api_version,
+            "kind": about.kind,
             "namespace": subject.namespace,
-            "name": subject.name,
-            "uid": subject.uid,
+            "name": about.name,
+            "uid": about.uid,
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason,

@@ -40,6 +40,7 @@ class _Frameworks(Collector):
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
         self.at_rest: Callable[[], Iterable[tuple[State, bool]]] = tuple
+        self.foreign: Callable[[], Iterable[Phase]] | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         reconcilers = list(self.reconcilers())
@@ -70,6 +71,12 @@ class _Frameworks(Collector):
         phases = Tally(gang.phase for gang in gangs)
         by_phase = {phase.name.lower(): phases[phase] for phase in Phase}
         yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", by_phase)
+        if self.foreign is not None:
+            others = Tally(self.foreign())
+            by_phase = {phase.name.lower(): others[phase] for phase in Phase}
+            yield _family(
+                "frameworkcontroller_foreign_gangs", "Gangs of other controllers by phase.", "phase", by_phase
+            )
         waiting = [gang for gang in gangs if gang.phase in {Phase.GATHERING, Phase.LATE}]
         missing = {
             "not-created": sum(gang.not_created for gang in waiting),
@@ -183,6 +190,10 @@ class Metrics:
         """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
         self._frameworks.reconcilers, self._frameworks.at_rest = reconcilers, at_rest
         self._depth.set_function(lambda: len(queue))
+
+    def watch_foreign(self, phases: Callable[[], Iterable[Phase]]) -> None:
+        """Read these at each scrape: how far the gangs of other controllers are."""
+        self._frameworks.foreign = phases
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
         """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""

@@ -11,8 +11,10 @@ from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreateWorkload,
+    ForeignSubject,
     GrantRosterAccess,
     LabelConfigMap,
+    Owner,
     PatchWorkload,
     RetainPod,
     Subject,
@@ -20,13 +22,11 @@ from frameworkcontroller.core.effects import (
 )
 
 
-def _owned_by(api_version: str, kind: str, name: str, uid: str) -> list[dict[str, Any]]:
-    controls = {"controller": True, "blockOwnerDeletion": True}
-    return [{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid} | controls]
-
-
-def _owned_by_framework(subject: Subject) -> list[dict[str, Any]]:
-    return _owned_by(names.API_VERSION, names.KIND, subject.name, subject.uid)
+def _owned_by(*owners: Owner, controller: bool = True) -> list[dict[str, Any]]:
+    controls = {"controller": controller, "blockOwnerDeletion": controller}
+    return [
+        {"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid} | controls for one in owners
+    ]
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
@@ -42,7 +42,13 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
 
 
 def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
-    """Return what the metadata of the ConfigMap of a Framework attempt always says."""
+    """Return what the metadata of the ConfigMap of an attempt always says."""
+    if isinstance(subject, ForeignSubject):
+        return {
+            "labels": {names.GANG_LABEL: subject.kind},
+            "annotations": {},
+            "ownerReferences": _owned_by(*subject.owners, controller=False),
+        }
     return {
         "labels": {names.FRAMEWORK_NAME: subject.name},
         "annotations": {
@@ -52,7 +58,7 @@ def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
             names.FRAMEWORK_UID: subject.uid,
             names.FRAMEWORK_ATTEMPT_ID: str(attempt_id),
         },
-        "ownerReferences": _owned_by_framework(subject),
+        "ownerReferences": _owned_by(subject.object),
     }
 
 
@@ -61,8 +67,9 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
     metadata = _config_map_metadata(subject, effect.attempt_id) | {
         "namespace": subject.namespace,
         "name": names.config_map_name(subject.name),
-        "finalizers": [names.FOREGROUND_FINALIZER],
     }
+    if not isinstance(subject, ForeignSubject):
+        metadata["finalizers"] = [names.FOREGROUND_FINALIZER]
     if effect.queue:
         # Kueue takes the Pods for those of a job that is queued by itself.
         metadata["labels"] |= {QUEUE_LABEL: effect.queue}
@@ -76,7 +83,7 @@ def workload(subject: Subject, effect: CreateWorkload, priority: tuple[dict[str,
         "namespace": subject.namespace,
         "name": effect.name,
         "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": _owned_by_framework(subject),
+        "ownerReferences": _owned_by(subject.object),
     }
     reference, value = priority
     spec = {"queueName": effect.queue, "priority": value, "podSets": msgspec.Raw(effect.pod_sets)}
@@ -101,7 +108,7 @@ def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
     metadata = {
         "uid": effect.uid,
         "labels": {names.RETAINED_LABEL: "true"},
-        "ownerReferences": _owned_by_framework(subject),
+        "ownerReferences": _owned_by(subject.object),
     }
     return msgspec.json.encode({"metadata": metadata})
 
@@ -132,8 +139,8 @@ def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple
     metadata = {
         "namespace": subject.namespace,
         "name": name,
-        "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": _owned_by("v1", "ConfigMap", config_map_name, effect.config_map_uid),
+        "labels": _config_map_metadata(subject, 0)["labels"],
+        "ownerReferences": _owned_by(Owner("v1", "ConfigMap", config_map_name, effect.config_map_uid)),
     }
     rule = {
         "apiGroups": [""],

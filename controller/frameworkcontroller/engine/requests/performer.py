@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from frameworkcontroller.api import names
+from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
@@ -32,6 +32,7 @@ from frameworkcontroller.core.effects import (
     Effect,
     Failed,
     FindConfigMap,
+    FindOwner,
     FindPod,
     Found,
     GrantRosterAccess,
@@ -168,6 +169,11 @@ class Performer:
                 return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
             case WriteRoster():
                 return await self._write_roster(subject, effect)
+            case FindOwner(kind, name):
+                row = foreign.KINDS[kind]
+                path = resource_path(row.api_version, row.plural, namespace=subject.namespace, name=name)
+                document = await self._get(path)
+                return Found(PARTIAL_DECODER.decode(document).metadata.slim(FOUND_ANNOTATIONS), document=document)
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
             case CreateWorkload():

@@ -1,0 +1,271 @@
+"""What is done for one gang of another controller: its size is asked for, and its roster made, kept and taken away.
+
+The engine calls `decide` whenever the Pods or the ConfigMap may have changed, performs what that returns, and hands
+each outcome to `apply_outcome`. The ConfigMap is there while the gang has Pods. Nothing is known of a gang that the
+API server does not show again, so that any controller can go on at any time.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from frameworkcontroller.api import foreign, names
+from frameworkcontroller.api.meta import Meta, Partial
+from frameworkcontroller.core.clock import EARLIEST
+from frameworkcontroller.core.effects import (
+    ACCESS,
+    CONFIG_MAP,
+    OWNER,
+    ROSTER,
+    CreateConfigMap,
+    DeleteConfigMap,
+    Done,
+    Effect,
+    Failed,
+    FindConfigMap,
+    FindOwner,
+    ForeignSubject,
+    Found,
+    GrantRosterAccess,
+    Missing,
+    NameTaken,
+    Outcome,
+    Owner,
+    Readiness,
+    Refused,
+    WriteRoster,
+)
+from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.foreign.members import Members
+from frameworkcontroller.core.foreign.owners import Size, size_of
+from frameworkcontroller.core.foreign.pods import Claim
+from frameworkcontroller.core.gang.keeper import RosterKeeper
+from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.roster import AttemptName, document
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.status.reports import Milestone
+
+# Between two looks at the size while Pods and size disagree: longer each time that it is the same.
+LOOK_FIRST: Final = timedelta(seconds=5)
+LOOK_MAX: Final = timedelta(seconds=60)
+MOST_ACCOUNTS: Final = 100
+"""Service accounts of a gang that may read its roster."""
+
+
+class Decision(Struct):
+    """What to do and to say now, and when to decide again at the latest."""
+
+    effects: list[Effect] = []
+    reports: list[KubeEvent | Milestone] = []
+    wake_at: datetime | None = None
+
+    def wake(self, moment: datetime | None) -> None:
+        """Decide again at this time, if no earlier one is set."""
+        if moment is not None and (self.wake_at is None or moment < self.wake_at):
+            self.wake_at = moment
+
+
+class ForeignGang:
+    """One attempt of a gang, by its namespace and name."""
+
+    def __init__(self, namespace: str, name: str, draw: Callable[[], float], *, grants: bool) -> None:
+        self._namespace, self._name, self._grants = namespace, name, grants
+        self.members = Members()
+        self._in_flight = InFlight(draw)
+        self._size: Size | None = None
+        self._looked, self._pause = EARLIEST, LOOK_FIRST
+        self._keeper: RosterKeeper[Readiness] | None = None
+        self._granted: GrantRosterAccess | None = None
+        self._told = ""
+        """Why it can never be complete, as barriers were told."""
+        self._is_open = False
+        self._events: list[KubeEvent] = []
+
+    @property
+    def subject(self) -> ForeignSubject:
+        """The gang as requests name it."""
+        uid, claim = self._size.uid if self._size else "", self._claim
+        if claim is None:
+            return ForeignSubject(self._namespace, self._name, "", "", ())
+        row = foreign.KINDS[claim.kind]
+        owners: tuple[Owner, ...] = (Owner(row.api_version, row.kind, claim.owner, uid),)
+        if row is foreign.PODS:
+            owners = tuple(Owner("v1", "Pod", pod.metadata.name, pod.metadata.uid) for pod in self.members.all())
+        return ForeignSubject(self._namespace, self._name, owners[0].uid, row.kind, owners)
+
+    @property
+    def phase(self) -> Phase | None:
+        """How far the gang is, None if there is no roster yet."""
+        return None if self._keeper is None else self._keeper.publisher.phase
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to do for it, as long as no ConfigMap of its name is seen."""
+        return not self.members and not any(map(self._in_flight.is_busy, (CONFIG_MAP, ROSTER, ACCESS, OWNER)))
+
+    @property
+    def _claim(self) -> Claim | None:
+        return next(iter(self.members.claims), None)
+
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
+        """Take in what became of an effect."""
+        key = effect.key
+        self._in_flight.finish(key)
+        match effect, outcome:
+            case _, Failed() as failure:
+                self._in_flight.back_off(key, failure, now)
+            case _, Refused(_, message):
+                self._in_flight.back_off(key, Failed(message), now)
+                self._events.append(KubeEvent("FailedCreate", f"ConfigMap {self._config_map}: {message}", warning=True))
+            case FindOwner(), Found() as found:
+                self._learn(found.document, now)
+            case FindOwner(), _:
+                self._set_size(None)
+            case CreateConfigMap(), NameTaken():
+                # Somebody else's, or that of an earlier controller, which the cache does not show yet.
+                self._in_flight.back_off(key, Failed("its name is in use"), now)
+            case FindConfigMap(), Found(metadata):
+                self._judge_found(metadata, now)
+            case GrantRosterAccess(), _:
+                self._granted = effect if isinstance(outcome, Done) else None
+            case WriteRoster(), _:
+                self._apply_written(effect, outcome)
+                if isinstance(outcome, Missing):
+                    self._in_flight.recheck_later(key, now)
+            case _:
+                self._in_flight.recheck_later(key, now)
+        if isinstance(effect, WriteRoster) and isinstance(outcome, Failed | Refused):
+            self._apply_written(effect, outcome)
+
+    def decide(self, now: datetime, config_map: Partial | None) -> Decision:
+        """Decide what to do; `config_map` is that of the gang as the cache shows it."""
+        decision = Decision(reports=[*self._events])
+        self._events = []
+        for effect in self._wanted(now, config_map, decision):
+            until = self._in_flight.delayed_until(effect.key, now)
+            if until is not None:
+                decision.wake(until)
+            elif self._in_flight.start(effect):
+                decision.effects.append(effect)
+        return decision
+
+    def _wanted(self, now: datetime, config_map: Partial | None, decision: Decision) -> Iterator[Effect]:
+        if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.metadata.uid):
+            self._keeper, self._granted, self._told = None, None, ""
+        claim = self._claim
+        if claim is None:
+            if config_map is not None:
+                yield DeleteConfigMap(config_map.metadata.uid)
+            return
+        yield from self._look(claim, now, decision)
+        if self._size is None:
+            return
+        if config_map is None:
+            failures = self._in_flight.failures(CONFIG_MAP)
+            roster = document(self._attempt(claim, ""), 0, 0, self._size.total)
+            yield FindConfigMap() if failures % 2 else CreateConfigMap(claim.attempt, roster)
+            return
+        uid = config_map.metadata.uid
+        accounts = sorted({one.account for one in self.members.claims})[:MOST_ACCOUNTS]
+        access = GrantRosterAccess(tuple(accounts), uid)
+        if self._grants and access != self._granted:
+            yield access
+        if self._keeper is None:
+            publisher = Publisher(config_map.metadata, self._attempt(claim, uid), self.members.rows)
+            self._keeper = RosterKeeper(config_map.metadata.name, publisher)
+            self._is_open = publisher.opened
+        if not self._in_flight.is_busy(ROSTER):
+            yield from self._write(claim, self._keeper, config_map.metadata, now, decision)
+
+    def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
+        """Ask for the size where it is not known, or where it is not what the Pods show."""
+        if claim.kind == foreign.PODS.kind:
+            self._learn(b"", now)
+            return
+        if self._size is not None and self.members.fits and not self._size.never:
+            self._pause = LOOK_FIRST
+            return
+        due = self._looked + self._pause
+        if self._size is not None and now < due:
+            decision.wake(due)
+        else:
+            yield FindOwner(claim.kind, claim.owner)
+
+    def _learn(self, found: bytes, now: datetime) -> None:
+        claim = self._claim
+        if claim is None:
+            return
+        try:
+            size = size_of(claim.kind, found, self.members.roles, {one.size for one in self.members.claims})
+        except (msgspec.DecodeError, ValueError) as error:
+            self._in_flight.back_off(OWNER, Failed(f"{claim.kind} {claim.owner}: {error}"), now)
+            return
+        is_another = bool(claim.uid) and claim.uid != size.uid
+        self._looked = now
+        self._pause = LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
+        self._set_size(None if is_another else size)
+        if is_another:
+            self._in_flight.back_off(OWNER, Failed(f"{claim.kind} {claim.owner} is another one"), now)
+
+    def _set_size(self, size: Size | None) -> None:
+        if size != self._size:
+            self._size = size
+            self.members.resize(size)
+
+    @property
+    def _config_map(self) -> str:
+        return names.config_map_name(self._name)
+
+    def _judge_found(self, metadata: Meta, now: datetime) -> None:
+        if metadata.labels.gang is None:
+            text = f"ConfigMap {self._config_map} is somebody else's: the Pods of the gang wait until it is deleted"
+            self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
+        self._in_flight.back_off(CONFIG_MAP, Failed("its name is in use"), now)
+
+    def _attempt(self, claim: Claim, config_map_uid: str) -> AttemptName:
+        uid = "" if self._size is None else self._size.uid
+        instance = names.attempt_instance_uid(claim.attempt, config_map_uid) if config_map_uid else None
+        return AttemptName(self._namespace, claim.owner, uid, claim.attempt, instance)
+
+    def _write(
+        self, claim: Claim, keeper: RosterKeeper[Readiness], config_map: Meta, now: datetime, decision: Decision
+    ) -> Iterator[Effect]:
+        assert self._size is not None
+        if self._size.never:
+            yield from self._give_up(claim, config_map.uid, self._size, decision)
+            return
+        keeper.publisher.more = {"first": self._size.first} if self._size.first else {}
+        found = keeper.decide(self.members.summary(), self.members.missing, now, config_map.resource_version)
+        decision.wake(found.wake_at)
+        if found.event is not None:
+            decision.reports.append(found.event)
+        if keeper.publisher.opened and not self._is_open:
+            self._is_open = True
+            decision.reports.append(Milestone("open", keeper.publisher.age(now).total_seconds()))
+        if found.write is not None:
+            self._told = ""
+            yield found.write
+
+    def _give_up(self, claim: Claim, uid: str, size: Size, decision: Decision) -> Iterator[Effect]:
+        """Tell barriers and people, once, that the gang can never be complete."""
+        if size.never == self._told:
+            return
+        self._told = size.never
+        text = f"The gang can never be complete: {size.never}"
+        decision.reports.append(KubeEvent("GangImpossible", text, warning=True))
+        missing = ((f"{claim.kind} {claim.owner}", size.never),)
+        roster = document(self._attempt(claim, uid), 0, 0, size.total, missing, more={"never": size.never})
+        yield WriteRoster(uid, claim.attempt, roster, "{}", complete=False)
+
+    def _apply_written(self, effect: WriteRoster, outcome: Outcome) -> None:
+        if self._keeper is None or self._keeper.publisher.config_map_uid != effect.config_map_uid:
+            return
+        version = outcome.resource_version if isinstance(outcome, Done) else None
+        if version is None:
+            self._told = ""
+        event = self._keeper.apply_outcome(effect, version)
+        if event is not None:
+            self._events.append(event)

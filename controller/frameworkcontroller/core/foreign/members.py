@@ -1,0 +1,162 @@
+"""Who is in a gang of another controller, counted as its Pods change: each change costs what it changes.
+
+A Pod is ready by the rules of `policies.readiness`: it stays, it has an address and, where the gang waits for that, its
+barrier runs. Of several Pods at one place the youngest counts. Source: docs/reference/barrier.md, sections 1 and 2.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from frameworkcontroller.api import foreign
+from frameworkcontroller.core.effects import Readiness
+from frameworkcontroller.core.foreign.owners import Size
+from frameworkcontroller.core.foreign.pods import Claim, Member, Place
+from frameworkcontroller.core.gang.roster import Missing
+from frameworkcontroller.core.policies import readiness
+
+FAILED: Final = "Failed"
+_LEADER: Final = 0
+_UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Members:
+    """The Pods of one gang by their places."""
+
+    def __init__(self) -> None:
+        self._at: dict[Place, dict[str, Member]] = {}
+        self._seen: dict[Place, tuple[str, str]] = {}
+        """UID and address of each Pod that is ready."""
+        self._size: Size | None = None
+        self._ready = self._placed = 0
+        """Those of them, and those of all, that the gang has a place for."""
+        self._revision = 0
+        self.claims: Counter[Claim] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that Pods name."""
+        return sorted({place.role for place in self._at})
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether a Pod waits until all barriers run."""
+        return any(claim.by_arrival for claim in self.claims)
+
+    def replace(self, old: Member | None, new: Member | None) -> None:
+        """Take in that a Pod was added, has changed or is gone."""
+        before = self.by_arrival
+        if old is not None:
+            self.claims[old.claim] -= 1
+            if not self.claims[old.claim]:
+                del self.claims[old.claim]
+            self._at[old.place].pop(old.metadata.name, None)
+            if not self._at[old.place]:
+                del self._at[old.place]
+                self._placed -= self._has(old.place)
+        if new is not None:
+            self.claims[new.claim] += 1
+            self._placed += new.place not in self._at and self._has(new.place)
+            self._at.setdefault(new.place, {})[new.metadata.name] = new
+        changed = {one.place for one in (old, new) if one is not None}
+        of_leader = any(one.claim.kind == foreign.LWS.kind and one.place.index == _LEADER for one in (old, new) if one)
+        self._judge([*self._at, *changed] if of_leader or self.by_arrival is not before else changed)
+
+    def resize(self, size: Size | None) -> None:
+        """Take in what the owner says."""
+        self._size = size
+        self._placed, self._ready = (sum(map(self._has, places)) for places in (self._at, self._seen))
+        self._revision += 1
+
+    def current(self, place: Place) -> Member | None:
+        """Return the Pod that counts at a place."""
+        found = self._at.get(place)
+        if not found:
+            return None
+        return next(iter(found.values())) if len(found) == 1 else max(found.values(), key=_age)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the size that the owner said is what its Pods show: each has a place, and each place a Pod."""
+        return self._size is not None and self._placed == len(self._at) == self._size.total
+
+    def all(self) -> Iterator[Member]:
+        """Yield all Pods."""
+        for found in self._at.values():
+            yield from found.values()
+
+    def summary(self) -> Readiness:
+        """Return how far the gang is."""
+        total = 0 if self._size is None else self._size.total
+        return Readiness(ready=self._ready, total=total, by_arrival=self.by_arrival, member_revision=self._revision)
+
+    def rows(self, _summary: Readiness) -> list[dict[str, Any]]:
+        """Return the members of a complete gang, as its roster lists them, with the names of their Pods."""
+        found = []
+        for role, places in self._places():
+            pods = [pod for place in places if (pod := self.current(place)) is not None]
+            gpus = max((pod.gpus for pod in pods), default=0)
+            tasks = [
+                [index, pod.status.pod_ip, pod.metadata.uid[:8], 0, pod.spec.node_name, pod.status.host_ip]
+                for index, pod in enumerate(pods)
+            ]
+            names = [pod.metadata.name for pod in pods]
+            found.append({"name": role, **({"gpus": gpus} if gpus else {}), "tasks": tasks, "pods": names})
+        return found
+
+    def missing(self) -> Iterator[Missing]:
+        """Yield those that are not ready, and why."""
+        for role, places in self._places():
+            for index, place in enumerate(places):
+                if place not in self._seen:
+                    yield f"{role}-{index}", self._why(self.current(place))
+
+    def _places(self) -> Iterator[tuple[str, Iterable[Place]]]:
+        for role, size in ({} if self._size is None else self._size.roles).items():
+            first = size.first
+            yield role, (Place(role, job, first + index) for job in range(size.jobs) for index in range(size.each))
+
+    def _has(self, place: Place) -> bool:
+        role = None if self._size is None else self._size.roles.get(place.role)
+        return role is not None and role.index(place) is not None
+
+    def _judge(self, places: Iterable[Place]) -> None:
+        for place in places:
+            pod, was = self.current(place), self._seen.get(place)
+            now = (pod.metadata.uid, pod.status.pod_ip) if pod is not None and not self._why(pod) else None
+            if now == was:
+                continue
+            self._revision += 1
+            self._ready += self._has(place) * ((now is not None) - (was is not None))
+            if now is None:
+                del self._seen[place]
+            else:
+                self._seen[place] = now
+
+    def _why(self, pod: Member | None) -> str:
+        """Return why a Pod is not ready, "" if it is."""
+        if pod is None:
+            return "has no Pod yet"
+        if pod.metadata.deletion_timestamp is not None:
+            return readiness.DELETING.phrase
+        if pod.status.phase == FAILED:
+            return "its Pod has failed"
+        if self._is_left_over(pod):
+            return "its Pod is older than the leader, and of an earlier start"
+        is_there = bool(pod.status.pod_ip) and (not self.by_arrival or readiness.has_arrived(pod))
+        return "" if is_there else readiness.why_not_ready(pod.status).phrase
+
+    def _is_left_over(self, pod: Member) -> bool:
+        """Report whether a worker of a LeaderWorkerSet is older than its leader, which creates all workers."""
+        if pod.claim.kind != foreign.LWS.kind:
+            return False
+        leader = self.current(Place(pod.place.role, 0, _LEADER))
+        return leader is not None and _age(pod)[0] < _age(leader)[0]
+
+
+def _age(pod: Member) -> tuple[datetime, str]:
+    return pod.metadata.creation_timestamp or _UNKNOWN, pod.metadata.uid

@@ -1,0 +1,172 @@
+"""The loop for gangs of other controllers, beside that of Frameworks: observe Pods, decide, write rosters.
+
+Two caches of each namespace: Pods that ask for the barrier and belong to no Framework, and the ConfigMaps with the
+rosters of their gangs. One loop decides on one gang after the other; the requests are those of the `Performer`.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import structlog
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import Effect, Failed
+from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
+from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
+from frameworkcontroller.engine.observe.event_recorder import EventRecorder
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.requests.performer import Performer
+from frameworkcontroller.engine.workers import Executor
+from frameworkcontroller.engine.workqueue import WorkQueue
+from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkkube.informer.informer import Informer
+from frameworkkube.paths import resource_path
+
+_log = structlog.get_logger(__name__)
+
+GangKey = tuple[str, str]
+"""Namespace and name of a gang."""
+PODS: Final = f"{names.BARRIER_LABEL}=enabled,!{names.FRAMEWORK_NAME}"
+DECIDING_SECONDS: Final = 0.01
+AFTER_ERROR_SECONDS: Final = 60.0
+
+
+class ForeignGangs:
+    """The gangs of other controllers in these namespaces, () for all; the rest is the engine's own.
+
+    Args:
+        grants: whether their Pods are given access to their rosters.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespaces: Sequence[str],
+        performer: Performer,
+        events: EventRecorder,
+        metrics: Metrics,
+        *,
+        grants: bool,
+        slots: int,
+        may_act: Callable[[], bool],
+        now: Callable[[], Now],
+    ) -> None:
+        self._performer, self._events, self._metrics = performer, events, metrics
+        self._grants, self._may_act, self._now = grants, may_act, now
+        self._gangs: dict[GangKey, ForeignGang] = {}
+        self._queue: WorkQueue[GangKey] = WorkQueue()
+        self._executor = Executor(slots=slots)
+        self._informers: list[Informer[Any]] = []
+        self._config_maps: dict[str, Informer[Partial]] = {}
+        self._namespaces, keep = namespaces, ForeignPods(SlimPods())
+        for where in namespaces or [""]:
+            pods, config_maps = (resource_path("v1", kind, namespace=where or None) for kind in ("pods", "configmaps"))
+            self._informers.append(
+                Informer(client, pods, FOREIGN_POD_DECODER, on_change=self._on_pod, keep=keep, label_selector=PODS)
+            )
+            self._config_maps[where] = Informer(
+                client,
+                config_maps,
+                PARTIAL_DECODER,
+                on_change=self._on_config_map,
+                keep=slim_config_map,
+                label_selector=names.GANG_LABEL,
+                accept=PARTIAL_METADATA,
+            )
+        self._informers += self._config_maps.values()
+        metrics.watch_foreign(self.phases)
+
+    def phases(self) -> Iterable[Phase]:
+        """Return how far the gangs are that have a roster."""
+        return [phase for gang in self._gangs.values() if (phase := gang.phase) is not None]
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+            group.create_task(self._executor.run())
+            group.create_task(self._dispatch())
+
+    def _on_pod(self, old: ForeignPod | None, new: ForeignPod | None) -> None:
+        for key in {_key_of(one) for one in (old, new) if isinstance(one, Member)}:
+            was, now = (one if isinstance(one, Member) and _key_of(one) == key else None for one in (old, new))
+            self._gang(key).members.replace(was, now)
+            self._queue.add(key)
+
+    def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
+        seen = new or old
+        assert seen is not None
+        found = seen.metadata
+        key = found.namespace, found.name.removesuffix(names.config_map_name(""))
+        self._gang(key)
+        self._queue.add(key)
+
+    def _gang(self, key: GangKey) -> ForeignGang:
+        if key not in self._gangs:
+            self._gangs[key] = ForeignGang(*key, random.random, grants=self._grants)
+        return self._gangs[key]
+
+    async def _dispatch(self) -> NoReturn:
+        for informer in self._informers:
+            await informer.synced.wait()
+        since = time.perf_counter()
+        while True:
+            key = await self._queue.take()
+            spent = time.thread_time()
+            try:
+                self._decide(key)
+            except Exception:  # noqa: BLE001 -- a defect of this program: the other gangs go on
+                _log.exception("a gang cannot be processed and will be tried again", gang="/".join(key))
+                self._queue.add_after(key, AFTER_ERROR_SECONDS)
+            self._queue.charge(key, time.thread_time() - spent)
+            if time.perf_counter() - since > DECIDING_SECONDS:
+                await asyncio.sleep(0)
+                since = time.perf_counter()
+
+    def _decide(self, key: GangKey) -> None:
+        gang = self._gangs.get(key)
+        if gang is None:
+            return
+        now = self._now().steady
+        config_map = self._config_maps[key[0] if self._namespaces else ""].get(key[0], names.config_map_name(key[1]))
+        decision = gang.decide(now, config_map)
+        for report in decision.reports:
+            if isinstance(report, KubeEvent):
+                self._events.record(gang.subject, report)
+            else:
+                self._metrics.milestone_reached(report)
+        for effect in decision.effects:
+            self._executor.submit(key, partial(self._perform, key, gang, effect))
+        if decision.wake_at is not None:
+            self._queue.add_after(key, (decision.wake_at - now).total_seconds())
+        if config_map is None and gang.is_over:
+            del self._gangs[key]
+
+    async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
+        if not self._may_act():
+            return
+        outcome = await self._performer.perform(gang.subject, effect)
+        if isinstance(outcome, Failed):
+            self._metrics.retries.inc()
+            _log.warning(
+                "request failed, will be tried again",
+                gang="/".join(key),
+                effect=type(effect).__name__,
+                error=outcome.message,
+            )
+        gang.apply_outcome(effect, outcome, self._now().steady)
+        self._queue.add(key)
+
+
+def _key_of(member: Member) -> GangKey:
+    return member.metadata.namespace, member.claim.gang

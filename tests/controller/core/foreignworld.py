@@ -1,0 +1,187 @@
+"""A cluster in memory for gangs of other controllers: an API server, caches that may be late, controllers that die.
+
+The controller's part is that of `engine.foreign`, without its loop. Barriers are real ones as far as they decide: they
+read rosters by `frameworkbarrier` and open by its `Gatekeeper`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from frameworkbarrier.errors import GoneError
+from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released
+from frameworkbarrier.settings import OwnTask
+from frameworkbarrier.source import roster
+from frameworkcontroller.api import names
+from frameworkcontroller.api.meta import Labels, Meta, Partial
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    DeleteConfigMap,
+    Done,
+    Effect,
+    Failed,
+    FindConfigMap,
+    FindOwner,
+    Found,
+    Missing,
+    NameTaken,
+    Outcome,
+    WriteRoster,
+)
+from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
+from frameworkcontroller.engine.cache.slim_pods import SlimPods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class World:
+    """One namespace; `answer` decides what becomes of each request: `ok`, `failed`, or `lost` (done, no answer)."""
+
+    def __init__(self, answer: Callable[[], str] = lambda: "ok") -> None:
+        self.now, self._answer = START, answer
+        self._versions = itertools.count(1)
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.owners: dict[tuple[str, str], dict[str, Any]] = {}
+        self.config_maps: dict[str, tuple[Partial, str]] = {}
+        """ConfigMaps with their rosters."""
+        self.opened: dict[str, list[str]] = {}
+        """The UIDs in the roster by which each Pod's barrier has opened, by the Pod's UID."""
+        self.told: list[str] = []
+        self.requests: list[Effect] = []
+        self.events: list[str] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Replace the controller by one that knows nothing but what the API server shows."""
+        self._keep = ForeignPods(SlimPods())
+        self._gangs: dict[str, ForeignGang] = {}
+        self._cached: dict[str, Member] = {}
+        self.sync()
+
+    def sync(self) -> None:
+        """Let the controller's caches see everything."""
+        for name in {*self.pods, *self._cached}:
+            found = self.pods.get(name)
+            seen = None if found is None else self._keep(FOREIGN_POD_DECODER.decode(msgspec.json.encode(found)))
+            new, old = seen if isinstance(seen, Member) else None, self._cached.pop(name, None)
+            for gang in {one.claim.gang for one in (old, new) if one is not None}:
+                was, now = (one if one is not None and one.claim.gang == gang else None for one in (old, new))
+                self.gang(gang).members.replace(was, now)
+            if new is not None:
+                self._cached[name] = new
+        self._seen = {name: found for name, (found, _) in self.config_maps.items()}
+        for name in self._seen:
+            self.gang(name.removesuffix("-attempt"))
+
+    def gang(self, name: str) -> ForeignGang:
+        """Return the gang of this name."""
+        return self._gangs.setdefault(name, ForeignGang("default", name, lambda: 0.5, grants=True))
+
+    def put(self, *pods: dict[str, Any]) -> None:
+        """Create or replace Pods."""
+        for pod in pods:
+            pod["metadata"]["resourceVersion"] = str(next(self._versions))
+            self.pods[pod["metadata"]["name"]] = pod
+
+    def step(self) -> None:
+        """Let the controller decide once on each gang, with what its caches show, and perform what it wants."""
+        for name, gang in [*self._gangs.items()]:
+            decision = gang.decide(self.now, self._seen.get(names.config_map_name(name)))
+            self.events += [f"{one.reason}: {one.message}" for one in decision.reports if hasattr(one, "reason")]
+            for effect in decision.effects:
+                self.requests.append(effect)
+                outcome = self._perform(names.config_map_name(name), gang, effect)
+                gang.apply_outcome(effect, outcome, self.now)
+        self._open()
+
+    def settle(self, seconds: int, *, every: int = 1) -> None:
+        """Let time pass in which nothing happens but the controller's work and late news."""
+        for _ in range(0, seconds, every):
+            self.sync()
+            self.step()
+            self.now += timedelta(seconds=every)
+
+    def _perform(self, config_map: str, gang: ForeignGang, effect: Effect) -> Outcome:
+        answer = self._answer()
+        if answer == "failed":
+            return Failed("injected")
+        outcome = self._do(config_map, gang, effect)
+        return Failed("lost") if answer == "lost" else outcome
+
+    def _do(self, name: str, gang: ForeignGang, effect: Effect) -> Outcome:
+        found = self.config_maps.get(name)
+        version = str(next(self._versions))
+        match effect:
+            case FindOwner(kind, owner):
+                known = self.owners.get((kind, owner))
+                return Missing() if known is None else Found(_meta(owner, version), document=msgspec.json.encode(known))
+            case CreateConfigMap():
+                if found is not None:
+                    return NameTaken("there is one")
+                meta = _meta(name, version, uid=f"uid-{version}", created=self.now, gang=gang.subject.kind)
+                self.config_maps[name] = Partial(meta), effect.roster.decode()
+                return Done(meta.uid, version)
+            case FindConfigMap():
+                return Missing() if found is None else Found(found[0].metadata)
+            case DeleteConfigMap() if found is not None and found[0].metadata.uid == effect.uid:
+                del self.config_maps[name]
+            case WriteRoster() if found is not None and found[0].metadata.uid == effect.config_map_uid:
+                notes = {names.ROSTER_ANNOTATION: effect.annotation}
+                meta = msgspec.structs.replace(found[0].metadata, resource_version=version, annotations=notes)
+                self.config_maps[name] = Partial(meta), effect.document.decode()
+            case DeleteConfigMap() | WriteRoster():
+                return Missing()
+        return Done("", version)
+
+    def _open(self) -> None:
+        """Let all barriers look."""
+        for pod in self.pods.values():
+            meta = pod["metadata"]
+            seen = self._keep(FOREIGN_POD_DECODER.decode(msgspec.json.encode(pod)))
+            if not isinstance(seen, Member) or meta["uid"] in self.opened or meta.get("deletionTimestamp"):
+                continue
+            config_map = self.config_maps.get(names.config_map_name(seen.claim.gang))
+            if config_map is None:
+                continue
+            try:
+                gang = roster.decode(config_map[1])
+            except GoneError as never:
+                self.told.append(str(never))
+                continue
+            own = OwnTask(None, None, meta["uid"], meta["name"])
+            decision = Gatekeeper(own).decide(Observation(gang, config_map[1]))
+            if isinstance(decision, Released):
+                self.opened[meta["uid"]] = [task.pod for role in decision.gang.roles for task in role.tasks]
+
+    def complete(self) -> dict[str, dict[str, list[str]]]:
+        """Return the Pods of each role by gang, of all complete rosters."""
+        decoded = {name.removesuffix("-attempt"): roster.decode(text) for name, (_, text) in self.config_maps.items()}
+        return {
+            name: {role.name: [task.pod for task in role.tasks] for role in gang.roles}
+            for name, gang in decoded.items()
+            if gang.complete
+        }
+
+    def waiting(self) -> Iterator[str]:
+        """Yield what rosters say of those that are missing."""
+        for _, text in self.config_maps.values():
+            yield from (f"{one['task']} {one['why']}" for one in msgspec.json.decode(text)["waitingFor"])
+
+
+def _meta(name: str, version: str, *, uid: str = "u", created: datetime | None = None, gang: str = "") -> Meta:
+    return Meta(
+        name=name,
+        uid=uid,
+        resource_version=version,
+        namespace="default",
+        creation_timestamp=created,
+        labels=Labels(gang=gang or None),
+    )
