@@ -1,0 +1,152 @@
+"""Jobs and StatefulSets whose Pods are gangs, on a real API server with a controller and an injector that know them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+from localcluster.client import ApiStatusError
+from testkit.waiting import eventually
+from tests.support.foreign_pods import BARRIER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from localcluster.client import Json, RawClient
+    from tests.support.kubelet import Kubelet
+
+READERS = "frameworkcontroller-foreign"
+RULES = [
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
+    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]},
+    {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
+    {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["leaderworkersets"], "verbs": ["get"]},
+]
+
+
+def grant(raw: RawClient) -> None:
+    """Let the controller read owners, as the chart does with `foreignGangs.enabled`."""
+    group = "rbac.authorization.k8s.io"
+    kind = {"apiVersion": f"{group}/v1", "metadata": {"name": READERS}}
+    subject = {"kind": "ServiceAccount", "name": "frameworkcontroller", "namespace": "frameworkcontroller-system"}
+    reference = {"apiGroup": group, "kind": "ClusterRole", "name": READERS}
+    raw.apply(f"/apis/{group}/v1/clusterroles/{READERS}", {**kind, "kind": "ClusterRole", "rules": RULES})
+    binding = {**kind, "kind": "ClusterRoleBinding", "subjects": [subject], "roleRef": reference}
+    raw.apply(f"/apis/{group}/v1/clusterrolebindings/{READERS}", binding)
+
+
+def template(policy: str, labels: Json | None = None, **annotations: str) -> Json:
+    """A Pod template with the barrier's label and the preset pytorch."""
+    settings = {f"barrier.frameworkcontroller.microsoft.com/{key}": value for key, value in annotations.items()}
+    preset = {"barrier.frameworkcontroller.microsoft.com/preset": "pytorch"}
+    container = {"name": "app", "image": "x", "command": ["python"]}
+    return {
+        "metadata": {"labels": BARRIER | (labels or {}), "annotations": preset | settings},
+        "spec": {"restartPolicy": policy, "terminationGracePeriodSeconds": 0, "containers": [container]},
+    }
+
+
+def environment(pod: Json) -> dict[str, str]:
+    """The variables of the injected barrier, as the kubelet would set them."""
+    found: dict[str, str] = {}
+    meta = pod["metadata"]
+    for one in pod["spec"]["initContainers"][-1]["env"]:
+        if "value" in one:
+            found[one["name"]] = re.sub(r"\$\((\w+)\)", lambda match: found[match[1]], one["value"])
+            continue
+        path = one["valueFrom"]["fieldRef"]["fieldPath"]
+        label = re.fullmatch(r"metadata\.labels\['(.+)'\]", path)
+        found[one["name"]] = meta["labels"].get(label[1], "") if label else meta[path.removeprefix("metadata.")]
+    return found
+
+
+class Gangs:
+    """The gangs of one namespace."""
+
+    def __init__(self, raw: RawClient, kubelet: Kubelet, namespace: str) -> None:
+        self._raw, self.kubelet, self._namespace = raw, kubelet, namespace
+        self.core = f"/api/v1/namespaces/{namespace}"
+        self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        self.sets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
+
+    def job(self, name: str, number: int, **spec: object) -> None:
+        """Create an Indexed Job."""
+        pod = template("Never", **spec.pop("annotations", {}))  # type: ignore[arg-type]
+        own = {"completionMode": "Indexed", "completions": number, "parallelism": number, "template": pod}
+        document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": own | spec}
+        self._raw.create(self.jobs, document)
+
+    def stateful_set(self, name: str, number: int, policy: str = "Parallel") -> None:
+        """Create a StatefulSet."""
+        spec = {
+            "selector": {"matchLabels": {"app": name}},
+            "serviceName": name,
+            "replicas": number,
+            "podManagementPolicy": policy,
+            "template": template("Always", {"app": name}),
+        }
+        document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
+        self._raw.create(self.sets, document)
+
+    def pods(self, name: str, number: int, but: frozenset[str] = frozenset()) -> list[Json]:
+        """Wait until an owner has so many Pods that stay, with other UIDs than `but`, and return them by index."""
+
+        def are_there() -> list[Json]:
+            items = self._raw.get(f"{self.core}/pods")["items"]
+            owned = [one for one in items if any(each["name"] == name for each in one["metadata"]["ownerReferences"])]
+            found = [one for one in owned if "deletionTimestamp" not in one["metadata"]]
+            fresh = [one for one in found if one["metadata"]["uid"] not in but and one["status"]["phase"] != "Failed"]
+            assert len(fresh) == number
+            return sorted(fresh, key=_index)
+
+        return eventually(are_there, 60)
+
+    def run(self, pods: list[Json]) -> None:
+        """Give Pods addresses."""
+        for pod in pods:
+            self.kubelet.run(pod)
+
+    def end(self, pod: Json) -> None:
+        """Let a Pod be gone, as a kubelet does."""
+        path = f"{self.core}/pods/{pod['metadata']['name']}"
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        # Gone already, or another one has its name.
+        with contextlib.suppress(ApiStatusError):
+            self._raw.delete(path, body)
+
+    def rosters(self) -> dict[str, Json]:
+        """Return the rosters by the names of their ConfigMaps."""
+        found = self._raw.get(f"{self.core}/configmaps?labelSelector=frameworkcontroller.microsoft.com/gang")["items"]
+        return {one["metadata"]["name"]: json.loads(one["data"]["roster"]) for one in found}
+
+    def complete(self, pods: list[Json]) -> Json:
+        """Wait until a roster lists exactly these Pods, by index, and return it."""
+        names = [pod["metadata"]["name"] for pod in pods]
+        uids = [pod["metadata"]["uid"][:8] for pod in pods]
+
+        def is_there() -> Json:
+            listed = {tuple(_listed(roster)): roster for roster in self.rosters().values() if roster["complete"]}
+            assert tuple(zip(names, uids, strict=True)) in listed, listed.keys()
+            return listed[tuple(zip(names, uids, strict=True))]
+
+        return eventually(is_there, 60)
+
+    def events(self) -> list[str]:
+        """Return the Events of our controller."""
+        items = self._raw.get(f"{self.core}/events")["items"]
+        ours = [one for one in items if one.get("reportingComponent") == "frameworkcontroller"]
+        return [f"{one['involvedObject']['kind']} {one['reason']}: {one['message']}" for one in ours]
+
+
+def _index(pod: Json) -> int:
+    labels = pod["metadata"]["labels"]
+    keys = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
+    return int(next(labels[key] for key in keys if key in labels))
+
+
+def _listed(roster: Json) -> Iterator[tuple[str, str]]:
+    for role in roster["taskRoles"]:
+        for pod, task in zip(role["pods"], role["tasks"], strict=True):
+            yield pod, task[2]
