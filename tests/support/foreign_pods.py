@@ -64,7 +64,11 @@ def of_jobset(role: str, job: int, index: int, *, attempt: int = 0, name: str = 
 
 def of_job(index: int, *, name: str = "train", **more: Any) -> Json:
     """A Pod of an Indexed Job."""
-    labels = {"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
+    labels = {
+        "batch.kubernetes.io/job-name": name,
+        "batch.kubernetes.io/controller-uid": f"uid-of-{name}",
+        "batch.kubernetes.io/job-completion-index": str(index),
+    }
     return pod(more.pop("pod", f"{name}-{index}-x"), labels, owner=("Job", name, f"uid-of-{name}"), **more)
 
 

@@ -60,10 +60,27 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 
 @command(app, "why training")
 def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
-    """Say why a Framework does not run, and what to do."""
+    """Say why a Framework does not run, and what to do; or a gang of another controller: jobset/NAME."""
+    from frameworkclient.cli.commands import gangs
     from frameworkclient.cli.commands import why as diagnosis
 
-    cluster.run(lambda client: diagnosis.why(client, name, output))
+    kind, _, of_others = name.partition("/")
+    if of_others:
+        cluster.run(lambda client: gangs.why(client, kind, of_others, output))
+    else:
+        cluster.run(lambda client: diagnosis.why(client, name, output))
+
+
+@command(app, "gangs -A")
+def list_gangs(
+    cluster: Cluster,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    output: Report = Format.TABLE,
+) -> None:
+    """List gangs of other controllers (JobSet, Job, ...), and what they wait for."""
+    from frameworkclient.cli.commands import gangs
+
+    cluster.run(lambda client: gangs.list_gangs(client, all_namespaces=all_namespaces, output=output))
 
 
 @command(app, "events training")

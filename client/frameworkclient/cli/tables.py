@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from frameworkclient.cli.terminal import Colours
     from frameworkclient.views.events import EventView
     from frameworkclient.views.framework import FrameworkView
+    from frameworkclient.views.gangs import GangView
 
 STATE_COLOURS: Final = {
     "AttemptRunning": "green",
@@ -51,6 +52,18 @@ def frameworks_table(
             roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
             row += [roles, shorten(view.spec.description or "", _WAITING)]
         rows.append([view.namespace, *row] if with_namespace else row)
+    return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
+
+
+def gangs_table(gangs: Sequence[GangView], now: datetime, colours: Colours, *, with_namespace: bool) -> str:
+    """Return a table of gangs of other controllers."""
+    rows = []
+    for gang in gangs:
+        reason = gang.never or (f"{gang.waiting_for[0].task}: {gang.waiting_for[0].why}" if gang.waiting_for else "")
+        row = [f"{gang.kind.lower()}/{gang.name}", gang.state, f"{gang.ready}/{gang.total}", str(gang.attempt)]
+        row += [since(gang.created, now), shorten(reason, _WAITING)]
+        rows.append([gang.namespace, *row] if with_namespace else row)
+    head = ["NAME", "STATE", "READY", "ATTEMPT", "AGE", "WAITS FOR"]
     return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 
 

@@ -143,7 +143,7 @@ def _found_pod(namespace: str, kind: str, place: _Place) -> FoundPod:
     elif where:
         labels = _labels_of(kind, place.objects)
         owner = _OWNERS.get(kind, kind)
-        metadata["ownerReferences"] = [{"kind": owner, "controller": True}]
+        metadata["ownerReferences"] = [{"kind": owner, "name": _name(place.objects[0]), "controller": True}]
         if owner not in {"Job", "ReplicaSet", "ReplicationController", "DaemonSet"}:
             # These controllers number their Pods; of an unknown kind nothing else is known.
             metadata["name"] = f"{_name(place.objects[0])}-0"

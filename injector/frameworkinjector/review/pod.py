@@ -18,7 +18,6 @@ class Owner(msgspec.Struct, frozen=True):
 
     kind: str = ""
     name: str = ""
-    uid: str = ""
     controller: bool | None = None
 
 

@@ -60,13 +60,13 @@ def roster_of(pod: Pod, settings: PodSettings, config: Config) -> Roster | None:
     Labels are read when the barrier starts: a webhook that is called later may add some.
     """
     barrier, owner = settings.barrier, pod.controller
-    kind = foreign.kind_of(pod.labels.get, settings.gang, pod.owner_kind)
+    kind = foreign.kind_of((pod.annotations | pod.labels).get, pod.owner_kind)
     if kind is None or not config.foreign_gangs or barrier.selector or barrier.role_label:
         return None
-    if kind is foreign.PODS or not kind.label:
-        parts = (settings.gang,) if owner is None or kind is foreign.PODS else (owner.name, owner.uid)
-        return Roster(foreign.gang_name(kind, parts), {})
-    labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.label, *kind.parts))}
+    if not kind.parts:
+        name = settings.gang or (owner.name if owner else "")
+        return Roster(foreign.gang_name(kind, (name,)), {})
+    labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.name, *kind.parts))}
     return Roster(foreign.gang_name(kind, (f"$({variable})" for variable in labels)), labels)
 
 

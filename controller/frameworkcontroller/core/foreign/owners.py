@@ -4,11 +4,12 @@ A barrier lets no Pod become ready before all are there, so whoever creates some
 have ended, waits for ever. Each such field is named.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from frameworkcontroller.api import foreign
 from frameworkcontroller.api.meta import Identity, Labels, Wire
@@ -53,37 +54,32 @@ class Size(Struct, frozen=True):
         return sum(role.number for role in self.roles.values())
 
 
-class _Template(Wire, frozen=True):
-    class Metadata(Wire, frozen=True):
-        labels: Labels = Labels()
+class _Metadata(Wire, frozen=True):
+    labels: Labels = Labels()
 
-    metadata: Metadata = Metadata()
+
+class _Template(Wire, frozen=True):
+    metadata: _Metadata = _Metadata()
 
 
 class _JobSpec(Wire, frozen=True):
-    parallelism: int | None = None
+    parallelism: int = 1
     completions: int | None = None
     template: _Template = _Template()
-
-
-class _Job(Wire, frozen=True):
-    metadata: Identity
-    spec: _JobSpec = _JobSpec()
 
 
 class _JobTemplate(Wire, frozen=True):
     spec: _JobSpec = _JobSpec()
 
 
-class _DependsOn(Wire, frozen=True):
+class _Named(Wire, frozen=True):
     name: str = ""
 
 
-class _ReplicatedJob(Wire, frozen=True):
-    name: str
+class _ReplicatedJob(_Named, frozen=True):
     template: _JobTemplate = _JobTemplate()
     replicas: int = 1
-    depends_on: tuple[_DependsOn, ...] = ()
+    depends_on: tuple[_Named, ...] = ()
 
 
 class _Coordinator(Wire, frozen=True):
@@ -96,39 +92,27 @@ class _Startup(Wire, frozen=True):
     startup_policy_order: str = ""
 
 
-class _JobSetSpec(Wire, frozen=True):
-    replicated_jobs: tuple[_ReplicatedJob, ...] = ()
-    startup_policy: _Startup | None = None
-    coordinator: _Coordinator | None = None
-
-
-class _JobSet(Wire, frozen=True):
-    metadata: Identity
-    spec: _JobSetSpec = _JobSetSpec()
-
-
-class _LwsSpec(Wire, frozen=True):
-    startup_policy: str = ""
-
-
-class _Lws(Wire, frozen=True):
-    metadata: Identity
-    spec: _LwsSpec = _LwsSpec()
-
-
 class _Ordinals(Wire, frozen=True):
     start: int = 0
 
 
-class _StatefulSetSpec(Wire, frozen=True):
+class _Spec(_JobSpec, frozen=True):
+    """The fields of all kinds, whose names do not meet."""
+
+    replicated_jobs: tuple[_ReplicatedJob, ...] = ()
+    coordinator: _Coordinator = _Coordinator()
+    startup_policy: _Startup | str | None = None
     replicas: int = 1
-    pod_management_policy: str = ""
-    ordinals: _Ordinals | None = None
+    pod_management_policy: str = "OrderedReady"
+    ordinals: _Ordinals = _Ordinals()
 
 
-class _StatefulSet(Wire, frozen=True):
+class _Owner(Wire, frozen=True):
     metadata: Identity
-    spec: _StatefulSetSpec = _StatefulSetSpec()
+    spec: _Spec = _Spec()
+
+
+_OWNER: Final = msgspec.json.Decoder(_Owner)
 
 
 def size_of(kind: str, document: bytes, roles: Iterable[str], sizes: Iterable[str]) -> Size:
@@ -137,26 +121,26 @@ def size_of(kind: str, document: bytes, roles: Iterable[str], sizes: Iterable[st
     Raises:
         msgspec.DecodeError: the document is no object of the kind.
     """
-    named = tuple(roles)
-    if kind in {foreign.LWS.kind, foreign.PODS.kind}:
-        size = _said(kind, document, named, sorted(sizes))
-    else:
-        size = _READERS[kind](document, named)
+    named, found = tuple(roles), _OWNER.decode(document) if document else None
+    uid, spec = (found.metadata.uid, found.spec) if found else ("", _Spec())
+    match kind:
+        case foreign.JOBSET.kind:
+            size = _jobset(uid, spec, named)
+        case foreign.JOB.kind:
+            size = Size(uid, {named[0]: RoleSize(1, _pods(spec))}, _unequal(spec, "spec"))
+        case foreign.STATEFUL_SET.kind:
+            size = _stateful_set(uid, spec, named)
+        case _:
+            size = _said(kind, uid, spec, named, sorted(sizes))
     if not size.never and (size.total > MAX_TASKS or len(size.roles) > MAX_ROLES):
         never = f"it has {size.total} Pods in {len(size.roles)} roles, and {MAX_TASKS} in {MAX_ROLES} are possible"
-        return msgspec.structs.replace(size, never=never)
+        return replace(size, never=never)
     return size
-
-
-def _job(document: bytes, named: tuple[str, ...]) -> Size:
-    found = _JOB.decode(document)
-    return Size(found.metadata.uid, {named[0]: RoleSize(1, _pods(found.spec))}, _unequal(found.spec, "spec"))
 
 
 def _pods(spec: _JobSpec) -> int:
     """Return how many Pods of a Job run at once."""
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    return max(0, parallelism if spec.completions is None else min(parallelism, spec.completions))
+    return max(0, spec.parallelism if spec.completions is None else min(spec.parallelism, spec.completions))
 
 
 def _unequal(spec: _JobSpec, path: str) -> str:
@@ -168,24 +152,28 @@ def _unequal(spec: _JobSpec, path: str) -> str:
     )
 
 
-def _jobset(document: bytes, named: tuple[str, ...]) -> Size:
-    found = _JOBSET.decode(document)
-    spec, all_jobs = found.spec, found.spec.replicated_jobs
+def _jobset(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
     # A label may be given by a policy, when the Pod is created.
     members = [
-        job for job in all_jobs if job.name in named or job.template.spec.template.metadata.labels.barrier == _OPTED_IN
+        job
+        for job in spec.replicated_jobs
+        if job.name in named or job.template.spec.template.metadata.labels.barrier == _OPTED_IN
     ]
     roles = {job.name: RoleSize(max(0, job.replicas), _pods(job.template.spec)) for job in members}
-    first = ""
-    if (head := spec.coordinator) is not None and head.replicated_job in roles:
+    first, head = "", spec.coordinator
+    if head.replicated_job in roles:
         first = f"{head.replicated_job}-{head.job_index * roles[head.replicated_job].each + head.pod_index}"
         roles = {head.replicated_job: roles[head.replicated_job]} | roles
-    return Size(found.metadata.uid, roles, next(_never(spec, members), ""), first)
+    return Size(uid, roles, next(_never(spec, members), ""), first)
 
 
-def _never(spec: _JobSetSpec, members: list[_ReplicatedJob]) -> Iterator[str]:
+def _never(spec: _Spec, members: list[_ReplicatedJob]) -> Iterator[str]:
     names = {job.name for job in members if job.replicas > 0}
-    if len(names) > 1 and spec.startup_policy and spec.startup_policy.startup_policy_order == "InOrder":
+    if (
+        len(names) > 1
+        and isinstance(spec.startup_policy, _Startup)
+        and spec.startup_policy.startup_policy_order == "InOrder"
+    ):
         yield (
             "spec.startupPolicy.startupPolicyOrder is InOrder: each replicated job is created when the one before is "
             "ready, which is when all are there; remove it, or set AnyOrder"
@@ -198,23 +186,19 @@ def _never(spec: _JobSetSpec, members: list[_ReplicatedJob]) -> Iterator[str]:
             yield why
 
 
-def _stateful_set(document: bytes, named: tuple[str, ...]) -> Size:
-    found = _STATEFUL_SET.decode(document)
-    spec, first = found.spec, found.spec.ordinals.start if found.spec.ordinals else 0
+def _stateful_set(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
     never = ""
     if spec.replicas > 1 and spec.pod_management_policy != "Parallel":
         never = (
-            f"spec.podManagementPolicy is {spec.pod_management_policy or 'OrderedReady'}: each Pod is created when the "
+            f"spec.podManagementPolicy is {spec.pod_management_policy}: each Pod is created when the "
             "one before is ready, which is when all are there; set Parallel"
         )
-    return Size(found.metadata.uid, {named[0]: RoleSize(1, max(0, spec.replicas), first)}, never)
+    return Size(uid, {named[0]: RoleSize(1, max(0, spec.replicas), spec.ordinals.start)}, never)
 
 
-def _said(kind: str, document: bytes, named: tuple[str, ...], sizes: list[str]) -> Size:
+def _said(kind: str, uid: str, spec: _Spec, named: tuple[str, ...], sizes: list[str]) -> Size:
     """Return the size that Pods themselves say."""
-    where = foreign.LWS_SIZE if kind == foreign.LWS.kind else foreign.GANG_SIZE
-    lws = _LWS.decode(document) if kind == foreign.LWS.kind else None
-    uid = "" if lws is None else lws.metadata.uid
+    where = foreign.KINDS[kind].size
     if len(sizes) > 1:
         return Size(uid, {}, f"its Pods disagree in annotation {where}: {sizes[0]!r} and {sizes[1]!r}")
     roles: dict[str, RoleSize] = {}
@@ -224,7 +208,7 @@ def _said(kind: str, document: bytes, named: tuple[str, ...], sizes: list[str]) 
             return Size(uid, {}, f"annotation {where} is {sizes[0]!r}, and not like 4 or ps=1,worker=3")
         roles[role or named[0]] = RoleSize(1, int(number))
     never = ""
-    if lws is not None and lws.spec.startup_policy == "LeaderReady" and sum(role.number for role in roles.values()) > 1:
+    if spec.startup_policy == "LeaderReady" and sum(role.number for role in roles.values()) > 1:
         never = (
             "spec.startupPolicy is LeaderReady: the workers are created when the leader is ready, which is when they "
             "are there; set LeaderCreated"
@@ -232,14 +216,3 @@ def _said(kind: str, document: bytes, named: tuple[str, ...], sizes: list[str]) 
     if not never and (strange := [role for role in named if role not in roles]):
         never = f"a Pod has the role {strange[0]}, which annotation {where} does not name: {sizes[0]!r}"
     return Size(uid, roles, never)
-
-
-_JOB: Final = msgspec.json.Decoder(_Job)
-_JOBSET: Final = msgspec.json.Decoder(_JobSet)
-_LWS: Final = msgspec.json.Decoder(_Lws)
-_STATEFUL_SET: Final = msgspec.json.Decoder(_StatefulSet)
-_READERS: Final[Mapping[str, Callable[[bytes, tuple[str, ...]], Size]]] = {
-    foreign.JOB.kind: _job,
-    foreign.JOBSET.kind: _jobset,
-    foreign.STATEFUL_SET.kind: _stateful_set,
-}

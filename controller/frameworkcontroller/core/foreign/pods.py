@@ -26,20 +26,19 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 class ForeignLabels(Labels, frozen=True, omit_defaults=True):
     """The labels of the table of kinds."""
 
-    jobset: str | None = field(default=None, name=foreign.JOBSET.label)
-    jobset_uid: str | None = field(default=None, name=foreign.JOBSET.parts[0])
-    jobset_attempt: str | None = field(default=None, name=foreign.JOBSET.parts[1])
-    jobset_role: str | None = field(default=None, name=foreign.JOBSET_ROLE)
-    jobset_job: str | None = field(default=None, name=foreign.JOBSET_JOB_INDEX)
-    completion: str | None = field(default=None, name=foreign.COMPLETION_INDEX)
-    lws: str | None = field(default=None, name=foreign.LWS.label)
-    lws_key: str | None = field(default=None, name=foreign.LWS.parts[0])
-    lws_revision: str | None = field(default=None, name=foreign.LWS.parts[1])
-    worker: str | None = field(default=None, name=foreign.WORKER_INDEX)
-    pod_index: str | None = field(default=None, name=foreign.POD_INDEX)
-
-
-_ATTRIBUTES: Final = {one.encode_name: one.name for one in fields(ForeignLabels)}
+    jobset: str = field(default="", name=foreign.JOBSET.name)
+    jobset_uid: str = field(default="", name=foreign.JOBSET.uid)
+    attempt: str = field(default="", name=foreign.JOBSET.attempt)
+    replicated_job: str = field(default="", name=foreign.JOBSET.role)
+    job_index: str = field(default="", name=foreign.JOBSET.job)
+    completion_index: str = field(default="", name=foreign.JOBSET.index)
+    lws: str = field(default="", name=foreign.LWS.name)
+    group: str = field(default="", name=foreign.LWS.parts[0])
+    revision: str = field(default="", name=foreign.LWS.parts[1])
+    worker_index: str = field(default="", name=foreign.LWS.index)
+    job: str = field(default="", name=foreign.JOB.name)
+    job_uid: str = field(default="", name=foreign.JOB.uid)
+    pod_index: str = field(default="", name=foreign.STATEFUL_SET.index)
 
 
 class ForeignMeta(Meta, frozen=True):
@@ -105,6 +104,7 @@ class Member(ForeignPod, frozen=True, kw_only=True):
 
 
 FOREIGN_POD_DECODER: Final = msgspec.json.Decoder(ForeignPod)
+_LABELS: Final = [(one.name, one.encode_name) for one in fields(ForeignLabels)]
 
 
 class ForeignPods:
@@ -116,70 +116,39 @@ class ForeignPods:
 
     def __call__(self, pod: ForeignPod) -> ForeignPod:
         """Return the Pod, as a `Member` if it is one, without the labels and annotations that say so."""
-        found, gpus = _read(pod), _gpus(pod)
         meta = replace(pod.metadata, labels=ForeignLabels(), annotations={})
         spec = replace(pod.spec, containers=(), service_account_name="")
-        slim = self._slim(replace(pod, metadata=meta, spec=spec))
+        slim, found = self._slim(replace(pod, metadata=meta, spec=spec)), _read(pod)
         if found is None:
             return slim
         if len(self._claims) >= MOST_CLAIMS:
             self._claims.clear()
-        claim = self._claims.setdefault(found[0], found[0])
-        return Member(
-            metadata=slim.metadata, spec=slim.spec, status=slim.status, claim=claim, place=found[1], gpus=gpus
-        )
+        claim, (place, gpus) = self._claims.setdefault(found[0], found[0]), (found[1], _gpus(pod))
+        return Member(metadata=slim.metadata, spec=slim.spec, status=slim.status, claim=claim, place=place, gpus=gpus)
 
 
 def _gpus(pod: ForeignPod) -> int:
-    texts = (
-        str(number)
-        for one in pod.spec.containers
-        for name, number in (one.resources.limits or {}).items()
-        if name.endswith(names.GPU_SUFFIX)
-    )
-    return sum(int(text) for text in texts if _NUMBER.fullmatch(text))
+    limits = (item for one in pod.spec.containers for item in (one.resources.limits or {}).items())
+    numbers = (str(number) for name, number in limits if name.endswith(names.GPU_SUFFIX))
+    return sum(int(number) for number in numbers if _NUMBER.fullmatch(number))
 
 
 def _read(pod: ForeignPod) -> tuple[Claim, Place] | None:
     """Return what a Pod says, None if that is not all that a member has to say."""
-    meta, found = pod.metadata, pod.metadata.annotations
-    labels, owner = meta.labels, meta.controller
-
-    def label(key: str) -> str | None:
-        value: str | None = getattr(labels, _ATTRIBUTES[key])
-        return value
-
-    kind = foreign.kind_of(label, found.get(foreign.GANG), "" if owner is None else owner.kind)
-    role, job, index, size, attempt = foreign.DEFAULT_ROLE, "0", None, "", "0"
+    meta, owner = pod.metadata, pod.metadata.controller
+    said = meta.annotations | {key: value for name, key in _LABELS if (value := getattr(meta.labels, name))}
+    kind = foreign.kind_of(said.get, "" if owner is None else owner.kind)
     if kind is None:
         return None
-    parts: tuple[str, ...]
-    if kind is foreign.PODS:
-        name = found[foreign.GANG]
-        parts, uid = (name,), ""
-        role, index = found.get(foreign.GANG_ROLE, role), found.get(foreign.GANG_INDEX)
-        size = found.get(foreign.GANG_SIZE, "")
-    elif owner is None:
-        return None
-    elif kind is foreign.JOBSET:
-        name, uid, attempt = labels.jobset or "", labels.jobset_uid or "", labels.jobset_attempt or ""
-        parts = name, uid, attempt
-        role, job, index = labels.jobset_role or "", labels.jobset_job or "", labels.completion
-    elif kind is foreign.LWS:
-        name, uid = labels.lws or "", ""
-        parts = name, labels.lws_key or "", labels.lws_revision or ""
-        index, size = labels.worker, found.get(foreign.LWS_SIZE, "")
-    else:
+    name, uid = said.get(kind.name, ""), said.get(kind.uid, "")
+    if kind.owner and owner is not None:
         name, uid = owner.name, owner.uid
-        parts = name, uid
-        index = labels.completion if kind is foreign.JOB else labels.pod_index
-    if kind in (foreign.JOB, foreign.LWS, foreign.STATEFUL_SET):
-        role = found.get(foreign.ROLES, role).partition("=")[0].strip()
-    gang = foreign.gang_name(kind, parts)
-    numbers = (attempt, job, index or "")
-    if not all(parts) or not role or not _NAME.fullmatch(gang) or not all(map(_NUMBER.fullmatch, numbers)):
+    parts = [name, *(said.get(key, "") for key in kind.parts)]
+    gang, role = foreign.gang_name(kind, parts), said.get(kind.role, foreign.DEFAULT_ROLE).partition("=")[0].strip()
+    attempt, job, index = said.get(kind.attempt, "0"), said.get(kind.job, "0"), said.get(kind.index, "")
+    if not all((*parts, role)) or not _NAME.fullmatch(gang) or not all(map(_NUMBER.fullmatch, (attempt, job, index))):
         return None
-    by_arrival = found.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
-    account = pod.spec.service_account_name
-    claim = Claim(kind.kind, gang, name, uid, int(attempt), size[:MOST_TEXT], account, by_arrival)
-    return claim, Place(role, int(job), int(index or ""))
+    by_arrival = said.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
+    size, account = said.get(kind.size, "")[:MOST_TEXT], pod.spec.service_account_name
+    claim = Claim(kind.kind, gang, name, uid, int(attempt), size, account, by_arrival)
+    return claim, Place(role, int(job), int(index))
