@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json
     from tests.barrier.process import Barrier
+    from tests.support.frameworkctl import Frameworkctl
     from tests.support.kubelet import Kubelet
 
 __all__ = ["account", "start"]  # fixtures
@@ -261,9 +263,11 @@ def test_the_command_line_says_whom_a_gang_waits_for(gangs: Gangs, ctl: Framewor
     pods = gangs.pods("train", 2)
     gangs.run(pods[:1])
     eventually(lambda: _says(gangs.rosters(), "worker-1", "Pending: no IP yet"), 30)
-    assert "job/train   Waiting   1/2" in ctl("gangs").out
-    page = ctl("why", "job/train").out
-    assert f"Job {ctl.namespace}/train is waiting, 1/2 ready\nworker-1: Pending: no IP yet\n" == page
-    assert '"waiting_for": [\n      {\n        "task": "worker-1"' in ctl("gangs", "-o", "json").out
-    absent = ctl("why", "jobset/train", code=1)
-    assert "there is no roster of jobset/train" in absent.err
+    ((name, state, ready, *_, waits),) = ctl.ok("gangs").table
+    assert (name, state, ready, waits) == ("job/train", "Waiting", "1/2", "worker-1: Pending: no IP yet")
+    page = ctl.ok("why job/train").output
+    assert page == f"Job {ctl.namespace}/train is waiting, 1/2 ready\nworker-1: Pending: no IP yet\n"
+    assert json.loads(ctl.ok("gangs -o json").output)[0]["waiting_for"][0]["task"] == "worker-1"
+    absent = ctl("why jobset/train")
+    assert absent.code == 1
+    assert "there is no roster of jobset/train" in absent.errors
