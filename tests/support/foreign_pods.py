@@ -90,7 +90,8 @@ def of_lws(group: int, index: int, size: int, *, name: str = "serve", **more: An
     }
     annotations = {"leaderworkerset.sigs.k8s.io/size": str(size)} | more.pop("annotations", {})
     owner = ("StatefulSet", leader if index else name, f"uid-of-{leader}")
-    return pod(f"{leader}-{index}" if index else leader, labels, owner=owner, annotations=annotations, **more)
+    pod_name = more.pop("pod", f"{leader}-{index}" if index else leader)
+    return pod(pod_name, labels, owner=owner, annotations=annotations, **more)
 
 
 def bare(role: str, index: int, size: str, *, gang: str = "mine", **more: Any) -> Json:

@@ -6,6 +6,7 @@ API server does not show again, so that any controller can go on at any time.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -123,7 +124,7 @@ class ForeignGang:
             case FindOwner(), Found() as found:
                 self._learn(found.document, now)
             case FindOwner(), _:
-                self._set_size(None)
+                self._learn(None, now)
             case CreateConfigMap(), NameTaken():
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 self._in_flight.back_off(key, Failed("its name is in use"), now)
@@ -187,28 +188,21 @@ class ForeignGang:
             return
         if self._size is not None and self.members.fits and not self._size.never:
             self._pause = LOOK_FIRST
-            return
-        due = self._looked + self._pause
-        if self._size is not None and now < due:
+        elif now < (due := self._looked + self._pause):
             decision.wake(due)
         else:
             yield FindOwner(claim.kind, claim.owner)
 
-    def _learn(self, found: bytes, now: datetime) -> None:
-        claim = self._claim
-        if claim is None:
-            return
-        try:
-            size = size_of(claim.kind, found, self.members.roles, {one.size for one in self.members.claims})
-        except (msgspec.DecodeError, ValueError) as error:
-            self._in_flight.back_off(OWNER, Failed(f"{claim.kind} {claim.owner}: {error}"), now)
-            return
-        is_another = bool(claim.uid) and claim.uid != size.uid
-        self._looked = now
-        self._pause = LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
-        self._set_size(None if is_another else size)
-        if is_another:
-            self._in_flight.back_off(OWNER, Failed(f"{claim.kind} {claim.owner} is another one"), now)
+    def _learn(self, found: bytes | None, now: datetime) -> None:
+        """Take in what the owner says, None if there is none."""
+        claim, size = self._claim, None
+        if claim is not None and found is not None:
+            with suppress(msgspec.DecodeError):
+                size = size_of(claim.kind, found, sorted(self.members.roles), {one.size for one in self.members.claims})
+            if size is not None and claim.uid not in {"", size.uid}:
+                size = None  # another one of that name
+        self._looked, self._pause = now, LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
+        self._set_size(size)
 
     def _set_size(self, size: Size | None) -> None:
         if size != self._size:

@@ -32,39 +32,49 @@ class Members:
         self._ready = self._placed = 0
         """Those of them, and those of all, that the gang has a place for."""
         self._revision = 0
+        self._leader_at: Place | None = None
         self.claims: Counter[Claim] = Counter()
+        self.roles: Counter[str] = Counter()
+        """How often Pods name each role."""
+        self.by_arrival = False
+        """Whether a Pod waits until all barriers run."""
 
     def __bool__(self) -> bool:
         return bool(self._at)
 
-    @property
-    def roles(self) -> list[str]:
-        """The roles that Pods name."""
-        return sorted({place.role for place in self._at})
-
-    @property
-    def by_arrival(self) -> bool:
-        """Whether a Pod waits until all barriers run."""
-        return any(claim.by_arrival for claim in self.claims)
-
     def replace(self, old: Member | None, new: Member | None) -> None:
         """Take in that a Pod was added, has changed or is gone."""
-        before = self.by_arrival
+        before, places = (self.by_arrival, self._leader), {one.place for one in (old, new) if one is not None}
         if old is not None:
-            self.claims[old.claim] -= 1
-            if not self.claims[old.claim]:
-                del self.claims[old.claim]
+            self._count(old, -1)
             self._at[old.place].pop(old.metadata.name, None)
             if not self._at[old.place]:
                 del self._at[old.place]
                 self._placed -= self._has(old.place)
         if new is not None:
-            self.claims[new.claim] += 1
+            self._count(new, 1)
             self._placed += new.place not in self._at and self._has(new.place)
             self._at.setdefault(new.place, {})[new.metadata.name] = new
-        changed = {one.place for one in (old, new) if one is not None}
-        of_leader = any(one.claim.kind == foreign.LWS.kind and one.place.index == _LEADER for one in (old, new) if one)
-        self._judge([*self._at, *changed] if of_leader or self.by_arrival is not before else changed)
+            if new.claim.kind == foreign.LWS.kind and new.place.index == _LEADER:
+                self._leader_at = new.place
+        self._judge(places if before == (self.by_arrival, self._leader) else [*self._at, *places])
+
+    def _count(self, pod: Member, number: int) -> None:
+        """Count what a Pod says; what nobody says any more is forgotten."""
+        self.roles[pod.place.role] += number
+        self.claims[pod.claim] += number
+        if not self.roles[pod.place.role]:
+            del self.roles[pod.place.role]
+        if self.claims[pod.claim] <= 1:
+            self.by_arrival = any(claim.by_arrival for claim, found in self.claims.items() if found)
+        if not self.claims[pod.claim]:
+            del self.claims[pod.claim]
+
+    @property
+    def _leader(self) -> datetime:
+        """When the leader of a LeaderWorkerSet was created, which creates all workers."""
+        leader = None if self._leader_at is None else self.current(self._leader_at)
+        return _UNKNOWN if leader is None else _age(leader)[0]
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""
@@ -145,17 +155,10 @@ class Members:
             return readiness.DELETING.phrase
         if pod.status.phase == FAILED:
             return "its Pod has failed"
-        if self._is_left_over(pod):
+        if _age(pod)[0] < self._leader:
             return "its Pod is older than the leader, and of an earlier start"
         is_there = bool(pod.status.pod_ip) and (not self.by_arrival or readiness.has_arrived(pod))
         return "" if is_there else readiness.why_not_ready(pod.status).phrase
-
-    def _is_left_over(self, pod: Member) -> bool:
-        """Report whether a worker of a LeaderWorkerSet is older than its leader, which creates all workers."""
-        if pod.claim.kind != foreign.LWS.kind:
-            return False
-        leader = self.current(Place(pod.place.role, 0, _LEADER))
-        return leader is not None and _age(pod)[0] < _age(leader)[0]
 
 
 def _age(pod: Member) -> tuple[datetime, str]:
