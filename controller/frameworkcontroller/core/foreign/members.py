@@ -65,10 +65,10 @@ class Members:
         self.claims[pod.claim] += number
         if not self.roles[pod.place.role]:
             del self.roles[pod.place.role]
-        if self.claims[pod.claim] <= 1:
-            self.by_arrival = any(claim.by_arrival for claim, found in self.claims.items() if found)
         if not self.claims[pod.claim]:
             del self.claims[pod.claim]
+        if pod.claim.by_arrival:
+            self.by_arrival = number > 0 or any(claim.by_arrival for claim in self.claims)
 
     @property
     def _leader(self) -> datetime:
