@@ -69,7 +69,9 @@ class World:
     def sync(self) -> None:
         """Let the controller's caches see everything."""
         for name in {*self.pods, *self._cached}:
-            found = self.pods.get(name)
+            found, known = self.pods.get(name), self._cached.get(name)
+            if found and known and found["metadata"]["resourceVersion"] == known.metadata.resource_version:
+                continue
             seen = None if found is None else self._keep(FOREIGN_POD_DECODER.decode(msgspec.json.encode(found)))
             new, old = seen if isinstance(seen, Member) else None, self._cached.pop(name, None)
             for gang in {one.claim.gang for one in (old, new) if one is not None}:

@@ -87,6 +87,14 @@ class TestEachKind:
         assert roster.decode(text).generation == 2
         assert "next" in world.opened
 
+    def test_a_pod_that_is_another_one_by_the_next_look_is_listed(self, kind: str) -> None:
+        world, pod = of_kind(kind)
+        world.put(*(pod(index, ip=f"10.1.0.{index}") for index in range(3)))
+        world.settle(3)
+        world.put(pod(1, uid="next", ip="10.1.0.9", created=5))
+        world.settle(3)
+        assert "next" in world.opened
+
     def test_one_deletion_of_the_roster_by_somebody_is_mended(self, kind: str) -> None:
         world, pod = of_kind(kind)
         world.put(*(pod(index, ip="10.1.0.1") for index in range(3)))
