@@ -32,7 +32,8 @@ class Members:
         self._ready = self._placed = 0
         """Those of them, and those of all, that the gang has a place for."""
         self._revision = 0
-        self._leader_at: Place | None = None
+        self._leader_since = _UNKNOWN
+        """When the leader of a LeaderWorkerSet was created, which creates all workers."""
         self.claims: Counter[Claim] = Counter()
         self.roles: Counter[str] = Counter()
         """How often Pods name each role."""
@@ -44,7 +45,7 @@ class Members:
 
     def replace(self, old: Member | None, new: Member | None) -> None:
         """Take in that a Pod was added, has changed or is gone."""
-        before, places = (self.by_arrival, self._leader), {one.place for one in (old, new) if one is not None}
+        before, places = (self.by_arrival, self._leader_since), {one.place for one in (old, new) if one is not None}
         if old is not None:
             self._count(old, -1)
             self._at[old.place].pop(old.metadata.name, None)
@@ -55,9 +56,11 @@ class Members:
             self._count(new, 1)
             self._placed += new.place not in self._at and self._has(new.place)
             self._at.setdefault(new.place, {})[new.metadata.name] = new
-            if new.claim.kind == foreign.LWS.kind and new.place.index == _LEADER:
-                self._leader_at = new.place
-        self._judge(places if before == (self.by_arrival, self._leader) else [*self._at, *places])
+        for one in (old, new):
+            if one is not None and one.claim.kind == foreign.LWS.kind and one.place.index == _LEADER:
+                leader = self.current(one.place)
+                self._leader_since = _UNKNOWN if leader is None else _age(leader)[0]
+        self._judge(places if before == (self.by_arrival, self._leader_since) else [*self._at, *places])
 
     def _count(self, pod: Member, number: int) -> None:
         """Count what a Pod says; what nobody says any more is forgotten."""
@@ -69,12 +72,6 @@ class Members:
             del self.claims[pod.claim]
         if pod.claim.by_arrival:
             self.by_arrival = number > 0 or any(claim.by_arrival for claim in self.claims)
-
-    @property
-    def _leader(self) -> datetime:
-        """When the leader of a LeaderWorkerSet was created, which creates all workers."""
-        leader = None if self._leader_at is None else self.current(self._leader_at)
-        return _UNKNOWN if leader is None else _age(leader)[0]
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""
@@ -155,7 +152,7 @@ class Members:
             return readiness.DELETING.phrase
         if pod.status.phase == FAILED:
             return "its Pod has failed"
-        if _age(pod)[0] < self._leader:
+        if _age(pod)[0] < self._leader_since:
             return "its Pod is older than the leader, and of an earlier start"
         is_there = bool(pod.status.pod_ip) and (not self.by_arrival or readiness.has_arrived(pod))
         return "" if is_there else readiness.why_not_ready(pod.status).phrase
