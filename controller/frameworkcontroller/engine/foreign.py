@@ -21,6 +21,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -143,7 +144,7 @@ class ForeignGangs:
         for report in decision.reports:
             if isinstance(report, KubeEvent):
                 self._events.record(gang.subject, report)
-            else:
+            elif isinstance(report, Milestone):
                 self._metrics.milestone_reached(report)
         for effect in decision.effects:
             self._executor.submit(key, partial(self._perform, key, gang, effect))

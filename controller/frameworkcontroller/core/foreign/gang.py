@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.meta import Meta, Partial
@@ -31,7 +30,6 @@ from frameworkcontroller.core.effects import (
     ForeignSubject,
     Found,
     GrantRosterAccess,
-    Missing,
     NameTaken,
     Outcome,
     Owner,
@@ -46,6 +44,7 @@ from frameworkcontroller.core.foreign.pods import Claim
 from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
+from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status.reports import Milestone
 
@@ -54,19 +53,6 @@ LOOK_FIRST: Final = timedelta(seconds=5)
 LOOK_MAX: Final = timedelta(seconds=60)
 MOST_ACCOUNTS: Final = 100
 """Service accounts of a gang that may read its roster."""
-
-
-class Decision(Struct):
-    """What to do and to say now, and when to decide again at the latest."""
-
-    effects: list[Effect] = []
-    reports: list[KubeEvent | Milestone] = []
-    wake_at: datetime | None = None
-
-    def wake(self, moment: datetime | None) -> None:
-        """Decide again at this time, if no earlier one is set."""
-        if moment is not None and (self.wake_at is None or moment < self.wake_at):
-            self.wake_at = moment
 
 
 class ForeignGang:
@@ -88,7 +74,7 @@ class ForeignGang:
     @property
     def subject(self) -> ForeignSubject:
         """The gang as requests name it."""
-        uid, claim = self._size.uid if self._size else "", self._claim
+        uid, claim = self._size.uid if self._size else "", next(iter(self.members.claims), None)
         if claim is None:
             return ForeignSubject(self._namespace, self._name, "", "", ())
         row = foreign.KINDS[claim.kind]
@@ -107,10 +93,6 @@ class ForeignGang:
         """Whether there is nothing left to do for it, as long as no ConfigMap of its name is seen."""
         return not self.members and not any(map(self._in_flight.is_busy, (CONFIG_MAP, ROSTER, ACCESS, OWNER)))
 
-    @property
-    def _claim(self) -> Claim | None:
-        return next(iter(self.members.claims), None)
-
     def apply_outcome(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
         key = effect.key
@@ -120,7 +102,9 @@ class ForeignGang:
                 self._in_flight.back_off(key, failure, now)
             case _, Refused(_, message):
                 self._in_flight.back_off(key, Failed(message), now)
-                self._events.append(KubeEvent("FailedCreate", f"ConfigMap {self._config_map}: {message}", warning=True))
+                self._events.append(
+                    KubeEvent("FailedCreate", f"ConfigMap {names.config_map_name(self._name)}: {message}", warning=True)
+                )
             case FindOwner(), Found() as found:
                 self._learn(found.document, now)
             case FindOwner(), _:
@@ -129,16 +113,17 @@ class ForeignGang:
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 self._in_flight.back_off(key, Failed("its name is in use"), now)
             case FindConfigMap(), Found(metadata):
-                self._judge_found(metadata, now)
+                if metadata.labels.gang is None:
+                    text = f"ConfigMap {metadata.name} is somebody else's: the gang waits until it is deleted"
+                    self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
+                self._in_flight.back_off(key, Failed("its name is in use"), now)
             case GrantRosterAccess(), _:
                 self._granted = effect if isinstance(outcome, Done) else None
-            case WriteRoster(), _:
-                self._apply_written(effect, outcome)
-                if isinstance(outcome, Missing):
-                    self._in_flight.recheck_later(key, now)
+            case WriteRoster(), Done():
+                pass
             case _:
                 self._in_flight.recheck_later(key, now)
-        if isinstance(effect, WriteRoster) and isinstance(outcome, Failed | Refused):
+        if isinstance(effect, WriteRoster):
             self._apply_written(effect, outcome)
 
     def decide(self, now: datetime, config_map: Partial | None) -> Decision:
@@ -156,7 +141,7 @@ class ForeignGang:
     def _wanted(self, now: datetime, config_map: Partial | None, decision: Decision) -> Iterator[Effect]:
         if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.metadata.uid):
             self._keeper, self._granted, self._told = None, None, ""
-        claim = self._claim
+        claim = next(iter(self.members.claims), None)
         if claim is None:
             if config_map is not None:
                 yield DeleteConfigMap(config_map.metadata.uid)
@@ -178,7 +163,10 @@ class ForeignGang:
             publisher = Publisher(config_map.metadata, self._attempt(claim, uid), self.members.rows)
             self._keeper = RosterKeeper(config_map.metadata.name, publisher)
             self._is_open = publisher.opened
-        if not self._in_flight.is_busy(ROSTER):
+        # What is decided counts as written, so it is decided only when it can be.
+        if (until := self._in_flight.delayed_until(ROSTER, now)) is not None:
+            decision.wake(until)
+        elif not self._in_flight.is_busy(ROSTER):
             yield from self._write(claim, self._keeper, config_map.metadata, now, decision)
 
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
@@ -195,29 +183,16 @@ class ForeignGang:
 
     def _learn(self, found: bytes | None, now: datetime) -> None:
         """Take in what the owner says, None if there is none."""
-        claim, size = self._claim, None
+        claim, size = next(iter(self.members.claims), None), None
         if claim is not None and found is not None:
             with suppress(msgspec.DecodeError):
                 size = size_of(claim.kind, found, sorted(self.members.roles), {one.size for one in self.members.claims})
             if size is not None and claim.uid not in {"", size.uid}:
                 size = None  # another one of that name
         self._looked, self._pause = now, LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
-        self._set_size(size)
-
-    def _set_size(self, size: Size | None) -> None:
         if size != self._size:
             self._size = size
             self.members.resize(size)
-
-    @property
-    def _config_map(self) -> str:
-        return names.config_map_name(self._name)
-
-    def _judge_found(self, metadata: Meta, now: datetime) -> None:
-        if metadata.labels.gang is None:
-            text = f"ConfigMap {self._config_map} is somebody else's: the Pods of the gang wait until it is deleted"
-            self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
-        self._in_flight.back_off(CONFIG_MAP, Failed("its name is in use"), now)
 
     def _attempt(self, claim: Claim, config_map_uid: str) -> AttemptName:
         uid = "" if self._size is None else self._size.uid
