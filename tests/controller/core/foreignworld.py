@@ -32,8 +32,10 @@ from frameworkcontroller.core.effects import (
     Outcome,
     WriteRoster,
 )
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
+from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class World:
         self.told: list[str] = []
         self.requests: list[Effect] = []
         self.events: list[str] = []
+        self.milestones: list[str] = []
         self.restart()
 
     def restart(self) -> None:
@@ -79,7 +82,7 @@ class World:
                 self.gang(gang).members.replace(was, now)
             if new is not None:
                 self._cached[name] = new
-        self._seen = {name: found for name, (found, _) in self.config_maps.items()}
+        self._seen = {name: found for name, (found, _) in self.config_maps.items() if found.metadata.labels.gang}
         for name in self._seen:
             self.gang(name.removesuffix("-attempt"))
 
@@ -93,11 +96,16 @@ class World:
             pod["metadata"]["resourceVersion"] = str(next(self._versions))
             self.pods[pod["metadata"]["name"]] = pod
 
+    def squat(self, name: str) -> None:
+        """Create somebody else's ConfigMap, which the controller's cache does not show."""
+        self.config_maps[name] = Partial(_meta(name, str(next(self._versions)))), '{"waitingFor": []}'
+
     def step(self) -> None:
         """Let the controller decide once on each gang, with what its caches show, and perform what it wants."""
         for name, gang in [*self._gangs.items()]:
             decision = gang.decide(self.now, self._seen.get(names.config_map_name(name)))
-            self.events += [f"{one.reason}: {one.message}" for one in decision.reports if hasattr(one, "reason")]
+            self.events += [f"{one.reason}: {one.message}" for one in decision.reports if isinstance(one, KubeEvent)]
+            self.milestones += [one.phase for one in decision.reports if isinstance(one, Milestone)]
             for effect in decision.effects:
                 self.requests.append(effect)
                 outcome = self._perform(names.config_map_name(name), gang, effect)
@@ -151,7 +159,7 @@ class World:
             if not isinstance(seen, Member) or meta["uid"] in self.opened or meta.get("deletionTimestamp"):
                 continue
             config_map = self.config_maps.get(names.config_map_name(seen.claim.gang))
-            if config_map is None:
+            if config_map is None or not config_map[0].metadata.labels.gang:
                 continue
             try:
                 gang = roster.decode(config_map[1])

@@ -235,6 +235,86 @@ def test_a_roster_that_somebody_changes_is_written_again_with_an_event() -> None
     assert any(event.startswith("RosterRestored") for event in world.events)
 
 
+def test_a_config_map_of_somebody_else_that_has_the_name_is_told_and_left_alone() -> None:
+    world, pod = of_kind("job")
+    name = "gang-job.train.uid-of-train-attempt"
+    world.squat(name)
+    world.put(*(pod(index, ip="10.1.0.1") for index in range(3)))
+    world.settle(120)
+    assert world.events[0].startswith(f"RosterNameTaken: ConfigMap {name} is somebody else's")
+    assert len(world.requests) < 20
+    del world.config_maps[name]
+    world.settle(60)
+    assert len(world.opened) == 3
+
+
+def test_a_gang_that_has_all_its_pods_and_could_never_start_starts_once_its_owner_says_otherwise() -> None:
+    world = World()
+    jobs = [make.replicated_job("ps", 1, 1), make.replicated_job("worker", 1, 1)]
+    world.owners["JobSet", "train"] = make.jobset(jobs, startupPolicy={"startupPolicyOrder": "InOrder"})
+    world.put(*(make.of_jobset(role, 0, 0, ip="10.1.0.1") for role in ("ps", "worker")))
+    for _ in range(2):
+        world.settle(5)
+        assert not world.opened
+        world.put(make.of_jobset("worker", 0, 0, ip="10.1.0.1"))
+        world.owners["JobSet", "train"] = make.jobset(jobs)
+        world.settle(70)
+        assert len(world.opened) == 2
+        world.opened.clear()
+        # And back again, which is told again.
+        world.owners["JobSet", "train"] = make.jobset(jobs, startupPolicy={"startupPolicyOrder": "InOrder"})
+        del world.pods["train-worker-0-0-0"]
+        world.settle(130)
+        world.opened.clear()
+    assert [event.partition(":")[0] for event in world.events].count("GangImpossible") == 3
+
+
+@pytest.mark.parametrize("answer", ["failed", "lost"])
+def test_that_it_can_never_be_complete_is_told_again_where_the_request_failed(answer: str) -> None:
+    answers = iter(["ok", "ok", "ok", answer, answer])
+    world = World(lambda: next(answers, "ok"))
+    world.owners["StatefulSet", "train"] = make.owner({"replicas": 2})
+    world.put(make.of_stateful_set(0, ip="10.1.0.1"))
+    world.settle(30)
+    assert world.told
+
+
+def test_a_controller_that_goes_on_counts_no_start_again() -> None:
+    world, pod = of_kind("job")
+    world.put(*(pod(index, ip="10.1.0.1") for index in range(3)))
+    world.settle(5)
+    assert world.milestones == ["open"]
+    world.restart()
+    world.settle(5)
+    assert world.milestones == ["open"]
+
+
+def test_a_pod_that_does_not_say_all_is_no_member() -> None:
+    world, pod = of_kind("job")
+    world.put(*(pod(index, ip="10.1.0.1") for index in range(3)))
+    for key in ("controller-uid", "job-completion-index"):
+        strange = pod(0, pod=f"without-{key}", ip="10.1.0.9", created=40)
+        del strange["metadata"]["labels"][f"batch.kubernetes.io/{key}"]
+        world.put(strange)
+    world.settle(3)
+    assert [members["worker"] for members in world.complete().values()] == [["train-0-x", "train-1-x", "train-2-x"]]
+
+
+def test_only_resources_that_are_gpus_count_and_a_gang_waits_for_arrival_while_a_pod_asks_for_it() -> None:
+    world, pod = of_kind("job")
+    asks = {f"{make.ANNOTATION}wait-for": "arrived"}
+    pods = [pod(index, ip="10.1.0.1", annotations=asks if index == 0 else {}) for index in range(3)]
+    for one in pods:
+        one["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "7", "amd.com/gpu": "2", "x.com/gpu": "2.5"}
+    world.put(*pods)
+    world.settle(10)
+    assert not world.opened
+    world.put(pod(0, ip="10.1.0.1"))
+    world.settle(3)
+    ((_, text),) = world.config_maps.values()
+    assert roster.decode(text).roles[0].gpus == 2
+
+
 class Life:
     """Anything that may become of one gang."""
 
