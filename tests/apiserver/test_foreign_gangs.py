@@ -267,7 +267,7 @@ def test_the_command_line_says_whom_a_gang_waits_for(gangs: Gangs, ctl: Framewor
     assert (name, state, ready, waits) == ("job/train", "Waiting", "1/2", "worker-1: Pending: no IP yet")
     page = ctl.ok("why job/train").output
     assert page == f"Job {ctl.namespace}/train is waiting, 1/2 ready\nworker-1: Pending: no IP yet\n"
-    assert json.loads(ctl.ok("gangs -o json").output)[0]["waiting_for"][0]["task"] == "worker-1"
+    assert json.loads(ctl.ok("gangs -o json").output)[0]["waitingFor"][0]["task"] == "worker-1"
     absent = ctl("why jobset/train")
     assert absent.code == 1
     assert "there is no roster of jobset/train" in absent.errors

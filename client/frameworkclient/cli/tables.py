@@ -59,10 +59,11 @@ def gangs_table(gangs: Sequence[GangView], now: datetime, colours: Colours, *, w
     """Return a table of gangs of other controllers."""
     rows = []
     for gang in gangs:
-        reason = gang.never or (f"{gang.waiting_for[0].task}: {gang.waiting_for[0].why}" if gang.waiting_for else "")
-        row = [f"{gang.kind.lower()}/{gang.name}", gang.state, f"{gang.ready}/{gang.total}", str(gang.attempt)]
+        owner, one = gang.owner, gang.roster
+        reason = one.never or next((f"{each.task}: {each.why}" for each in one.waiting_for), "")
+        row = [f"{gang.kind.lower()}/{owner.name}", gang.state, f"{one.ready}/{one.total}", str(owner.attempt)]
         row += [since(gang.created, now), shorten(reason, _WAITING)]
-        rows.append([gang.namespace, *row] if with_namespace else row)
+        rows.append([owner.namespace, *row] if with_namespace else row)
     head = ["NAME", "STATE", "READY", "ATTEMPT", "AGE", "WAITS FOR"]
     return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 

@@ -4,7 +4,7 @@ import zlib
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -23,8 +23,9 @@ class Waiting(Struct, frozen=True):
 
 
 class _Owner(Struct, frozen=True):
+    namespace: str
     name: str
-    attempt_id: int = field(name="attemptID")
+    attempt: int = field(name="attemptID")
 
 
 class _Roster(Struct, frozen=True, rename="camel"):
@@ -42,67 +43,47 @@ class _ConfigMap(Struct, frozen=True, rename="camel"):
     binary_data: dict[str, str] = {}
 
 
-class GangView(Struct, frozen=True):
-    """One start of a gang."""
+class GangView:
+    """One start of a gang, by the ConfigMap of its roster.
 
-    namespace: str
-    kind: str
-    name: str
-    """Of the object that is the gang."""
-    attempt: int
-    ready: int
-    total: int
-    complete: bool
-    never: str
-    """Why it can never be complete, "" if it can."""
-    waiting_for: tuple[Waiting, ...]
-    """Some of those that are missing."""
-    created: datetime
+    Raises:
+        ValueError: It has none.
+    """
+
+    def __init__(self, document: bytes) -> None:
+        found = msgspec.json.decode(document, type=_ConfigMap)
+        text = found.data.get(names.ROSTER_KEY, "").encode()
+        if not text:
+            packed = b64decode(found.binary_data.get(names.ROSTER_GZIP_KEY, ""))
+            try:
+                text = zlib.decompressobj(wbits=31).decompress(packed, MOST_BYTES)
+            except zlib.error as error:
+                raise ValueError(str(error)) from error
+        self.roster = msgspec.json.decode(text, type=_Roster)
+        self.owner, self.kind = self.roster.framework, found.metadata.labels.gang or ""
+        self.created = found.metadata.creation_timestamp or datetime.now(UTC)
 
     @property
     def state(self) -> str:
         """One word for people."""
-        return "Impossible" if self.never else "Complete" if self.complete else "Waiting"
+        return "Impossible" if self.roster.never else "Complete" if self.roster.complete else "Waiting"
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """All of it, as JSON and YAML have it."""
+        found: dict[str, Any] = {"kind": self.kind, "state": self.state} | msgspec.to_builtins(self.roster)
+        return found
 
-def gang_of(document: bytes) -> GangView:
-    """Read the ConfigMap of a gang.
-
-    Raises:
-        msgspec.DecodeError: It is none.
-        ValueError: Its roster cannot be unpacked.
-    """
-    found = msgspec.json.decode(document, type=_ConfigMap)
-    text = found.data.get(names.ROSTER_KEY, "").encode()
-    if not text:
-        packed = b64decode(found.binary_data.get(names.ROSTER_GZIP_KEY, ""))
-        try:
-            text = zlib.decompressobj(wbits=31).decompress(packed, MOST_BYTES)
-        except zlib.error as error:
-            raise ValueError(str(error)) from error
-    one, meta = msgspec.json.decode(text, type=_Roster), found.metadata
-    return GangView(
-        meta.namespace,
-        meta.labels.gang or "",
-        one.framework.name,
-        one.framework.attempt_id,
-        one.ready,
-        one.total,
-        one.complete,
-        one.never,
-        one.waiting_for,
-        meta.creation_timestamp or datetime.now(UTC),
-    )
-
-
-def explain(gang: GangView) -> Iterator[str]:
-    """Yield the lines of a page about a gang: how far it is, and what keeps it."""
-    attempt = f", attempt {gang.attempt}" if gang.attempt else ""
-    yield f"{gang.kind} {gang.namespace}/{gang.name} is {gang.state.lower()}, {gang.ready}/{gang.total} ready{attempt}"
-    if gang.never:
-        yield f"it can never be complete: {gang.never}"
-        return
-    yield from (f"{one.task}: {one.why}" for one in gang.waiting_for)
-    unnamed = gang.total - gang.ready - len(gang.waiting_for)
-    if unnamed > 0 and not gang.complete:
-        yield f"and {unnamed} more"
+    def explain(self) -> Iterator[str]:
+        """Yield the lines of a page: how far the gang is, and what keeps it."""
+        owner, one = self.owner, self.roster
+        attempt = f", attempt {owner.attempt}" if owner.attempt else ""
+        who, how = f"{self.kind} {owner.namespace}/{owner.name}", self.state.lower()
+        yield f"{who} is {how}, {one.ready}/{one.total} ready{attempt}"
+        if one.never:
+            yield f"it can never be complete: {one.never}"
+            return
+        yield from (f"{each.task}: {each.why}" for each in one.waiting_for)
+        unnamed = one.total - one.ready - len(one.waiting_for)
+        if unnamed > 0 and not one.complete:
+            yield f"and {unnamed} more"

@@ -6,15 +6,13 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from frameworkclient.cli.options import Format
-from frameworkclient.cli.output import as_json, as_yaml, write, write_entries
+from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.tables import gangs_table
 from frameworkclient.cli.terminal import colours_for, say
 from frameworkclient.cluster.pages import objects
 from frameworkclient.errors import ClientError, translated
-from frameworkclient.views.gangs import GangView, explain, gang_of
+from frameworkclient.views.gangs import GangView
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
 from frameworkkube.paths import resource_path
@@ -27,7 +25,7 @@ async def list_gangs(client: AsyncClient, *, all_namespaces: bool, output: Forma
     """Write all gangs of other controllers."""
     found = await _gangs(client, all_namespaces=all_namespaces)
     if output in {Format.JSON, Format.YAML}:
-        write_entries("gangs", [msgspec.to_builtins(one) for one in found], output)
+        write_entries("gangs", [one.document for one in found], output)
         return
     if not found:
         say("No gangs of other controllers" + ("." if all_namespaces else f" in namespace {client.namespace}."))
@@ -41,19 +39,17 @@ async def why(client: AsyncClient, kind: str, name: str, output: Format) -> None
     Raises:
         ClientError: There is no roster of it.
     """
-    gangs = [one for one in await _gangs(client) if (one.kind.lower(), one.name) == (kind.lower(), name)]
+    gangs = [one for one in await _gangs(client) if (one.kind.lower(), one.owner.name) == (kind.lower(), name)]
     if not gangs:
         raise ClientError(
             f"there is no roster of {kind}/{name} in namespace {client.namespace}: it needs Pods with the label "
             f"{names.BARRIER_LABEL}: enabled, foreignGangs.enabled in the chart, and an owner that is there; "
             "the log of the controller says which request failed"
         )
-    for one in sorted(gangs, key=lambda each: each.created):
-        if output in {Format.JSON, Format.YAML}:
-            document = msgspec.to_builtins(one)
-            write(as_json(document) if output is Format.JSON else as_yaml(document))
-        else:
-            write("".join(f"{sanitize(line)}\n" for line in explain(one)))
+    if output in {Format.JSON, Format.YAML}:
+        write_entries("gangs", [one.document for one in gangs], output)
+    else:
+        write("".join(f"{sanitize(line)}\n" for one in gangs for line in one.explain()))
 
 
 async def _gangs(client: AsyncClient, *, all_namespaces: bool = False) -> list[GangView]:
@@ -62,7 +58,7 @@ async def _gangs(client: AsyncClient, *, all_namespaces: bool = False) -> list[G
     with translated("list ConfigMaps"):
         async for document in objects(client.kube, path, names.GANG_LABEL):
             try:
-                found.append(gang_of(document))
+                found.append(GangView(document))
             except ValueError:  # somebody else's, or half changed
                 continue
-    return sorted(found, key=lambda one: (one.namespace, one.kind, one.name, one.attempt, one.created))
+    return sorted(found, key=lambda one: (one.owner.namespace, one.kind, one.owner.name, one.created))
