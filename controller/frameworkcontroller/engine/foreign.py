@@ -7,7 +7,8 @@ rosters of their gangs. One loop decides on one gang after the other; the reques
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -124,11 +125,8 @@ class ForeignGangs:
         while True:
             key = await self._queue.take()
             spent = time.thread_time()
-            try:
+            with self._isolated(key):
                 self._decide(key)
-            except Exception:  # noqa: BLE001 -- a defect of this program: the other gangs go on
-                _log.exception("a gang cannot be processed and will be tried again", gang="/".join(key))
-                self._queue.add_after(key, AFTER_ERROR_SECONDS)
             self._queue.charge(key, time.thread_time() - spent)
             if time.perf_counter() - since > DECIDING_SECONDS:
                 await asyncio.sleep(0)
@@ -156,17 +154,23 @@ class ForeignGangs:
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         if not self._may_act():
             return
-        outcome = await self._performer.perform(gang.subject, effect)
-        if isinstance(outcome, Failed):
-            self._metrics.retries.inc()
-            _log.warning(
-                "request failed, will be tried again",
-                gang="/".join(key),
-                effect=type(effect).__name__,
-                error=outcome.message,
-            )
-        gang.apply_outcome(effect, outcome, self._now().steady)
-        self._queue.add(key)
+        with self._isolated(key):
+            outcome = await self._performer.perform(gang.subject, effect)
+            if isinstance(outcome, Failed):
+                self._metrics.retries.inc()
+                what, why = type(effect).__name__, outcome.message
+                _log.warning("request failed, will be tried again", gang="/".join(key), effect=what, error=why)
+            gang.apply_outcome(effect, outcome, self._now().steady)
+            self._queue.add(key)
+
+    @contextmanager
+    def _isolated(self, key: GangKey) -> Iterator[None]:
+        """Let the other gangs go on, whatever one raises: a defect of this program."""
+        try:
+            yield
+        except Exception:  # noqa: BLE001 -- as the engine does it for Frameworks
+            _log.exception("a gang cannot be processed and will be tried again", gang="/".join(key))
+            self._queue.add_after(key, AFTER_ERROR_SECONDS)
 
 
 def _key_of(member: Member) -> GangKey:
