@@ -1,0 +1,88 @@
+"""The loop of gangs of other controllers: whatever one gang raises, the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from structlog.testing import capture_logs
+
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import CreateConfigMap, Done, Effect, FindOwner, Found, Outcome, Subject
+from frameworkcontroller.engine.foreign import ForeignGangs
+from frameworkcontroller.engine.observe.event_recorder import EventRecorder
+from frameworkcontroller.engine.observe.metrics import Metrics
+from tests.kube.scripted import refuse_to_list
+from tests.kube.virtualtime import in_virtual_time
+from tests.support import foreign_pods as make
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+
+class Client:
+    """Lists the Pods of three Jobs, and watches nothing."""
+
+    async def request(self, method: str, path: str, **_more: Any) -> bytes:
+        assert method == "GET"
+        items = [make.of_job(0, name=name) for name in ("bad", "good", "worse")] if path.endswith("/pods") else []
+        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+
+    async def stream(
+        self, _path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
+    ) -> AsyncIterator[bytes]:
+        refuse_to_list(query)
+        on_open()
+        await asyncio.Event().wait()
+        yield b""
+
+
+class Performer:
+    """Raises for one gang, and answers another what its gang cannot take in."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[str, type[Effect]]] = []
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        self.done.append((subject.name.split(".")[1], type(effect)))
+        if ".bad." in subject.name:
+            raise ZeroDivisionError
+        if ".worse." in subject.name:
+            return cast("Outcome", Found(cast("Meta", None), document=cast("bytes", 7)))
+        if isinstance(effect, FindOwner):
+            meta = Meta(name="good", uid="uid-of-good", resource_version="1")
+            return Found(meta, document=msgspec.json.encode(make.owner({"completions": 1}, name="good")))
+        return Done("uid", "5")
+
+
+def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
+    performer = Performer()
+
+    async def work() -> None:
+        client, metrics = cast("Any", Client()), Metrics()
+        gangs = ForeignGangs(
+            client,
+            (),
+            cast("Any", performer),
+            EventRecorder(client),
+            metrics,
+            grants=True,
+            slots=4,
+            may_act=lambda: True,
+            now=lambda: Now(datetime.now(UTC), datetime.now(UTC)),
+        )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(30):
+                await gangs.run()
+        assert 'frameworkcontroller_foreign_gangs{phase="gathering"} 0.0' in metrics.text().decode()
+
+    with capture_logs() as logs:
+        in_virtual_time(work)()
+    told = {line["gang"].split(".")[1] for line in logs if "cannot be processed" in line["event"]}
+    assert told == {"bad", "worse"}
+    assert ("good", CreateConfigMap) in performer.done
