@@ -13,7 +13,7 @@ from testkit.waiting import eventually
 from tests.apiserver.conftest import stop_cleanly
 from tests.barrier.cluster import account, start
 from tests.injector.replica_processes import called
-from tests.support.foreign_gangs import Gangs, environment, grant
+from tests.support.foreign_gangs import Gangs, environment, grant, template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,6 +256,27 @@ def _says(rosters: Json, task: str, why: str) -> None:
 
 def _filled(found: Json) -> None:
     assert found
+
+
+def test_bare_pods_that_say_all_are_a_gang_whose_roster_all_of_them_own(
+    gangs: Gangs, raw: RawClient, start: Callable[..., Barrier]
+) -> None:
+    for index in range(2):
+        said = {"gang": "run-7", "gang-role": "trainer", "gang-index": str(index), "gang-size": "trainer=2"}
+        body = {"apiVersion": "v1", "kind": "Pod", **template("Never", **said)}
+        body["metadata"]["name"] = f"mine-{index}"
+        raw.create(f"{gangs.core}/pods", body)
+    pods = [raw.get(f"{gangs.core}/pods/mine-{index}") for index in range(2)]
+    gangs.run(pods)
+    assert gangs.complete(pods)["taskRoles"][0]["name"] == "trainer"
+    barrier = start(pods[1], **environment(pods[1]))
+    assert barrier.ends(30)[0] == 0, barrier.lines
+    config_map = raw.get(f"{gangs.core}/configmaps/gang-pod.run-7-attempt")
+    owners = {(one["kind"], one["name"], one["controller"]) for one in config_map["metadata"]["ownerReferences"]}
+    assert owners == {("Pod", "mine-0", False), ("Pod", "mine-1", False)}
+    for pod in pods:
+        gangs.end(pod)
+    eventually(lambda: _empty(gangs.rosters()), 30)
 
 
 def test_the_command_line_says_whom_a_gang_waits_for(gangs: Gangs, ctl: Frameworkctl) -> None:

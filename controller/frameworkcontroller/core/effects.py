@@ -38,30 +38,18 @@ class Owner:
 
 @dataclass(frozen=True)
 class Subject:
-    """The Framework instance that an effect is for."""
+    """The Framework instance that an effect is for, or the gang of another controller."""
 
     namespace: str
     name: str
     uid: str
+    gang: tuple[Owner, ...] = ()
+    """Of another controller: the object that is the gang, or else its Pods."""
 
     @property
     def object(self) -> Owner:
         """What Events are about."""
-        return Owner(names.API_VERSION, names.KIND, self.name, self.uid)
-
-
-@dataclass(frozen=True)
-class ForeignSubject(Subject):
-    """A gang of another controller: `name` is the gang's, and `uid` that of the object that is the gang."""
-
-    kind: str
-    owners: tuple[Owner, ...]
-    """Of the ConfigMap: that object, or all Pods."""
-
-    @property
-    def object(self) -> Owner:
-        """What Events are about."""
-        return self.owners[0]
+        return self.gang[0] if self.gang else Owner(names.API_VERSION, names.KIND, self.name, self.uid)
 
 
 @dataclass(frozen=True, kw_only=True)

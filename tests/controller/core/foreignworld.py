@@ -136,7 +136,7 @@ class World:
             case CreateConfigMap():
                 if found is not None:
                     return NameTaken("there is one")
-                meta = _meta(name, version, uid=f"uid-{version}", created=self.now, gang=gang.subject.kind)
+                meta = _meta(name, version, uid=f"uid-{version}", created=self.now, gang=gang.subject.object.kind)
                 self.config_maps[name] = Partial(meta), effect.roster.decode()
                 return Done(meta.uid, version)
             case FindConfigMap():

@@ -27,7 +27,6 @@ from frameworkcontroller.core.effects import (
     Failed,
     FindConfigMap,
     FindOwner,
-    ForeignSubject,
     Found,
     GrantRosterAccess,
     NameTaken,
@@ -35,6 +34,7 @@ from frameworkcontroller.core.effects import (
     Owner,
     Readiness,
     Refused,
+    Subject,
     WriteRoster,
 )
 from frameworkcontroller.core.events import KubeEvent
@@ -72,16 +72,17 @@ class ForeignGang:
         self._events: list[KubeEvent] = []
 
     @property
-    def subject(self) -> ForeignSubject:
+    def subject(self) -> Subject:
         """The gang as requests name it."""
-        uid, claim = self._size.uid if self._size else "", next(iter(self.members.claims), None)
-        if claim is None:
-            return ForeignSubject(self._namespace, self._name, "", "", ())
+        claim, size = next(iter(self.members.claims), None), self._size
+        if claim is None or size is None:
+            return Subject(self._namespace, self._name, "")
         row = foreign.KINDS[claim.kind]
-        owners: tuple[Owner, ...] = (Owner(row.api_version, row.kind, claim.owner, uid),)
+        objects = [(claim.owner, size.uid)]
         if row is foreign.PODS:
-            owners = tuple(Owner("v1", "Pod", pod.metadata.name, pod.metadata.uid) for pod in self.members.all())
-        return ForeignSubject(self._namespace, self._name, owners[0].uid, row.kind, owners)
+            objects = [(pod.metadata.name, pod.metadata.uid) for pod in self.members.all()]
+        gang = tuple(Owner(row.api_version, row.kind, name, uid) for name, uid in objects)
+        return Subject(self._namespace, self._name, gang[0].uid, gang)
 
     @property
     def phase(self) -> Phase | None:

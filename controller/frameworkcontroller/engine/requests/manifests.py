@@ -11,7 +11,6 @@ from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreateWorkload,
-    ForeignSubject,
     GrantRosterAccess,
     LabelConfigMap,
     Owner,
@@ -43,12 +42,9 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
 
 def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
     """Return what the metadata of the ConfigMap of an attempt always says."""
-    if isinstance(subject, ForeignSubject):
-        return {
-            "labels": {names.GANG_LABEL: subject.kind},
-            "annotations": {},
-            "ownerReferences": _owned_by(*subject.owners, controller=False),
-        }
+    if subject.gang:
+        labels, owners = {names.GANG_LABEL: subject.object.kind}, _owned_by(*subject.gang, controller=False)
+        return {"labels": labels, "annotations": {}, "ownerReferences": owners}
     return {
         "labels": {names.FRAMEWORK_NAME: subject.name},
         "annotations": {
@@ -68,7 +64,7 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
         "namespace": subject.namespace,
         "name": names.config_map_name(subject.name),
     }
-    if not isinstance(subject, ForeignSubject):
+    if not subject.gang:
         metadata["finalizers"] = [names.FOREGROUND_FINALIZER]
     if effect.queue:
         # Kueue takes the Pods for those of a job that is queued by itself.
