@@ -286,7 +286,7 @@ class TestDownload:
             assert not self.fetch(tmp_path / "target", "a", "a.sha256")
         assert asked == []
 
-    @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in {"kwok", "kueue"}])
+    @pytest.mark.parametrize("name", [name for name in CATALOGUE if name not in {"kwok", "kueue", "jobset", "lws"}])
     def test_every_project_that_publishes_checksums_has_a_source(self, name: str) -> None:
         found = source(CATALOGUE[name], "1.2.3", "amd64")
         assert found is not None

@@ -42,7 +42,7 @@ class Program:
     Attributes:
         project: See `module_of`.
         package: Its main package.
-        version_command: The arguments that make it print its version.
+        version_command: The arguments that make it print its version; JobSet has none, so it is not taken from PATH.
         version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
     """
 
@@ -53,14 +53,17 @@ class Program:
     version_variable: str = ""
 
 
-_MODULES = {
+MODULES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kwok": "sigs.k8s.io/kwok",
     "coredns": "github.com/coredns/coredns",
     "helm": "helm.sh/helm/v4",
     "cosign": "github.com/sigstore/cosign/v3",
     "kueue": "sigs.k8s.io/kueue",
+    "jobset": "sigs.k8s.io/jobset",
+    "lws": "sigs.k8s.io/lws",
 }
+"""The module that each project's go.mod requires."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 CATALOGUE: Mapping[str, Program] = {
     program.name: program
@@ -78,8 +81,9 @@ CATALOGUE: Mapping[str, Program] = {
             ("version",),
             "sigs.k8s.io/release-utils/version.gitVersion",
         ),
-        Program(
-            "kueue", "kueue", "sigs.k8s.io/kueue/cmd/kueue", ("--version",), "sigs.k8s.io/kueue/pkg/version.GitVersion"
+        *(
+            Program(name, name, MODULES[name] + folder, version_variable=f"{MODULES[name]}/pkg/version.GitVersion")
+            for name, folder in (("kueue", "/cmd/kueue"), ("jobset", ""), ("lws", "/cmd"))
         ),
     )
 }
@@ -97,8 +101,8 @@ def pinned_version(project: str) -> str:
     if project == "kubernetes":
         return _KUBERNETES_VERSION
     text = (GO_MODULES / project / "go.mod").read_text()
-    found = re.search(rf"^require {re.escape(_MODULES[project])} v(\S+)$", text, re.MULTILINE)
-    assert found, f"go/{project}/go.mod has no line `require {_MODULES[project]} v...`"
+    found = re.search(rf"^require {re.escape(MODULES[project])} v(\S+)$", text, re.MULTILINE)
+    assert found, f"go/{project}/go.mod has no line `require {MODULES[project]} v...`"
     return found[1]
 
 
