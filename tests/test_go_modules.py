@@ -28,6 +28,13 @@ def environment(folder: Path, answer: str, code: int = 0) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
+@pytest.mark.parametrize("project", ["kueue", "jobset", "lws"])
+def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str) -> None:
+    found = go_modules.of_program(project)
+    assert found.path == f"sigs.k8s.io/{project}"
+    assert found.checksum.startswith("h1:")
+
+
 def test_the_folder_is_the_one_that_go_names(tmp_path: Path) -> None:
     answer = json.dumps({"Dir": "/modules/tool", "Sum": "h1:pinned="})
     assert str(go_modules.folder_of(MODULE, environment(tmp_path, answer))) == "/modules/tool"

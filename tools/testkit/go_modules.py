@@ -12,6 +12,7 @@ from typing import Final
 
 from localcluster.errors import BinaryError
 from localcluster.gobuild import download, go_command
+from localcluster.programs import GO_MODULES, MODULES, pinned_version
 from localcluster.progress import task
 
 
@@ -27,7 +28,13 @@ class Module:
 CERT_MANAGER: Final = Module(
     "github.com/cert-manager/cert-manager", "1.19.1", "h1:Txh8L/nLWTDcb7ZnXuXbTe15BxQnLbLirXmbNk0fGgY="
 )
-KUEUE: Final = Module("sigs.k8s.io/kueue", "0.19.2", "h1:mPNzr37u0nwI7ikST5QQl5gg6EgtYOAvC9ZbTgywdN8=")
+
+
+def of_program(project: str) -> Module:
+    """Return the module of a program that is built, as its go.mod and go.sum pin it."""
+    path, version = MODULES[project], pinned_version(project)
+    text = (GO_MODULES / project / "go.sum").read_text()
+    return Module(path, version, text.partition(f"\n{path} v{version} ")[2].partition("\n")[0])
 
 
 def folder_of(module: Module, environ: Mapping[str, str] = os.environ) -> Path:

@@ -1,0 +1,166 @@
+"""Controllers of others as processes: charts, with their webhooks and service accounts, on a real API server.
+
+Beside the addresses, which a cluster without their Deployments needs, their configurations are those of the charts.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import yaml
+
+from localcluster import kubeconfigs
+from localcluster.ports import free_port
+from testkit import go_modules
+from testkit.waiting import eventually, patience
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from localcluster.client import Json
+
+# What runs them in a cluster, and what a control plane without nodes cannot reach.
+_LEFT_OUT = ("Deployment", "Service", "APIService", "Secret")
+_WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+@dataclass
+class Operator:
+    """One on one cluster; `install`, then `start`."""
+
+    name: ClassVar[str]
+    """Of its program, its chart and its release."""
+    namespace: ClassVar[str]
+    account: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+    """Of its command line, beside its files."""
+
+    cluster: Cluster
+    folder: Path
+    """Of its configuration, certificates and log."""
+    process: subprocess.Popen[bytes] | None = None
+    """The process that runs, or the last one that ran."""
+    is_installed: bool = False
+
+    def __post_init__(self) -> None:
+        """Choose its ports."""
+        self._port, self._health = free_port(), free_port()
+
+    @property
+    def log(self) -> str:
+        """The log of all starts."""
+        return self._log.read_text()
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / f"{self.name}.log"
+
+    def install(self) -> None:
+        """Apply what its chart has; the webhooks call a port on loopback."""
+        trusted = kubeconfigs.encoded(self.cluster.ca_file)
+        documents = [one for one in self._chart() if one["kind"] not in _LEFT_OUT]
+        for webhook in (hook for one in documents if one["kind"] in _WEBHOOKS for hook in one["webhooks"]):
+            path = webhook["clientConfig"]["service"]["path"]
+            webhook["clientConfig"] = {"url": f"https://127.0.0.1:{self._port}{path}", "caBundle": trusted}
+        for definition in (one for one in documents if one["kind"] == "CustomResourceDefinition"):
+            # Objects are written in the version that is stored.
+            definition["spec"].pop("conversion", None)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        hooks = [one for one in documents if one["kind"] in _WEBHOOKS]
+        apply_all(self.cluster, [namespace, *(one for one in documents if one not in hooks)])
+        self.cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+        apply_all(self.cluster, hooks)
+        self.is_installed = True
+
+    def start(self, **changes: Any) -> None:
+        """Start it, for the first time or again, and wait until it and its webhooks answer.
+
+        Args:
+            changes: Fields of its configuration.
+        """
+        config = self.configuration() | {
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{self._health}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"host": "127.0.0.1", "port": self._port, "certDir": self._certified("certificates")},
+            "leaderElection": {"leaderElect": False},
+            "internalCertManagement": {"enable": False},
+        }
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config | changes))
+        token = self.cluster.token(self.namespace, self.account)
+        access = kubeconfigs.with_token(self.cluster.server, self.cluster.ca_file, token)
+        command = [
+            str(self.cluster.binary(self.name)),
+            f"--kubeconfig={kubeconfigs.write(self.folder / 'kubeconfig', access)}",
+            f"--config={self.folder / 'config.yaml'}",
+            *self.options,
+        ]
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen([*self._around(), *command], stdout=log, stderr=log)
+        eventually(self._is_ready, 60)
+
+    def kill(self) -> None:
+        """Kill the process, if there is one."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop the process, if there is one, with SIGTERM."""
+        self._end(signal.SIGTERM)
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the configuration of its chart."""
+        found = next(one for one in self._chart() if one["kind"] == "ConfigMap")
+        loaded: dict[str, Any] = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
+        return loaded
+
+    def _around(self) -> list[str]:
+        """Return the command that starts it with the rest of its arguments, if there is one."""
+        return []
+
+    def _certified(self, name: str) -> str:
+        """Return the path of a folder with a certificate."""
+        files, folder = self.cluster.pki.server(self.name, hosts=["127.0.0.1"]), self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(files.certificate, folder / "tls.crt")
+        shutil.copy(files.key, folder / "tls.key")
+        return str(folder)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process:
+            self.process.send_signal(how)
+            self.process.wait(patience(30))
+
+    def _is_ready(self) -> None:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log[-3000:]
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=5):
+                pass  # an answer that is not 200 is raised
+            # Its webhooks begin later.
+            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        except OSError as error:
+            raise AssertionError(str(error)) from error
+
+    def _chart(self) -> list[Json]:
+        folder = go_modules.folder_of(go_modules.of_program(self.name)) / "charts" / self.name
+        return rendered(self.cluster, self.name, folder, self.namespace, "--include-crds")
+
+
+def rendered(cluster: Cluster, release: str, chart: Path, namespace: str, *options: str) -> list[Json]:
+    """Return what a chart installs."""
+    command = [str(cluster.binary("helm")), "template", release, str(chart), f"--namespace={namespace}", *options]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def apply_all(cluster: Cluster, documents: Iterable[Json]) -> None:
+    """Apply these objects."""
+    text = yaml.safe_dump_all(documents)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
