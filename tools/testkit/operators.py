@@ -153,6 +153,22 @@ class Operator:
         return rendered(self.cluster, self.name, folder, self.namespace, "--include-crds")
 
 
+class JobSet(Operator):
+    """The controller of JobSets."""
+
+    name = "jobset"
+    namespace = "jobset-system"
+    account = "jobset-controller"
+
+
+class LeaderWorkerSet(Operator):
+    """The controller of LeaderWorkerSets."""
+
+    name = "lws"
+    namespace = "lws-system"
+    account = "lws-controller-manager"
+
+
 def rendered(cluster: Cluster, release: str, chart: Path, namespace: str, *options: str) -> list[Json]:
     """Return what a chart installs."""
     command = [str(cluster.binary("helm")), "template", release, str(chart), f"--namespace={namespace}", *options]
