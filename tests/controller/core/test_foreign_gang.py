@@ -73,6 +73,16 @@ class TestEachKind:
         world.settle(3)
         assert not world.config_maps
 
+    def test_it_starts_again_at_once_after_all_its_pods_were_gone(self, kind: str) -> None:
+        world, pod = of_kind(kind)
+        world.put(*(pod(index, ip="10.1.0.1") for index in range(3)))
+        world.settle(5)
+        world.pods.clear()
+        world.settle(1)
+        world.put(*(pod(index, uid=f"again{index}", ip="10.1.0.1", created=9) for index in range(3)))
+        world.settle(4)
+        assert {"again0", "again1", "again2"} <= set(world.opened)
+
     def test_a_replaced_pod_is_a_new_generation_and_opens_for_the_others_as_they_are(self, kind: str) -> None:
         world, pod = of_kind(kind)
         pods = [pod(index, ip=f"10.1.0.{index}") for index in range(3)]

@@ -68,7 +68,7 @@ class ForeignGang:
         self._granted: GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
-        self._is_open = False
+        self._is_open = self._had_config_map = False
         self._events: list[KubeEvent] = []
 
     @property
@@ -142,6 +142,10 @@ class ForeignGang:
     def _wanted(self, now: datetime, config_map: Partial | None, decision: Decision) -> Iterator[Effect]:
         if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.metadata.uid):
             self._keeper, self._granted, self._told = None, None, ""
+        if config_map is None and self._had_config_map:
+            # It is gone: the next one need not wait for that.
+            self._in_flight.reset_delay(CONFIG_MAP)
+        self._had_config_map = config_map is not None
         claim = next(iter(self.members.claims), None)
         if claim is None:
             if config_map is not None:
