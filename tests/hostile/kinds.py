@@ -31,6 +31,8 @@ SCALES = (10, 1000)
 SCALE_SECONDS = 2.0
 """From one scale to the next."""
 EDIT_SECONDS = 0.1
+LONG = 40
+"""Frameworks with long descriptions."""
 _WIDTH = 10
 """Roles of a layer; 1,000 roles have 9,900 edges then, and so many of them get one more to reach the limit."""
 _MORE_EDGES = MAX_EDGES - (MAX_ROLES - _WIDTH) * _WIDTH
@@ -171,6 +173,15 @@ def _rescaled(frameworks: Frameworks) -> Iterator[float]:
         yield SCALE_SECONDS
 
 
+def _without_config_maps(frameworks: Frameworks) -> Iterator[float]:
+    """Delete the ConfigMaps of its own attempts, each of which begins the next attempt."""
+    for number in itertools.count():
+        name = names.config_map_name(f"hostile{number % LONG}")
+        with contextlib.suppress(ApiStatusError):
+            frameworks.raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/configmaps/{name}")
+        yield EDIT_SECONDS
+
+
 def _restarted(frameworks: Frameworks) -> Iterator[float]:
     """Report that all members of the gang start again."""
     gang = RestartingGang(frameworks, "hostile", MEMBERS)
@@ -184,6 +195,8 @@ def _restarted(frameworks: Frameworks) -> Iterator[float]:
 _LARGE = _pod({RUN_SECONDS: "1", EXIT_CODE: "1"}, padding=200_000)
 _CODES = _pod({RUN_SECONDS: "0.5", EXIT_CODE: f"{{{{{names.TASK_INDEX}}}}}"})
 _PLACEHOLDERS = _pod({"note": f"{{{{{names.POD_NAME}}}}}" * 90_000})
+
+_AGAIN = {"fancyRetryPolicy": True, "maxRetryCount": 0}
 
 KINDS = (
     Kind("24 of 39 roles of 256 empty containers", _made(_empty(MAX_CONTAINERS_OF_POD), 1, roles=39, frameworks=24)),
@@ -207,6 +220,11 @@ KINDS = (
         "160 roles of 3 invalid Pods, edited ten times a second",
         _made(_pod({"not a key!": "x"}), 3, roles=160),
         _retemplated,
+    ),
+    Kind(
+        f"{LONG} of 450 KB, whose ConfigMaps are deleted ten times a second",
+        _made(_pod(), 1, frameworks=LONG, description="x" * 450_000, retryPolicy=_AGAIN),
+        _without_config_maps,
     ),
     Kind("500 Tasks of 100 KB, denied", _made(_pod(padding=100_000, labels=DENIED), 500)),
     Kind("100 roles of 10 Tasks of 10 KB, denied", _made(_pod(padding=10_000, labels=DENIED), 10, roles=100)),

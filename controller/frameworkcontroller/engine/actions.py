@@ -124,6 +124,8 @@ class Actions:
                 executor = self._large
             case WriteStatus():
                 is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
+                # The API server writes the whole object, and sends it to whoever watches.
+                is_large = is_large or effect.rest_bytes > LARGE_BYTES
                 executor = self._large if is_large else self._statuses
         urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent)

@@ -116,7 +116,11 @@ def is_large(effect: Effect) -> bool:
         case WriteStatus():
             roles = effect.summary.roles
             tasks = sum(len(role.task_statuses) for role in roles)
-            return max(len(roles), tasks) > LARGE_STATUS_TASKS or bool(effect.text_bytes)
+            return (
+                max(len(roles), tasks) > LARGE_STATUS_TASKS
+                or bool(effect.text_bytes)
+                or effect.rest_bytes > LARGE_BYTES
+            )
     raise AssertionError(effect)
 
 
@@ -146,11 +150,11 @@ class Reconciler:
         return effect
 
 
-def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
+def write(tasks: int, text_bytes: int = 0, roles: int = 1, rest_bytes: int = 0) -> WriteStatus:
     """A status of so many Tasks, none of which is wanted any more, in each of so many roles."""
     role = TaskRoleStatus("worker", "r", None, (task(State.COMPLETED, ended(0)),) * tasks)
     summary = RolesSummary(roles=(role,) * roles, order=(), ready=0, total=0, by_arrival=False, member_revision=0)
-    return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, text_bytes=text_bytes)
+    return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, rest_bytes=rest_bytes, text_bytes=text_bytes)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +170,12 @@ def write(tasks: int, text_bytes: int = 0, roles: int = 1) -> WriteStatus:
         ),
         pytest.param(write(LARGE_STATUS_TASKS + 1), creation(100), 20, id="large statuses, small Pods"),
         pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), 64 // OBJECTS_PER_STATUS, id="statuses of long texts"),
+        pytest.param(
+            write(1, rest_bytes=LARGE_BYTES + 1),
+            write(1, rest_bytes=LARGE_BYTES),
+            64 // OBJECTS_PER_STATUS,
+            id="statuses of long specs",
+        ),
     ],
 )
 @in_virtual_time
