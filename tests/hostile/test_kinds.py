@@ -111,7 +111,10 @@ def test_edits_are_of_what_was_applied(kind: Kind, monkeypatch: pytest.MonkeyPat
     edited = set[str]()
     monkeypatch.setattr(Frameworks, "merge", lambda _, name, **__: edited.add(name))
     if manifests(kind):
-        steps = list(itertools.islice(kind.edits(Frameworks(Mock(), "hostile")), 11))
+        raw = Mock()
+        steps = list(itertools.islice(kind.edits(Frameworks(raw, "hostile")), 11))
+        deleted = (call.args[0].rpartition("/")[2] for call in raw.delete.call_args_list)
+        edited |= {name.removesuffix(names.config_map_name("")) for name in deleted}
         assert edited <= {manifest["metadata"]["name"] for manifest in manifests(kind)}
         assert bool(edited) == bool(steps)
 
