@@ -78,19 +78,30 @@ class Others:
 
     def pods(self, kind: str, number: int, **labels: str) -> list[Json]:
         """Wait until there are so many Pods with these labels that stay, and return them by role, Job and rank."""
+        return eventually(lambda: self._pods(kind, number, labels), 90)
+
+    def again(self, kind: str, before: list[Json], **labels: str) -> list[Json]:
+        """Let Pods be gone, and wait until there are as many others."""
+        known = {pod["metadata"]["uid"] for pod in before}
 
         def are_there() -> list[Json]:
-            items = self._raw.get(f"{self.gangs.core}/pods")["items"]
-            found = [
-                one
-                for one in items
-                if "deletionTimestamp" not in one["metadata"] and one["status"]["phase"] != "Failed"
-                if labels.items() <= one["metadata"]["labels"].items() and RANK[kind] in one["metadata"]["labels"]
-            ]
-            assert len(found) == number
-            return sorted(found, key=lambda pod: (_role(pod), int(pod["metadata"]["labels"][RANK[kind]])))
+            for pod in before:
+                self.gangs.end(pod)
+            found = self._pods(kind, len(before), labels)
+            assert known.isdisjoint(pod["metadata"]["uid"] for pod in found)
+            return found
 
         return eventually(are_there, 90)
+
+    def _pods(self, kind: str, number: int, labels: dict[str, str]) -> list[Json]:
+        found = [
+            one
+            for one in self._raw.get(f"{self.gangs.core}/pods")["items"]
+            if "deletionTimestamp" not in one["metadata"] and one["status"]["phase"] != "Failed"
+            if labels.items() <= one["metadata"]["labels"].items() and RANK[kind] in one["metadata"]["labels"]
+        ]
+        assert len(found) == number
+        return sorted(found, key=lambda pod: (_role(pod), int(pod["metadata"]["labels"][RANK[kind]])))
 
 
 def _role(pod: Json) -> tuple[str, int, str]:
@@ -190,17 +201,7 @@ def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
         others.gangs.run(pods)
         others.gangs.complete(pods)
         opened(start, pods)
-    known = {pod["metadata"]["uid"] for pod in groups[0]}
-    others.gangs.end(groups[0][0])
-
-    def is_new() -> list[Json]:
-        pods = others.pods("LeaderWorkerSet", 3, **{key: "0"})
-        for pod in groups[0]:
-            others.gangs.end(pod)
-        assert known.isdisjoint(pod["metadata"]["uid"] for pod in pods)
-        return pods
-
-    again = eventually(is_new, 90)
+    again = others.again("LeaderWorkerSet", groups[0], **{key: "0"})
     others.gangs.run(again)
     others.gangs.complete(again)
     opened(start, again)

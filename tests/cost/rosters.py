@@ -117,10 +117,10 @@ class Roster:
         gate = Gate(genes["epoch"], int(genes["complete"])) if genes["epoch"] else None
         order = tuple(role.name for role in roles)
         return RolesSummary(
-            roles,
-            order,
-            total if genes["complete"] else total - 1,
-            total,
+            roles=roles,
+            order=order,
+            ready=total if genes["complete"] else total - 1,
+            total=total,
             by_arrival=gate is not None,
             member_revision=1,
             gpus=dict.fromkeys(order, genes["gpus"]) if genes["gpus"] else {},

@@ -39,7 +39,7 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
     assert len(permissions.table(rendered).splitlines()) == 2 + len(rules) + 1
 
 
-def test_no_value_but_that_of_queues_adds_a_permission(render: Render) -> None:
+def test_no_values_but_those_of_queues_and_of_others_add_a_permission(render: Render) -> None:
     def rules(case: str) -> set[tuple[str, str]]:
         roles = [one for one in render(case) if one["kind"] in {"Role", "ClusterRole"}]
         return {
@@ -49,8 +49,8 @@ def test_no_value_but_that_of_queues_adds_a_permission(render: Render) -> None:
         }
 
     added = {case: more for case in MATRIX if (more := rules(case) - rules("defaults"))}
-    assert added.keys() == {"queues of Kueue"}
-    resources = {json.loads(rule)[0][0] for _, rule in added["queues of Kueue"]}
+    assert added.keys() == {"gangs of others", "queues of Kueue"}
+    resources = {json.loads(rule)[0][0] for each in added.values() for _, rule in each}
     page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()
     assert [one for one in sorted(resources) if f"`{one}`" not in page] == []
 

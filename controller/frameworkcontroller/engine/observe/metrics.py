@@ -40,7 +40,7 @@ class _Frameworks(Collector):
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
         self.at_rest: Callable[[], Iterable[tuple[State, bool]]] = tuple
-        self.foreign: Callable[[], Iterable[Phase]] | None = None
+        self.foreign: Callable[[], Iterable[Phase]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         reconcilers = list(self.reconcilers())
@@ -71,12 +71,9 @@ class _Frameworks(Collector):
         phases = Tally(gang.phase for gang in gangs)
         by_phase = {phase.name.lower(): phases[phase] for phase in Phase}
         yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", by_phase)
-        if self.foreign is not None:
-            others = Tally(self.foreign())
-            by_phase = {phase.name.lower(): others[phase] for phase in Phase}
-            yield _family(
-                "frameworkcontroller_foreign_gangs", "Gangs of other controllers by phase.", "phase", by_phase
-            )
+        others = Tally(self.foreign())
+        by_phase = {phase.name.lower(): others[phase] for phase in Phase}
+        yield _family("frameworkcontroller_foreign_gangs", "Gangs of other controllers by phase.", "phase", by_phase)
         waiting = [gang for gang in gangs if gang.phase in {Phase.GATHERING, Phase.LATE}]
         missing = {
             "not-created": sum(gang.not_created for gang in waiting),
