@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,21 +9,22 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from testkit.operators import JobSet, LeaderWorkerSet, rendered
+from testkit.operators import rendered
 from testkit.waiting import eventually
 from tests.apiserver.test_foreign_gangs import gangs, keeper, opened, webhook
+from tests.apiserver.test_other_controllers import operators
 from tests.barrier.cluster import account, start
 from tests.support.foreign_gangs import RULES, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.barrier.process import Barrier
     from tests.support.foreign_gangs import Gangs
 
-__all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
+__all__ = ["account", "gangs", "keeper", "operators", "start", "webhook"]  # fixtures
 
 pytestmark = [
     pytest.mark.apiserver,
@@ -47,18 +47,6 @@ RANK = {
     "JobSet": "batch.kubernetes.io/job-completion-index",
     "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/worker-index",
 }
-
-
-@pytest.fixture(scope="module")
-def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Both controllers."""
-    with contextlib.ExitStack() as stack:
-        for kind in (JobSet, LeaderWorkerSet):
-            made = kind(cluster, tmp_path_factory.mktemp(kind.name))
-            made.install()
-            stack.callback(made.stop)
-            made.start()
-        yield
 
 
 class Others:

@@ -60,8 +60,10 @@ def roster_of(pod: Pod, settings: PodSettings, config: Config) -> Roster | None:
     Labels are read when the barrier starts: a webhook that is called later may add some.
     """
     barrier, owner = settings.barrier, pod.controller
+    if not config.foreign_gangs or barrier.selector or barrier.role_label:
+        return None
     kind = foreign.kind_of((pod.annotations | pod.labels).get, pod.owner_kind)
-    if kind is None or not config.foreign_gangs or barrier.selector or barrier.role_label:
+    if kind is None:
         return None
     if not kind.parts:
         name = settings.gang or (owner.name if owner else "")
@@ -79,10 +81,9 @@ def refuse_without_peers(pod: Pod, settings: PodSettings, config: Config) -> Non
     barrier = settings.barrier
     if settings.gang and (not config.foreign_gangs or settings.gang_index is None or not settings.gang_size):
         raise RefusalError(Reason.GANG_INCOMPLETE if config.foreign_gangs else Reason.GANG_UNKNOWN)
-    if settings.gang and roster_of(pod, settings, config):
-        return
-    if roster_of(pod, settings, config):
-        if LWS_NAME not in pod.labels and not any(label in pod.labels for label in INDEX_LABELS):
+    if roster_of(pod, settings, config) is not None:
+        has_index = bool(settings.gang) or LWS_NAME in pod.labels or any(one in pod.labels for one in INDEX_LABELS)
+        if not has_index:
             raise _without_index(pod)
         return
     if not barrier.selector and not gang_labels(pod, settings):

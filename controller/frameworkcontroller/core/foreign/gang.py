@@ -14,6 +14,7 @@ import msgspec
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.meta import Meta, Partial
+from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import (
     ACCESS,
@@ -103,9 +104,7 @@ class ForeignGang:
                 self._in_flight.back_off(key, failure, now)
             case _, Refused(_, message):
                 self._in_flight.back_off(key, Failed(message), now)
-                self._events.append(
-                    KubeEvent("FailedCreate", f"ConfigMap {names.config_map_name(self._name)}: {message}", warning=True)
-                )
+                self._events.append(events.of_failure(f"ConfigMap {names.config_map_name(self._name)}", message))
             case FindOwner(), Found() as found:
                 self._learn(found.document, now)
             case FindOwner(), _:
