@@ -158,3 +158,13 @@ def test_settings_that_cannot_work_are_told(changes: dict[str, str], fault: str)
     with pytest.raises(SettingsError, match=fault):
         settings.parse(ENVIRON | changes)
     assert settings.parse(ENVIRON).gang_name == "gang lab/mnist"
+
+
+def test_a_head_that_the_user_names_is_not_the_coordinator() -> None:
+    document = foreign({"driver": 1, "worker": 2}, first="worker-1")
+    document["taskRoles"][0]["tasks"][0][1] = "10.0.0.7"
+    read = settings.parse(ENVIRON | {"FB_PRESET": "ray", "FB_HEAD_ROLE": "driver"})
+    found = Gatekeeper(read.own_task).decide(observation(document))
+    assert isinstance(found, Released)
+    files = {file.name: file for file in render.render(found, read, Container()).files}
+    assert b"RAY_ADDRESS='10.0.0.7:6379'" in files["env"].data

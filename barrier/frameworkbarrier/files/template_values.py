@@ -64,6 +64,9 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
     for rank, task in enumerate(ranks):
         task["rank"] = rank
     head = _head_role(gang, preset, settings.head_role)
+    leader = tasks_of[head][0] if head else next(iter(ranks), None)
+    if first is not None and not settings.head_role:
+        leader = first
     mine = None
     if released.role and released.task:
         index = released.task.index
@@ -80,7 +83,7 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         "roles": roles,
         "tasks": [task for tasks in tasks_of.values() for task in tasks],
         "ranks": ranks,
-        "head": (first or (tasks_of[head][0] if head else ranks[0])) if preset.heads or head else None,
+        "head": leader if preset.heads or head else None,
         "me": mine,
         "nproc": settings.nproc_per_node or "1",
         "launched": settings.nproc_per_node or str((released.role.gpus if released.role else 0) or 1),
