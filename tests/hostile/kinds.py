@@ -32,7 +32,7 @@ SCALE_SECONDS = 2.0
 """From one scale to the next."""
 EDIT_SECONDS = 0.1
 LONG = 40
-"""Frameworks with long descriptions."""
+"""Frameworks whose ConfigMaps are deleted."""
 _WIDTH = 10
 """Roles of a layer; 1,000 roles have 9,900 edges then, and so many of them get one more to reach the limit."""
 _MORE_EDGES = MAX_EDGES - (MAX_ROLES - _WIDTH) * _WIDTH
@@ -224,6 +224,11 @@ KINDS = (
     Kind(
         f"{LONG} of 450 KB, whose ConfigMaps are deleted ten times a second",
         _made(_pod(), 1, frameworks=LONG, description="x" * 450_000, retryPolicy=_AGAIN),
+        _without_config_maps,
+    ),
+    Kind(
+        f"{LONG} whose ConfigMaps are deleted ten times a second",
+        _made(_pod(), 2, frameworks=LONG, retryPolicy=_AGAIN),
         _without_config_maps,
     ),
     Kind("500 Tasks of 100 KB, denied", _made(_pod(padding=100_000, labels=DENIED), 500)),

@@ -78,8 +78,9 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
     """Yield what holds up an attempt that runs, one Task at a time."""
     view = evidence.view
     if (loop := condition(view, "CrashLoop")) is not None:
-        events = f"{evidence.program} events {view.name}"
-        yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
+        todo = f"{evidence.program} events {view.name} says how they end; correct the template"
+        todo = "find out who deletes it" if loop.reason == "AttemptPaused" else todo
+        yield Finding(shorten(loop.message, MESSAGE), todo)
     is_over = view.status is not None and view.status.state in COMPLETING
     for role in view.roles:
         if role.waits and not is_over:

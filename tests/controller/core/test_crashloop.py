@@ -106,15 +106,16 @@ def test_a_short_run_that_the_controller_ends_says_nothing(code: int) -> None:
 
 def test_a_task_that_waits_is_named_until_it_does_not() -> None:
     loops = in_a_row(6)
-    assert (loops.why(KEY), loops.describe()) == ("", ""), "it has not asked for a Pod"
+    assert (loops.why(KEY), loops.describe()) == ("", None), "it has not asked for a Pod"
     assert loops.hold(KEY, at(2)) == at(21)
     assert loops.why(KEY) == "paused for 20 s: its Pod ended within 10 s of its start 6 times in a row"
-    assert loops.describe() == (
+    text = (
         "worker-0 ended within 10 s of their start five times in a row or more: their Pods are created again after "
         "pauses of up to 20 s, until crashLoopPause of the controller is false or the template changes"
     )
+    assert loops.describe() == ("TasksPaused", text)
     assert loops.hold(KEY, at(21)) is None
-    assert (loops.why(KEY), loops.describe()) == ("", "")
+    assert (loops.why(KEY), loops.describe()) == ("", None)
 
 
 @pytest.mark.parametrize("was", [S.CREATION_PENDING, S.DELETION_PENDING, S.DELETING])
@@ -128,7 +129,7 @@ def test_a_task_that_ends_without_a_pod_waits_no_more() -> None:
     loops = in_a_row(5)
     loops.hold(KEY, at(1))
     loops.note(KEY, task(), task(S.ATTEMPT_COMPLETED, ended(-230, "permanent")), moment(2))
-    assert loops.describe() == ""
+    assert loops.describe() is None
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_of_many_tasks_the_first_is_named(number: int, names: str) -> None:
         for _ in range(5):
             loops.note(("worker", index), task(S.RUNNING), task(S.DELETION_PENDING, CRASH), moment(0))
         loops.hold(("worker", index), at(0))
-    assert loops.describe().startswith(names)
+    assert loops.describe()[1].startswith(names)
 
 
 def pods(template: str, number: int = 1, name: str = "worker") -> object:
@@ -391,3 +392,59 @@ def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
     assert decision.wake_at is not None
     life.work(400)
     assert life.decide().at_rest
+
+
+# --- attempts whose ConfigMap others delete --------------------------------------------------------------------------
+
+
+class Deleted(Life):
+    """A Framework that is retried for ever; somebody deletes its ConfigMap `after` so many seconds of each attempt."""
+
+    def __init__(self, after: int = 0, *, pause: bool = True) -> None:
+        super().__init__(framework=-2, runs=10**6, pause=pause)
+        self.after, self.begun = after, []  # type: tuple[int, list[float]]
+
+    def live(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.work(1)
+            found = self.world.config_map
+            if found is None or found.metadata.deletion_timestamp is not None:
+                continue
+            if self.world.status.attempt_status.id >= len(self.begun):
+                self.begun.append(self.second_now)
+            if self.second_now >= self.begun[-1] + self.after:
+                self.world.delete_config_map()
+
+    @property
+    def pauses(self) -> list[float]:
+        return [later - earlier for earlier, later in pairwise(self.begun)]
+
+
+def test_an_attempt_whose_config_map_others_delete_begins_later_and_later() -> None:
+    life = Deleted()
+    life.live(1400)
+    assert_paused(life.pauses, [*FREE, 10, 20, 40, 80, 160, 300, 300])
+    assert len(life.begun) < 15
+
+
+@pytest.mark.parametrize("life", [Deleted(pause=False), Deleted(after=11)], ids=["the setting is off", "it ran 11 s"])
+def test_such_an_attempt_does_not_pause_if(life: Deleted) -> None:
+    life.live(200)
+    assert max(life.pauses) < 11 + 7
+    assert life.condition is None
+
+
+def test_an_attempt_that_pauses_says_so_and_ends_at_once_when_it_is_stopped() -> None:
+    life = Deleted()
+    life.live(60)
+    assert (life.condition.status, life.condition.reason) == ("True", "AttemptPaused")
+    assert life.condition.message == (
+        "the ConfigMap of its attempt was deleted by others within 10 s 7 times in a row: the next one begins after a "
+        "pause of 40 s, unless crashLoopPause of the controller is false"
+    )
+    before = life.writes
+    life.live(5)
+    assert life.writes == before
+    life.world.stop()
+    life.live(5)
+    assert (life.world.status.state, life.condition.reason) == (State.COMPLETED, "NoTaskPaused")

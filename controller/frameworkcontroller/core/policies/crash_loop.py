@@ -1,5 +1,7 @@
 """Pauses between the Pods of a Task that end as soon as they have begun; pure, and kept in memory only.
 
+An attempt of the Framework pauses likewise, if others delete its ConfigMap as soon as it has begun.
+
 FC creates such a Pod again at once, for ever if its retries have no limit. Here the fifth short run in a row closes the
 name of the Pod for a while, and each one that follows for longer. A run has begun when the Pod was seen to run, or else
 to get on; the status has that in whole seconds, by which a run of `SHORT_SECONDS` is never short. An end that the
@@ -7,45 +9,52 @@ controller has asked for says nothing: no Task pauses because a peer of it crash
 """
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
-from frameworkcontroller.api.codes import NEVER_RETRIED
+from frameworkcontroller.api.codes import NEVER_RETRIED, Code
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import TaskStatus
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.policies.role import TaskKey
+
+Status: TypeAlias = TaskStatus | FrameworkStatus
 
 SHORT_SECONDS: Final = 10
 FREE_ENDS: Final = 5
 FIRST_PAUSE: Final = 10
 MOST_PAUSE: Final = 300
+ATTEMPT: Final[TaskKey] = ("", -1)
+"""In the place of a Task: the attempt of the Framework."""
 BEGUN: Final = frozenset({State.CREATION_REQUESTED, State.PREPARING, State.RUNNING})
 
 
 class CrashLoops:
-    """The short runs in a row of one Framework's Tasks; at most one entry for each Task."""
+    """The short runs in a row of one Framework's Tasks, and of its attempts; at most one entry for each."""
 
     def __init__(self) -> None:
         self._runs: dict[TaskKey, tuple[int, datetime]] = {}  # how many, and until when the next one waits
         self.held: set[TaskKey] = set()
-        """The Tasks that ask for a Pod and get none for now."""
+        """The Tasks that ask for a Pod and get none for now, or the attempt that asks for its ConfigMap."""
 
-    def note(self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, now: Now) -> None:
-        """Note what a step of a Task shows: its instance has ended, or it asks for none any more."""
+    def note(self, key: TaskKey, before: Status, after: Status, now: Now) -> None:
+        """Note what a step of a Task, or an attempt, shows: its instance has ended, or it asks for none any more."""
         if after.state is not State.CREATION_PENDING:
-            self.held.discard(task_key)
+            self.held.discard(key)
         if before.state in BEGUN and after.state not in BEGUN:
             if (now.stamp - before.transition_time).total_seconds() >= SHORT_SECONDS:
-                self._runs.pop(task_key, None)
-            elif after.completion is not None and after.completion.code not in NEVER_RETRIED:
-                ends = self._runs.get(task_key, (0, now.steady))[0] + 1
-                self._runs[task_key] = ends, now.steady + timedelta(seconds=pause_after(ends))
+                self._runs.pop(key, None)
+            elif after.completion is not None and _counts(key, after.completion.code):
+                ends = self._runs.get(key, (0, now.steady))[0] + 1
+                self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
-    def hold(self, task_key: TaskKey, now: datetime) -> datetime | None:
-        """Return until when a Task that asks for a Pod gets none, and note that it waits; None if it may have one."""
-        until = self._runs.get(task_key, (0, now))[1]
-        (self.held.add if now < until else self.held.discard)(task_key)
+    def hold(self, key: TaskKey, now: datetime) -> datetime | None:
+        """Return until when a Task that asks for a Pod gets none, and note that it waits; None if it may have one.
+
+        Likewise an attempt that asks for its ConfigMap.
+        """
+        until = self._runs.get(key, (0, now))[1]
+        (self.held.add if now < until else self.held.discard)(key)
         return until if now < until else None
 
     @property
@@ -57,6 +66,7 @@ class CrashLoops:
         """Forget the Tasks that have another template or are not wanted any more, and return those that waited."""
         old = {role.name: role.task.pod for role in before.task_roles or ()}
         kept = {role.name: role.task_number for role in after.task_roles or () if old.get(role.name) == role.task.pod}
+        # No edit changes what others do to the ConfigMap: the attempt, whose index is below any number, stays.
         self._runs = {key: runs for key, runs in self._runs.items() if key[1] < kept.get(key[0], 0)}
         held, self.held = self.held, self.held & self._runs.keys()
         return held - self.held
@@ -67,18 +77,30 @@ class CrashLoops:
         short = f"ended within {SHORT_SECONDS} s of its start {ends} times in a row"
         return f"paused for {pause_after(ends)} s: its Pod {short}" if ends else ""
 
-    def describe(self) -> str:
-        """Return what is to be said of all Tasks that wait, "" if there are none."""
+    def describe(self) -> tuple[str, str] | None:
+        """Return what is to be said of all that wait, as reason and text, None if nothing does."""
         if not self.held:
-            return ""
+            return None
+        if ATTEMPT in self.held:
+            ends = self._runs[ATTEMPT][0]
+            return "AttemptPaused", (
+                f"the ConfigMap of its attempt was deleted by others within {SHORT_SECONDS} s {ends} times in a row: "
+                f"the next one begins after a pause of {pause_after(ends)} s, unless crashLoopPause of the controller "
+                "is false"
+            )
         (role, index), others = min(self.held), len(self.held) - 1
         more = f" and {others} more Task{'s' * (others > 1)}" if others else ""
         longest = pause_after(max(self._runs[task_key][0] for task_key in self.held))
-        return (
+        return "TasksPaused", (
             f"{role}-{index}{more} ended within {SHORT_SECONDS} s of their start five times in a row or more: their "
             f"Pods are created again after pauses of up to {longest} s, until crashLoopPause of the controller is "
             "false or the template changes"
         )
+
+
+def _counts(key: TaskKey, code: int) -> bool:
+    """Report whether this end of a short run counts: of an attempt, only that others have deleted its ConfigMap."""
+    return code == Code.CONFIG_MAP_EXTERNAL_DELETED if key == ATTEMPT else code not in NEVER_RETRIED
 
 
 def pause_after(ends: int) -> int:

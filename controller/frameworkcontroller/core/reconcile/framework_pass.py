@@ -26,6 +26,7 @@ from frameworkcontroller.core.machines.orphans import is_unlabelled
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
+from frameworkcontroller.core.policies.crash_loop import ATTEMPT
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
@@ -102,6 +103,8 @@ class FrameworkPass:
                 self._attempt_facts(ctx),
                 persisted=self._state.revisions.is_persisted(Mark.FRAMEWORK),
             )
+            if self._config.crash_loop_pause:
+                self._state.crash_loops.note(ATTEMPT, self._state.status, step.status, ctx.clock)
             if step.status != self._state.status:
                 self._state.set(step.status)
             if step.wake_at is not None:
@@ -187,6 +190,8 @@ class FrameworkPass:
 
     def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
         match step.action:
+            case framework.Action.CREATE if until := self._state.crash_loops.hold(ATTEMPT, ctx.now):
+                ctx.decision.wake(until)
             case framework.Action.CREATE if CONFIG_MAP in self._state.sightings.in_use:
                 found = self._state.sightings.in_use[CONFIG_MAP]
                 orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._meta.uid)

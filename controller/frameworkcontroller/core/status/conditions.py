@@ -26,13 +26,13 @@ def conditions(
     gang: tuple[str, bool, str, str] | None = None,
     too_large: str = "",
     held_back: tuple[str, str] | None = None,
-    crash_loop: str = "",
+    crash_loop: tuple[str, str] | None = None,
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
     What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; type, value,
     reason and message of the condition GangReady; why the Tasks are not part of the status; why the Framework gets no
-    more TaskRoles or Tasks, as reason and text; and which Tasks pause.
+    more TaskRoles or Tasks, as reason and text; and which Tasks pause, or that the attempt does, likewise.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -62,10 +62,9 @@ def conditions(
         wanted += (("WaitingForDependency", waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
     if gang is not None:
         wanted += (gang,)
-    crash_loop = "" if is_ending(status) else crash_loop
+    crash_loop = None if is_ending(status) else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
-        reason = "TasksPaused" if crash_loop else "NoTaskPaused"
-        wanted += ((CRASH_LOOP, bool(crash_loop), reason, crash_loop or str(status.state)),)
+        wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)
     if too_large:
         wanted += (("StatusTooLarge", True, "RequestTooLarge", too_large),)
     times = {(condition.type, condition.status): condition.last_transition_time for condition in before}
