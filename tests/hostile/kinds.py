@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES
+from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
 from localcluster.kwok import EXIT_CODE, RUN_SECONDS
@@ -135,6 +135,11 @@ def _waiting(namespace: str) -> list[Json]:
     return [framework(namespace, f"hostile{number}", *_roles(shape)) for number, shape in enumerate(shapes)]
 
 
+def _idle(namespace: str) -> list[Json]:
+    later = role("later", MAX_TASKS - 1) | {"dependsOn": [{"name": "first", "status": "Complete"}]}
+    return [framework(namespace, f"hostile{number}", role("first", 1, pod=_pod()), later) for number in range(130)]
+
+
 def _with_an_edge_too_many(namespace: str) -> list[Json]:
     roles = _roles("layers", more=_MORE_EDGES + 1)
     return [framework(namespace, f"hostile{number}", *roles) for number in range(10)]
@@ -241,6 +246,7 @@ KINDS = (
         _made(_pod(), 10_000, frameworks=130, executionType="Create"),
         is_asked_for=False,
     ),
+    Kind("130 of 10,000 Tasks, all but one of which wait", _idle),
     Kind("10 and 1,000 Tasks in turn, every two seconds", _made(_pod(), SCALES[0]), _rescaled, scales=SCALES),
     Kind(
         "a gang of 100 that restarts in place",

@@ -5,8 +5,8 @@ the same Frameworks there, with the statuses that they had: what these cost the 
 through its cache, no controller can help.
 
 Both rounds of a kind take the same time, and the healthy gangs arrive at the same moments of it: so slowly that they
-alone leave a machine with two cores half idle. At the end there is a table, and the faults. 22 kinds of two rounds, in
-each of which gangs arrive for 45 s, take 2,000 s; with 12 s a round until the last gang runs and everything is removed
+alone leave a machine with two cores half idle. At the end there is a table, and the faults. 23 kinds of two rounds, in
+each of which gangs arrive for 43 s, take 2,000 s; with 12 s a round until the last gang runs and everything is removed
 it is 42 minutes.
 """
 

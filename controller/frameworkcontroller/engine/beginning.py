@@ -11,6 +11,7 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.engine.cache.outline import is_pending
 
 PLACES: Final = 6
 """Of a namespace."""
@@ -27,15 +28,22 @@ class Beginning:
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
 
-    def wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
-        """Return in how many seconds the Framework should look for a place again, 0 if it may begin."""
+    def wait_seconds(self, key: FrameworkKey, found: Framework, *, is_full: bool = False) -> float:
+        """Return in how many seconds the Framework should look for a place again, 0 if it may begin.
+
+        Where the namespace has as many Tasks without a Pod as it may have, those wait that would bring theirs along.
+        """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        # Of those that wait no spec is kept, or read again.
-        if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+        is_full = is_full and is_pending(found)
+        # Of those that wait no spec is kept, or read again, unless they look seldom.
+        is_free = len(works) < PLACES and not is_full
+        if is_free or ((is_full or key not in waiting) and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
             self.forget(key)
             return 0.0
         waiting.add(key)
+        if is_full:
+            return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
         # All of them together look for a place thirty times a second, unless there are a thousand.
         return min(LOOK_SECONDS * max(1.0, len(waiting) / PLACES), LONGEST_LOOK_SECONDS)
 

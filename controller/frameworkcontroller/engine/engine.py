@@ -34,7 +34,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
-from frameworkcontroller.core.policies.backoff import Spending
+from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
@@ -102,7 +102,7 @@ class Engine:
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
-        self._spendings: defaultdict[str, Spending] = defaultdict(Spending)
+        self._shares: defaultdict[str, Shares] = defaultdict(Shares)
         self._beginning = Beginning()
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespaces, self, kueue=config.kueue)
@@ -269,7 +269,7 @@ class Engine:
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
             if work.reconciler.stale:
-                del self._works[key]
+                self._drop(key)
                 self._reloader.read(key, "another writer changed the status")
                 return
             yield from self._report(work, decision)
@@ -279,7 +279,7 @@ class Engine:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
             outline = outline_of(view.framework) if decision.at_rest else None
             if outline is not None and (outline.is_going or self._rest.left(outline) > timedelta()):
-                del self._works[key]
+                self._drop(key)
                 self._caches.keep(outline)
                 self._rest.put(key, outline)
         except Exception as error:  # noqa: BLE001 -- a status that cannot be read, a defect of this program
@@ -298,7 +298,8 @@ class Engine:
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework)):
+        is_full = self._shares[key[0]].idle.is_full
+        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework, is_full=is_full)):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
@@ -357,8 +358,9 @@ class Engine:
             self._config,
             new_uid=lambda: str(uuid.uuid4()),
             draw=random.random,
-            spending=self._spendings[key[0]],
+            shares=self._shares[key[0]],
         )
+        self._drop(key)
         work = Work(key, reconciler)
         self._beginning.add(work, seen.spec)
         self._works[key] = work
@@ -388,6 +390,7 @@ class Engine:
         if (work := self._works.pop(key, None)) is not None:
             # A pass that goes on refers to its work.
             work.begun = None
+            work.reconciler.leave()
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:
         uid, _ = self._edition(key)
@@ -406,7 +409,7 @@ class Engine:
         # It may be deleted since it was read; then nothing would ever discard the work.
         if self._caches.view(key) is None:
             return
-        if seconds := self._beginning.wait_seconds(key, seen):
+        if seconds := self._beginning.wait_seconds(key, seen, is_full=self._shares[key[0]].idle.is_full):
             # What the cache has may be older than what was read, and what was read would be kept until then.
             self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
             return

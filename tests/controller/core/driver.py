@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
 from frameworkcontroller.core.pods.facts import read_all
+from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.status.reports import Transition
 from tests.controller.core.caches import Caches
@@ -55,13 +56,17 @@ class Driver:
 
     def start(self) -> None:
         """A process starts: it lists everything, and reads the Framework."""
-        self.caches = Caches(self.world, self.lags)
+        self.caches, self.shares = Caches(self.world, self.lags), Shares()
         self.reload()
 
     def reload(self) -> None:
         """The process reads the Framework again; its caches go on as they are."""
         self.reconciler = FrameworkReconciler(
-            self.world.framework, self.world.config, new_uid=self.world.uid, draw=random.Random(7).random
+            self.world.framework,
+            self.world.config,
+            new_uid=self.world.uid,
+            draw=random.Random(7).random,
+            shares=self.shares,
         )
 
     @property

@@ -6,9 +6,11 @@ import pytest
 
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.shares import MOST_IDLE, SMALL, IdleTasks
 from frameworkcontroller.core.status import rescale
-from frameworkcontroller.core.status.rescale import held_back
+from frameworkcontroller.core.status.rescale import IDLE, held_back
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import role, spec, task
@@ -31,6 +33,10 @@ class Life(Driver):
 
     def scale(self, **numbers: int) -> None:
         """It asks for these numbers of Tasks, from its beginning or from now on, and lives with them."""
+        self.ask(**numbers)
+        self.live()
+
+    def ask(self, **numbers: int) -> None:
         pod = self.world.spec["taskRoles"][0]["task"]
         self.world.spec["taskRoles"] = [
             {"name": name, "taskNumber": number, "task": pod} for name, number in numbers.items()
@@ -38,7 +44,6 @@ class Life(Driver):
         self.world.edited()
         if self.world.stored is None:
             self.start()
-        self.live()
 
     def live(self) -> None:
         self.go_on(20)
@@ -90,6 +95,74 @@ def test_it_waits_and_says_why_until_it_asks_for_fewer(
     assert life.world.status.state is State.RUNNING
     assert len(life.world.pods) == 3
     assert life.suspended == ("False", "NotSuspended")
+
+
+def test_tasks_wait_while_others_of_the_namespace_have_too_many_without_a_pod(life: Life) -> None:
+    life.ask(a=SMALL, b=1)
+    life.shares.idle.note("other", MOST_IDLE - SMALL)
+    life.live()
+    assert life.world.status.state is State.CREATION_PENDING
+    assert (tasks_of(life.world.status), life.world.config_map, life.suspended) == (
+        {},
+        None,
+        ("True", "TooManyIdleTasks"),
+    )
+    assert life.warnings == [IDLE[1]]
+    assert life.wake_at is not None, "it looks again"
+    life.shares.idle.note("other", 0)
+    life.live()
+    assert (life.world.status.state, life.suspended) == (State.RUNNING, ("False", "NotSuspended"))
+    life.shares.idle.note("other", MOST_IDLE)
+    life.scale(a=SMALL + 1, b=1)
+    assert len(tasks_of(life.world.status)) == SMALL + 1, "one that runs keeps what it has"
+    life.shares.idle.note("other", 0)
+    life.live()
+    assert len(tasks_of(life.world.status)) == SMALL + 2
+
+
+def test_one_that_is_not_to_start_gets_its_tasks_later_too(life: Life) -> None:
+    life.world.spec["executionType"] = "Create"
+    life.ask(a=SMALL, b=1)
+    life.shares.idle.note("other", MOST_IDLE)
+    life.live()
+    assert (tasks_of(life.world.status), life.decide().at_rest) == ({}, False)
+    life.shares.idle.note("other", 0)
+    life.live()
+    assert (len(tasks_of(life.world.status)), life.decide().at_rest) == (SMALL + 1, True)
+
+
+def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of hundreds that come at once is decided on in turns, with turns of the others in between."""
+    monkeypatch.setattr(shares, "MOST_IDLE", MAX_TASKS)
+    life.ask(a=MAX_TASKS)
+    next(life.steps())
+    assert life.shares.idle.room("other", MAX_TASKS) == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "others", "room"),
+    [
+        (SMALL, MOST_IDLE, MOST_IDLE),
+        (SMALL + 1, MOST_IDLE, 0),
+        (SMALL + 1, MOST_IDLE - SMALL, SMALL),
+        (MAX_TASKS, 0, MOST_IDLE),
+    ],
+)
+def test_only_a_large_one_waits_for_room(wanted: int, others: int, room: int) -> None:
+    idle = IdleTasks()
+    idle.note("own", 7)
+    idle.note("other", others)
+    assert idle.room("own", wanted) == room
+    idle.forget("other")
+    assert idle.room("own", MAX_TASKS) == MOST_IDLE
+
+
+def test_many_that_wait_look_again_ten_times_a_second_in_all() -> None:
+    idle = IdleTasks()
+    pauses = [idle.wait(str(number)).total_seconds() for number in range(50)]
+    assert (pauses[0], pauses[9], pauses[-1]) == (1, 1, 5)
+    idle.forget("0")
+    assert [idle.is_waiting(one) for one in ("0", "1")] == [False, True]
 
 
 def test_it_can_be_stopped(life: Life) -> None:

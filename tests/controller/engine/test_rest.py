@@ -26,6 +26,7 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
+from frameworkcontroller.core.policies import shares
 from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import PLACES, Beginning
@@ -398,6 +399,56 @@ async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> Non
             meta = one["metadata"] | {"resourceVersion": "7"}
             client.shows("MODIFIED", one | {"metadata": meta, "status": status})
         await until(lambda: "n" not in engine._beginning._waiting)
+
+
+class Hesitant(Performer):
+    """An API server that takes each status, and answers nothing else: no Task gets a Pod."""
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        if isinstance(effect, WriteStatus):
+            return Done(resource_version=str(int(effect.resource_version) + 1))
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def idle_tasks(engine: engine.Engine) -> int:
+    return sum(work.reconciler.tasks_by_state[State.CREATION_PENDING] for work in engine._works.values())
+
+
+@in_virtual_time
+async def test_of_many_large_ones_without_a_pod_few_have_tasks_until_others_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """140 of 10,000 Tasks under a quota of no Pods took a gibibyte."""
+    monkeypatch.setattr(shares, "MOST_IDLE", most := 5 * (LARGE_STATUS_TASKS + 1))
+    client = Client(*(large(number) for number in range(30)))
+    async with running(client, Hesitant()) as engine:
+        await until(lambda: len(engine._works) == 30, every=1)
+        await asyncio.sleep(60)
+        assert idle_tasks(engine) == most
+        for _ in range(5):
+            names = [key[1] for key, work in engine._works.items() if work.reconciler.tasks_by_state]
+            for name in names:
+                client.shows("DELETED", large(int(name.removeprefix("fw"))))
+            left = len(engine._works) - len(names)
+            await until(lambda left=left: (len(engine._works), idle_tasks(engine)) == (left, most), every=1)
+
+
+@in_virtual_time
+async def test_of_many_large_ones_that_are_started_few_are_read_until_others_have_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They were not to start, and had their Tasks in the status."""
+    monkeypatch.setattr(shares, "MOST_IDLE", most := 5 * (LARGE_STATUS_TASKS + 1))
+    status = msgspec.to_builtins(replace(status_of(State.CREATION_PENDING), observed_generation=1))
+    tasks = [task(State.CREATION_PENDING, index=index) for index in range(LARGE_STATUS_TASKS + 1)]
+    roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": msgspec.to_builtins(tasks)}]
+    status["attemptStatus"]["taskRoleStatuses"] = roles
+    wanted = [large(number) | {"status": status} for number in range(30)]
+    async with running(Client(*wanted), Hesitant()) as engine:
+        await until(lambda: idle_tasks(engine) >= most, every=1)
+        await asyncio.sleep(60)
+        assert idle_tasks(engine) < most + PLACES * (LARGE_STATUS_TASKS + 1)
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:

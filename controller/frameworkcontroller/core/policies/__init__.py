@@ -1,6 +1,6 @@
 """Rules of a Framework, and its roles, which they ask.
 
 When to retry, by code, type and count (`retry`), which code a failed Pod has (`classification`), when an attempt is
-over (`completion`), who waits (`dependencies`), who is ready (`readiness`), and how long what failed waits (`backoff`,
-`crash_loop`).
+over (`completion`), who waits (`dependencies`), who is ready (`readiness`), how long what failed waits (`backoff`,
+`crash_loop`), and what the Frameworks of a namespace share (`shares`).
 """

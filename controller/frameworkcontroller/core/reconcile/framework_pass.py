@@ -27,11 +27,12 @@ from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
+from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
-from frameworkcontroller.core.status.rescale import held_back
+from frameworkcontroller.core.status.rescale import IDLE, held_back
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import readiness
@@ -41,7 +42,8 @@ from frameworkcontroller.core.status.writer import StatusWriter
 class FrameworkPass:
     """The state machine of one Framework.
 
-    The `writer` knows the persisted status, of which history keeps a copy. `draw` gives a random number in [0, 1).
+    The `writer` knows the persisted status, of which history keeps a copy, and `idle` the Tasks of the namespace that
+    have no Pod. `draw` gives a random number in [0, 1).
     """
 
     def __init__(
@@ -52,12 +54,13 @@ class FrameworkPass:
         tasks: TaskPass,
         queue: QueuePass,
         writer: StatusWriter,
+        idle: IdleTasks,
         *,
         new_uid: Callable[[], str],
         draw: Callable[[], float],
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
-        self._queue = queue
+        self._queue, self._idle = queue, idle
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._ended: bool | None = None
@@ -77,8 +80,16 @@ class FrameworkPass:
     def _rescale(self, ctx: ReconcileContext) -> Iterator[None]:
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
-        kept, why = held_back(ctx.spec, self._state.roles)
+        uid, idle = self._meta.uid, self._idle
+        kept, why = held_back(ctx.spec, self._state.roles, idle.room(uid, ctx.spec.tasks))
         self._state.hold_back(why)
+        if why == IDLE:
+            ctx.decision.wake(ctx.now + idle.wait(uid))
+        else:
+            idle.go_on(uid)
+        if (more := kept.tasks - self._state.size) > 0:
+            # They come now, with passes of others in between.
+            idle.note(uid, self._state.idle_tasks + more)
         for place, (role_state, gone) in enumerate((yield from self._state.rescale(kept, ctx.stamp, self._new_uid))):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
             if ends_turn(place):

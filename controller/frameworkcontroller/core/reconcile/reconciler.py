@@ -53,7 +53,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.gang.gang import GangStatus
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.pods.facts import RoleFacts
-from frameworkcontroller.core.policies.backoff import Spending
+from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
@@ -82,8 +82,8 @@ MAX_ROUNDS: Final = 6
 class FrameworkReconciler:
     """The state machines of one Framework instance, and the effects in flight for it.
 
-    It goes on from the status of `seen`. `new_uid` gives a fresh UUID, `draw` a random number in [0, 1), and `spending`
-    is what refused Pods of the namespace have cost; of this Framework alone by default.
+    It goes on from the status of `seen`. `new_uid` gives a fresh UUID, `draw` a random number in [0, 1), and `shares`
+    is what it shares with the Frameworks of its namespace; nothing by default.
     """
 
     def __init__(
@@ -93,19 +93,20 @@ class FrameworkReconciler:
         *,
         new_uid: Callable[[], str],
         draw: Callable[[], float],
-        spending: Spending | None = None,
+        shares: Shares | None = None,
     ) -> None:
         meta = seen.metadata
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
         """Another writer has changed the status: the caller must drop this reconciler and read the Framework again."""
         self._state = FrameworkState(meta.name)
-        self._in_flight = InFlight(draw, spending)
+        shares = shares or Shares()
+        self._in_flight, self._idle = InFlight(draw, shares.spending), shares.idle
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
         self._framework = FrameworkPass(
-            meta, config, self._state, self._tasks, self._queue, self._writer, new_uid=new_uid, draw=draw
+            meta, config, self._state, self._tasks, self._queue, self._writer, self._idle, new_uid=new_uid, draw=draw
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
@@ -162,6 +163,10 @@ class FrameworkReconciler:
     def knows_newer(self, seen: Framework) -> bool:
         """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
         return self._spec.knows_newer(seen)
+
+    def leave(self) -> None:
+        """Share nothing with others any more: the caller drops this reconciler."""
+        self._idle.forget(self.uid)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
@@ -290,6 +295,7 @@ class FrameworkReconciler:
         else:
             raise AssertionError("the pass does not come to rest")
         self._gang.report(ctx)
+        self._idle.note(self.uid, self._state.idle_tasks)
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):
             self._state.revisions.change()
@@ -327,6 +333,8 @@ class FrameworkReconciler:
         state = self._state
         is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.is_to_wait
+        if self._idle.is_waiting(self.uid):
+            return False
         # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
         until = self._writer.paid_until
         if is_idle:

@@ -21,16 +21,25 @@ from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.shares import MOST_IDLE
 
 _SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
 
 
-def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[FrameworkSpec, tuple[str, str] | None]:
+IDLE: Final = (
+    "TooManyIdleTasks",
+    f"the Frameworks of this namespace have {MOST_IDLE} Tasks without a Pod: it waits until some of them have one",
+)
+
+
+def held_back(
+    spec: FrameworkSpec, roles: dict[str, RoleState], room: int = MOST_IDLE
+) -> tuple[FrameworkSpec, tuple[str, str] | None]:
     """Return the spec without TaskRoles and Tasks that would be too many, and why as reason and text, None if all fit.
 
     The CRD bounds both; an object that was stored under another definition may ask for any number. It may keep and
     delete what it has, but gets nothing beyond `MAX_ROLES` and `MAX_TASKS`, nor, with what is still to go, more than
-    can be read again, or twice as many TaskRoles.
+    can be read again, or twice as many TaskRoles; nor more Tasks without a Pod than there is `room` for.
     """
     why, number = None, len(spec.task_roles or ())
     new = sum(role.name not in roles for role in spec.task_roles or ())
@@ -47,7 +56,8 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
     active = {name: role_state.counts.active for name, role_state in roles.items()}
     wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
     more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
-    if wanted > max(MAX_TASKS, sum(active.values())) or (more and sum(stored.values()) + more > MAX_STORED):
+    is_beyond = wanted > max(MAX_TASKS, sum(active.values())) or (more > 0 and sum(stored.values()) + more > MAX_STORED)
+    if is_beyond or (more > 0 and more + sum(one.by_state[State.CREATION_PENDING] for one in roles.values()) > room):
         kept = tuple(
             replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
         )
@@ -57,7 +67,7 @@ def held_back(spec: FrameworkSpec, roles: dict[str, RoleState]) -> tuple[Framewo
         if wanted > MAX_TASKS:
             text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
             text += "reduce taskNumber, or use several Frameworks"
-        why = why or ("TooManyTasks", text)
+        why = why or (("TooManyTasks", text) if is_beyond else IDLE)
     return spec, why
 
 

@@ -43,6 +43,15 @@ class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
     is_suspended: bool = False
 
 
+def is_pending(found: Framework) -> bool:
+    """Report whether the stored status says that no attempt of the Framework has begun.
+
+    Raises:
+        msgspec.DecodeError: its status cannot be read.
+    """
+    return found.has_status and _STATUS.decode(found.status).state == State.CREATION_PENDING
+
+
 def outline_of(found: Framework) -> Outline | None:
     """Return the outline of a Framework that is at rest, None of any other.
 

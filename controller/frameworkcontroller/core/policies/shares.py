@@ -1,0 +1,65 @@
+"""What all Frameworks of a namespace share, whose owner may make as many of them as it likes."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from frameworkcontroller.core.policies.backoff import Spending
+
+MOST_IDLE: Final = 100_000
+"""Tasks without a Pod, of one namespace: some 70 MiB."""
+SMALL: Final = 100
+"""A Framework of so many Tasks takes little beside what each takes, and waits for no others."""
+LOOKS_A_SECOND: Final = 10
+
+
+class IdleTasks:
+    """The Tasks of a namespace that have no Pod: each takes memory, and its owner nothing of what a quota counts."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        """By the UID of each Framework that has any."""
+        self._total = 0
+        self._waiting: set[str] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether Frameworks wait until others have Pods."""
+        return self._total >= MOST_IDLE
+
+    def note(self, uid: str, number: int) -> None:
+        """Note how many the Framework has, or is to get."""
+        self._total += number - self._numbers.pop(uid, 0)
+        if number:
+            self._numbers[uid] = number
+
+    def room(self, uid: str, wanted: int) -> int:
+        """Return how many a Framework may have that wants so many Tasks."""
+        others = 0 if wanted <= SMALL else self._total - self._numbers.get(uid, 0)
+        return MOST_IDLE - others
+
+    def wait(self, uid: str) -> timedelta:
+        """Note that the Framework waits, and return after what time it should look again."""
+        self._waiting.add(uid)
+        return timedelta(seconds=max(1.0, len(self._waiting) / LOOKS_A_SECOND))
+
+    def is_waiting(self, uid: str) -> bool:
+        """Report whether the Framework waits."""
+        return uid in self._waiting
+
+    def go_on(self, uid: str) -> None:
+        """Note that the Framework does not wait."""
+        self._waiting.discard(uid)
+
+    def forget(self, uid: str) -> None:
+        """Note that the Framework takes no memory any more."""
+        self.note(uid, 0)
+        self.go_on(uid)
+
+
+@dataclass
+class Shares:
+    """What the Frameworks of a namespace share."""
+
+    spending: Spending = field(default_factory=Spending)
+    idle: IdleTasks = field(default_factory=IdleTasks)
