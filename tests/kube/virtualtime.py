@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 GRACE_SECONDS = 0.001
-"""What the kernel may take to hand over what was written to a loopback socket."""
+"""What the kernel may take to hand over what was written to a loopback socket, or a thread to go on."""
 THREAD_SECONDS = 20.0
 """What a thread may take before it has its result."""
 
@@ -16,12 +16,16 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self, jump: Callable[[float], None]) -> None:
         super().__init__()
         self._jump = jump
+        self.threads = 0
+        """That work for the loop."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        ready = super().select(GRACE_SECONDS)
+        # The loop itself has a socket, by which threads wake it.
+        if self.threads or len(self.get_map()) > 1:
+            ready = super().select(GRACE_SECONDS)
         if ready:
             return ready
         if timeout is None:
@@ -35,11 +39,27 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Everything in it, servers included, lives in the time of `time()`."""
+    """Everything in it, servers included, lives in the time of `time()`.
 
-    def __init__(self) -> None:
+    Args:
+        threads: that work beside it all the time; those that it starts itself are counted.
+    """
+
+    def __init__(self, threads: int = 0) -> None:
         self._now = 1000.0
-        super().__init__(_Selector(self._jump))
+        self._sockets = _Selector(self._jump)
+        self._sockets.threads = threads
+        super().__init__(self._sockets)
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        """Give a thread time while it works."""
+        done = super().run_in_executor(executor, func, *args)
+        self._sockets.threads += 1
+        done.add_done_callback(self._end_thread)
+        return done
+
+    def _end_thread(self, _: object) -> None:
+        self._sockets.threads -= 1
 
     def time(self) -> float:
         return self._now
@@ -48,7 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
-def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def in_virtual_time(test: Callable[..., Awaitable[None]], *, threads: int = 0) -> Callable[..., None]:
     """Runs an async test in a `VirtualLoop`."""
 
     @functools.wraps(test)
@@ -56,7 +76,11 @@ def in_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]
         async def main() -> None:
             await test(*args, **kwargs)
 
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        with asyncio.Runner(loop_factory=functools.partial(VirtualLoop, threads)) as runner:
             runner.run(main())
 
     return run
+
+
+beside_a_thread = functools.partial(in_virtual_time, threads=1)
+"""The same for a test in which a thread of the program works, such as the one that writes lines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from tests.controller.core import checks
 from tests.controller.core.driver import Driver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from frameworkcontroller.core.effects import Effect, Outcome
     from tests.controller.core.world import World
@@ -20,16 +21,11 @@ MOMENT = timedelta(milliseconds=600)
 """So short a wait is over before anything else happens."""
 
 
-class Cut(BaseException):
-    """The process dies here."""
-
-
 class Run(Driver):
-    """A controller at work, which dies where a test wants it to.
+    """A controller at work, which remembers every world in which it might have died.
 
     Args:
         world: to work on.
-        cuts: numbers of effects, counted over the whole run: n to die before the n-th is performed, -n right after it.
         script: interferes; it is called after every write of the status and every second. It looks at what is
             persisted, never at the clock, so that a cut run meets the same interference.
         lags: how many seconds late each cache is.
@@ -39,24 +35,21 @@ class Run(Driver):
     def __init__(
         self,
         world: World,
-        cuts: frozenset[int] = frozenset(),
         script: Callable[[World], None] | None = None,
         lags: tuple[int, int, int] = (0, 0, 0),
         limit: int = 400,
     ) -> None:
         super().__init__(world, lags)
-        self.cuts, self.script, self.limit = cuts, script, limit
+        self.script, self.limit = script, limit
+        self.cuts: dict[str, World] | None = None
+        """The world right before and after each effect, if they are remembered."""
         self.effects = 0
         self.times_stale = 0
 
     def to_the_end(self) -> None:
         """Until the Framework is gone, or completed and kept for long."""
         for _ in range(self.limit):
-            try:
-                busy = self._work()
-            except Cut:
-                self.start()
-                continue
+            busy = self._work()
             if self.stale:
                 self.times_stale += 1
                 self.start()
@@ -110,12 +103,26 @@ class Run(Driver):
 
     def send(self, effect: Effect) -> Outcome:
         self.effects += 1
-        if self.effects in self.cuts:
-            raise Cut
+        self._remember("before")
         checks.may_ask_for(self.world, effect)
         outcome = super().send(effect)
         if self.script is not None and isinstance(effect, WriteStatus):
             self.script(self.world)
-        if -self.effects in self.cuts:
-            raise Cut
+        self._remember("after")
         return outcome
+
+    def _remember(self, when: str) -> None:
+        if self.cuts is None:
+            return
+        last = next(reversed(self.cuts.values()), None)
+        # Between two effects of one pass nothing happens to the world.
+        if when == "after" or last is None or last.now != self.world.now:
+            self.cuts[f"cut {when} effect {self.effects}"] = copy.deepcopy(self.world)
+
+    def others_that_go_on(self) -> Iterator[tuple[str, Run]]:
+        """Of each of these worlds, the run of another process that goes on in it."""
+        assert self.cuts
+        for where, world in self.cuts.items():
+            other = Run(world, self.script, self.lags, self.limit)
+            other.to_the_end()
+            yield where, other

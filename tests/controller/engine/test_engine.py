@@ -46,7 +46,7 @@ from frameworkcontroller.engine.observe.history import WRITTEN_SECONDS
 from frameworkkube.errors import NotFoundError, ServerError
 from tests.controller.engine.lines import Lines
 from tests.kube.scripted import refuse_to_list
-from tests.kube.virtualtime import in_virtual_time
+from tests.kube.virtualtime import beside_a_thread, in_virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -160,7 +160,7 @@ async def until(condition: Callable[[], object], every: float = 0.2) -> None:
     raise AssertionError("it did not happen")
 
 
-@in_virtual_time
+@beside_a_thread
 async def test_a_framework_that_is_listed_gets_its_status_before_anything_is_created() -> None:
     performer = Performer()
     async with running(Client(framework()), performer) as engine:
@@ -313,7 +313,7 @@ async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
     [({"executionType": "Create"}, {"executionType": "Start"}), ({"suspend": True}, {"suspend": False})],
     ids=["Create", "suspended"],
 )
-@in_virtual_time
+@beside_a_thread
 async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_its_status(
     waits: dict[str, Any], goes_on: dict[str, Any]
 ) -> None:
@@ -432,7 +432,7 @@ class HeldLines(Lines):
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["a reader", "no reader"])
-@in_virtual_time
+@beside_a_thread
 async def test_a_status_waits_for_the_history_that_it_overwrites_but_not_for_long(is_read: bool) -> None:
     end = {"code": 1, "phrase": "x", "type": {"name": "Failed", "attributes": []}, "diagnostics": ""}
     first = Performer()

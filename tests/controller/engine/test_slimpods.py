@@ -213,7 +213,7 @@ def test_what_is_remembered_of_pods_that_are_gone_is_counted(part: Any, monkeypa
     most = 256 * 1024
     monkeypatch.setattr(slim_pods, "MAX_SHARED", most)
     keep = SlimPods()
-    documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(400)]
+    documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(60)]
     gc.collect()
     tracemalloc.start()
     try:
