@@ -132,12 +132,13 @@ class Engine:
     @property
     def has_synced(self) -> bool:
         """Whether the caches are full, so that decisions are made."""
-        return self._caches.has_synced
+        return self._caches.has_synced and (self._foreign is None or self._foreign.has_synced)
 
     @property
     def stalled_seconds(self) -> float:
         """For how long nothing was decided though something waits; 0 while the caches are not full."""
-        return self._queue.stalled_seconds if self.has_synced else 0.0
+        foreign = 0.0 if self._foreign is None else self._foreign.stalled_seconds
+        return max(self._queue.stalled_seconds, foreign) if self.has_synced else 0.0
 
     async def run(self) -> None:
         """Work until cancelled; call it once."""

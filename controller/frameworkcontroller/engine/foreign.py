@@ -91,6 +91,16 @@ class ForeignGangs:
         """Return how far the gangs are that have a roster."""
         return [phase for gang in self._gangs.values() if (phase := gang.phase) is not None]
 
+    @property
+    def has_synced(self) -> bool:
+        """Whether the caches are full, so that decisions are made."""
+        return all(informer.has_synced for informer in self._informers)
+
+    @property
+    def stalled_seconds(self) -> float:
+        """For how long no gang had its turn though one waits."""
+        return self._queue.stalled_seconds
+
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:

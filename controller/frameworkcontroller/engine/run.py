@@ -122,7 +122,7 @@ class _Controller:
         if not self.may_act:
             return "the lease is lost and the work has not ended"
         stalled = self._engine.stalled_seconds
-        return f"the loop stalls: no Framework had its turn for {stalled:.0f} s" if stalled > STALLED_SECONDS else ""
+        return f"the loop stalls: nothing had its turn for {stalled:.0f} s" if stalled > STALLED_SECONDS else ""
 
     async def run(self) -> None:
         """Work whenever this replica is elected, until cancelled."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import msgspec
 from structlog.testing import capture_logs
@@ -14,9 +15,11 @@ from structlog.testing import capture_logs
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import CreateConfigMap, Done, Effect, FindOwner, Found, Outcome, Subject
-from frameworkcontroller.engine.foreign import ForeignGangs
+from frameworkcontroller.engine.foreign import PODS, ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
+from tests.controller.engine import test_engine
+from tests.controller.engine.test_engine import running, until
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 from tests.support import foreign_pods as make
@@ -86,3 +89,29 @@ def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
     told = {line["gang"].split(".")[1] for line in logs if "cannot be processed" in line["event"]}
     assert told == {"bad", "worse"}
     assert ("good", CreateConfigMap) in performer.done
+
+
+class Late(test_engine.Client):
+    """Lists no Pods of other controllers until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists = asyncio.Event()
+
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
+        if PODS in str(more):
+            await self.lists.wait()
+        return await super().request(method, path, **more)
+
+
+@in_virtual_time
+async def test_the_engine_is_ready_when_these_caches_are_full_and_stalls_when_this_loop_does() -> None:
+    client = Late()
+    async with running(client, test_engine.Performer(), foreign_gangs=True) as engine:
+        await until(lambda: engine._caches.has_synced)
+        assert (engine.has_synced, engine.stalled_seconds) == (False, 0)
+        client.lists.set()
+        await until(lambda: engine.has_synced)
+        assert engine._foreign is not None
+        engine._foreign._queue = cast("Any", Mock(stalled_seconds=7.0))
+        assert engine.stalled_seconds == 7
