@@ -160,11 +160,15 @@ def test_settings_that_cannot_work_are_told(changes: dict[str, str], fault: str)
     assert settings.parse(ENVIRON).gang_name == "gang lab/mnist"
 
 
-def test_a_head_that_the_user_names_is_not_the_coordinator() -> None:
+@pytest.mark.parametrize(("named", "address"), [({"FB_HEAD_ROLE": "driver"}, "10.0.0.7"), ({}, "10.0.0.9")])
+def test_the_head_is_the_coordinator_whatever_the_roles_are_called_unless_the_user_names_one(
+    named: dict[str, str], address: str
+) -> None:
     document = foreign({"driver": 1, "worker": 2}, first="worker-1")
     document["taskRoles"][0]["tasks"][0][1] = "10.0.0.7"
-    read = settings.parse(ENVIRON | {"FB_PRESET": "ray", "FB_HEAD_ROLE": "driver"})
+    document["taskRoles"][1]["tasks"][1][1] = "10.0.0.9"
+    read = settings.parse(ENVIRON | {"FB_PRESET": "ray"} | named)
     found = Gatekeeper(read.own_task).decide(observation(document))
     assert isinstance(found, Released)
     files = {file.name: file for file in render.render(found, read, Container()).files}
-    assert b"RAY_ADDRESS='10.0.0.7:6379'" in files["env"].data
+    assert f"RAY_ADDRESS='{address}:6379'".encode() in files["env"].data
