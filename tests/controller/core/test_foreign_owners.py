@@ -111,10 +111,13 @@ def test_what_can_never_be_complete_names_the_field(kind: str, document: dict[st
         ("JobSet", jobset([TWO[0] | {"replicas": 0}, TWO[1]], startupPolicy=IN_ORDER)),
         ("LeaderWorkerSet", owner({"startupPolicy": "LeaderCreated"})),
         ("JobSet", jobset([replicated_job("worker", 100, 100)])),
+        ("JobSet", jobset([TWO[0], replicated_job("worker", 2_147_483_647, 0)])),
     ],
 )
-def test_what_is_next_to_that_can_be(kind: str, document: dict[str, Any]) -> None:
-    assert size(kind, document, sizes=["2"]).never == ""
+def test_what_is_next_to_that_can_be_and_has_no_more_jobs_than_pods(kind: str, document: dict[str, Any]) -> None:
+    found = size(kind, document, sizes=["2"])
+    assert found.never == ""
+    assert all(role.jobs <= role.number for role in found.roles.values())
 
 
 def test_pods_that_disagree_are_told_and_so_is_a_role_without_a_number() -> None:

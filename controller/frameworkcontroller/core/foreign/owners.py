@@ -159,7 +159,9 @@ def _jobset(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
         for job in spec.replicated_jobs
         if job.name in named or job.template.spec.template.metadata.labels.barrier == _OPTED_IN
     ]
-    roles = {job.name: RoleSize(max(0, job.replicas), _pods(job.template.spec)) for job in members}
+    # Without Pods there are no places, however many Jobs.
+    each = {job.name: _pods(job.template.spec) for job in members}
+    roles = {job.name: RoleSize(max(0, job.replicas) if each[job.name] else 0, each[job.name]) for job in members}
     first, head = "", spec.coordinator
     if head.replicated_job in roles:
         first = f"{head.replicated_job}-{head.job_index * roles[head.replicated_job].each + head.pod_index}"
