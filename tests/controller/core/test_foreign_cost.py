@@ -13,6 +13,7 @@ import pytest
 
 from frameworkcontroller.core.effects import FindOwner, Found
 from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.owners import size_of
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.foreignworld import START, World
@@ -91,6 +92,25 @@ def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
             gang.apply_outcome(effect, Found(meta, document=msgspec.json.encode(make.owner({"completions": 5}))), START)
         assert calls(lambda: gang.decide(START, None)) < MOST_CALLS
         assert calls(lambda changed=changed: gang.members.replace(changed, None)) < MOST_CALLS
+
+
+class Name(str):
+    """One that counts comparisons."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_replicated_jobs_are_not_compared_with_each_role_that_pods_name() -> None:
+    jobs = [make.replicated_job(f"w{number}", 1, 1) for number in range(100)]
+    size_of("JobSet", msgspec.json.encode(make.jobset(jobs)), [Name(f"r{number}") for number in range(100)], [""])
+    assert Name.compared < 100
 
 
 def test_owners_that_are_gone_are_asked_for_seldom() -> None:

@@ -40,6 +40,7 @@ def test_a_jobset_has_replicas_times_the_pods_of_a_job_in_the_order_of_its_repli
 def test_replicated_jobs_without_the_label_are_no_part_of_the_gang_unless_their_pods_have_it() -> None:
     jobs = [replicated_job("init", 1, 1, opted_in=False), replicated_job("worker", 1, 2, dependsOn=[{"name": "init"}])]
     assert numbers(size("JobSet", jobset(jobs))) == {"worker": 2}
+    jobs[1] = replicated_job("worker", 1, 2)
     assert numbers(size("JobSet", jobset(jobs), roles=("init", "worker"))) == {"init": 1, "worker": 2}
 
 
@@ -100,8 +101,12 @@ NEVER = [
 
 
 @pytest.mark.parametrize(("kind", "document", "why"), NEVER)
-def test_what_can_never_be_complete_names_the_field(kind: str, document: dict[str, Any], why: str) -> None:
-    assert why in size(kind, document, sizes=["3.5" if kind == "Pod" else "2"]).never
+def test_what_can_never_be_complete_names_the_field_and_has_no_roles(
+    kind: str, document: dict[str, Any], why: str
+) -> None:
+    found = size(kind, document, sizes=["3.5" if kind == "Pod" else "2"])
+    assert why in found.never
+    assert not found.roles
 
 
 @pytest.mark.parametrize(

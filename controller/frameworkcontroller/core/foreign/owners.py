@@ -42,7 +42,7 @@ class Size(Struct, frozen=True):
 
     uid: str
     roles: Mapping[str, RoleSize]
-    """In their order."""
+    """In their order; none where there is `never`, since nobody looks for their Pods."""
     never: str = ""
     """Why the gang can never be complete, with the field to change."""
     first: str = ""
@@ -134,8 +134,8 @@ def size_of(kind: str, document: bytes, roles: Iterable[str], sizes: Iterable[st
             size = _said(kind, uid, spec, named, sorted(sizes))
     if not size.never and (size.total > MAX_TASKS or len(size.roles) > MAX_ROLES):
         never = f"it has {size.total} Pods in {len(size.roles)} roles, and {MAX_TASKS} in {MAX_ROLES} are possible"
-        return replace(size, never=never)
-    return size
+        size = replace(size, never=never)
+    return replace(size, roles={}) if size.never else size
 
 
 def _pods(spec: _JobSpec) -> int:
@@ -154,10 +154,11 @@ def _unequal(spec: _JobSpec, path: str) -> str:
 
 def _jobset(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
     # A label may be given by a policy, when the Pod is created.
+    seen = frozenset(named)
     members = [
         job
         for job in spec.replicated_jobs
-        if job.name in named or job.template.spec.template.metadata.labels.barrier == _OPTED_IN
+        if job.name in seen or job.template.spec.template.metadata.labels.barrier == _OPTED_IN
     ]
     # Without Pods there are no places, however many Jobs.
     each = {job.name: _pods(job.template.spec) for job in members}
