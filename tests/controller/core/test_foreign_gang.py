@@ -310,6 +310,16 @@ def test_a_pod_that_does_not_say_all_is_no_member() -> None:
     assert [members["worker"] for members in world.complete().values()] == [["train-0-x", "train-1-x", "train-2-x"]]
 
 
+@pytest.mark.parametrize(("role", "gang", "is_member"), [(63, 63, True), (64, 1, False), (1, 64, False)])
+def test_a_pod_whose_role_or_gang_has_a_name_longer_than_a_label_is_no_member(
+    role: int, gang: int, *, is_member: bool
+) -> None:
+    world = World()
+    world.put(make.bare("r" * role, 0, "1", gang="g" * gang, pod="p", ip="10.1.0.1"))
+    world.settle(3)
+    assert bool(world.opened) == is_member
+
+
 def test_only_resources_that_are_gpus_count_and_a_gang_waits_for_arrival_while_a_pod_asks_for_it() -> None:
     world, pod = of_kind("job")
     asks = {f"{make.ANNOTATION}wait-for": "arrived"}

@@ -19,6 +19,8 @@ MOST_CLAIMS: Final = 10_000
 """What Pods say of their gangs that is in memory once; with more, sharing begins again."""
 MOST_TEXT: Final = 1024
 """Characters of an annotation that says how many there are."""
+MOST_NAME: Final = 63
+"""Characters of what names a gang or a role, as much as a label has: an annotation may have 256 KiB."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
@@ -147,6 +149,8 @@ def _read(pod: ForeignPod) -> tuple[Claim, Place] | None:
     gang, role = foreign.gang_name(kind, parts), said.get(kind.role, foreign.DEFAULT_ROLE).partition("=")[0].strip()
     attempt, job, index = said.get(kind.attempt, "0"), said.get(kind.job, "0"), said.get(kind.index, "")
     if not all((*parts, role)) or not _NAME.fullmatch(gang) or not all(map(_NUMBER.fullmatch, (attempt, job, index))):
+        return None
+    if any(len(one) > MOST_NAME for one in (*parts, role, uid)):
         return None
     by_arrival = said.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
     size, account = said.get(kind.size, "")[:MOST_TEXT], pod.spec.service_account_name
