@@ -6,12 +6,14 @@ It is counted in calls of Python functions, so that neither the machine nor the 
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from frameworkcontroller.core.effects import FindOwner, Found
+from frameworkcontroller.api.meta import Meta, Partial
+from frameworkcontroller.core.effects import Done, FindOwner, Found
 from frameworkcontroller.core.foreign.gang import ForeignGang
 from frameworkcontroller.core.foreign.owners import size_of
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
@@ -22,6 +24,7 @@ from tests.support import foreign_pods as make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
 MOST_CALLS = 60_000
 """Of one event in a gang of 10,000 Pods: about 10 ms."""
@@ -119,3 +122,17 @@ def test_owners_that_are_gone_are_asked_for_seldom() -> None:
     world.settle(600, every=5)
     assert len(world.requests) <= 100 * 12
     assert not world.config_maps
+
+
+@pytest.mark.parametrize(("deleted", "most"), [(None, 20), (START, 0)])
+def test_the_deletion_of_a_roster_that_stays_is_asked_for_seldom_and_not_once_it_is_deleted(
+    deleted: datetime | None, most: int
+) -> None:
+    gang, asked = ForeignGang("default", "gang-pod.mine", lambda: 0.5, grants=True), 0
+    config_map = Partial(Meta(name="gang-pod.mine-attempt", uid="u", resource_version="7", deletion_timestamp=deleted))
+    for seconds in range(0, 3600, 5):
+        now = START + timedelta(seconds=seconds)
+        for effect in gang.decide(now, config_map).effects:
+            gang.apply_outcome(effect, Done("u", "7"), now)
+            asked += 1
+    assert bool(most) <= asked <= most

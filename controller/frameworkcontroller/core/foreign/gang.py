@@ -121,6 +121,8 @@ class ForeignGang:
                 self._granted = effect if isinstance(outcome, Done) else None
             case WriteRoster(), Done():
                 pass
+            case DeleteConfigMap(), Done():
+                self._in_flight.recheck_later(key, now, longer=True)
             case _:
                 self._in_flight.recheck_later(key, now)
         if isinstance(effect, WriteRoster):
@@ -147,7 +149,7 @@ class ForeignGang:
         self._had_config_map = config_map is not None
         claim = next(iter(self.members.claims), None)
         if claim is None:
-            if config_map is not None:
+            if config_map is not None and config_map.metadata.deletion_timestamp is None:
                 yield DeleteConfigMap(config_map.metadata.uid)
             return
         yield from self._look(claim, now, decision)
