@@ -4,6 +4,7 @@ A Pod is ready by the rules of `policies.readiness`: it stays, it has an address
 barrier runs. Of several Pods at one place the youngest counts. Source: docs/reference/barrier.md, sections 1 and 2.
 """
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -25,7 +26,8 @@ class Members:
     """The Pods of one gang by their places."""
 
     def __init__(self) -> None:
-        self._at: dict[Place, dict[str, Member]] = {}
+        self._at: dict[Place, list[Member]] = {}
+        """The Pods at each place, the youngest last, which costs little however many claim one."""
         self._seen: dict[Place, tuple[str, str]] = {}
         """UID and address of each Pod that is ready."""
         self._size: Size | None = None
@@ -48,14 +50,14 @@ class Members:
         before, places = (self.by_arrival, self._leader_since), {one.place for one in (old, new) if one is not None}
         if old is not None:
             self._count(old, -1)
-            self._at[old.place].pop(old.metadata.name, None)
+            del self._at[old.place][bisect_left(self._at[old.place], _age(old), key=_age)]
             if not self._at[old.place]:
                 del self._at[old.place]
                 self._placed -= self._has(old.place)
         if new is not None:
             self._count(new, 1)
             self._placed += new.place not in self._at and self._has(new.place)
-            self._at.setdefault(new.place, {})[new.metadata.name] = new
+            insort(self._at.setdefault(new.place, []), new, key=_age)
         for one in (old, new):
             if one is not None and one.claim.kind == foreign.LWS.kind and one.place.index == _LEADER:
                 leader = self.current(one.place)
@@ -81,10 +83,7 @@ class Members:
 
     def current(self, place: Place) -> Member | None:
         """Return the Pod that counts at a place."""
-        found = self._at.get(place)
-        if not found:
-            return None
-        return next(iter(found.values())) if len(found) == 1 else max(found.values(), key=_age)
+        return self._at[place][-1] if place in self._at else None
 
     @property
     def fits(self) -> bool:
@@ -94,7 +93,7 @@ class Members:
     def all(self) -> Iterator[Member]:
         """Yield all Pods."""
         for found in self._at.values():
-            yield from found.values()
+            yield from found
 
     def summary(self) -> Readiness:
         """Return how far the gang is."""
@@ -158,5 +157,5 @@ class Members:
         return "" if is_there else readiness.why_not_ready(pod.status).phrase
 
 
-def _age(pod: Member) -> tuple[datetime, str]:
-    return pod.metadata.creation_timestamp or _UNKNOWN, pod.metadata.uid
+def _age(pod: Member) -> tuple[datetime, str, str]:
+    return pod.metadata.creation_timestamp or _UNKNOWN, pod.metadata.uid, pod.metadata.name
