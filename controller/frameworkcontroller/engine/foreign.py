@@ -38,6 +38,9 @@ _log = structlog.get_logger(__name__)
 GangKey = tuple[str, str]
 """Namespace and name of a gang."""
 PODS: Final = f"{names.BARRIER_LABEL}=enabled,!{names.FRAMEWORK_NAME}"
+NEW_EACH_SECONDS: Final = 0.1
+"""So many gangs of a namespace begin one after the other, since each costs four requests; the first hundred at once."""
+NEW_AT_ONCE_SECONDS: Final = 100 * NEW_EACH_SECONDS
 DECIDING_SECONDS: Final = 0.01
 AFTER_ERROR_SECONDS: Final = 60.0
 
@@ -65,6 +68,9 @@ class ForeignGangs:
         self._performer, self._events, self._metrics = performer, events, metrics
         self._grants, self._may_act, self._now = grants, may_act, now
         self._gangs: dict[GangKey, ForeignGang] = {}
+        self._begins: dict[GangKey, float] = {}
+        """When a gang that had no ConfigMap may begin, by the clock of the loop."""
+        self._paced: dict[str, float] = {}
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._informers: list[Informer[Any]] = []
@@ -148,6 +154,9 @@ class ForeignGangs:
             return
         now = self._now().steady
         config_map = self._config_maps[key[0] if self._namespaces else ""].get(key[0], names.config_map_name(key[1]))
+        if config_map is None and not gang.is_over and (seconds := self._waits(key)) > 0:
+            self._queue.add_after(key, seconds)
+            return
         decision = gang.decide(now, config_map)
         for report in decision.reports:
             if isinstance(report, KubeEvent):
@@ -160,6 +169,15 @@ class ForeignGangs:
             self._queue.add_after(key, (decision.wake_at - now).total_seconds())
         if config_map is None and gang.is_over:
             del self._gangs[key]
+            self._begins.pop(key, None)
+
+    def _waits(self, key: GangKey) -> float:
+        """Return in how many seconds a gang may begin: a Pod can name another one twenty times a second."""
+        now = asyncio.get_running_loop().time()
+        if key not in self._begins:
+            self._paced[key[0]] = max(self._paced.get(key[0], 0.0), now) + NEW_EACH_SECONDS
+            self._begins[key] = self._paced[key[0]] - NEW_AT_ONCE_SECONDS
+        return self._begins[key] - now
 
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         if not self._may_act():
