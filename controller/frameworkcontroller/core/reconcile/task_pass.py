@@ -143,7 +143,8 @@ class TaskPass:
                 self._state.put(task_key, replace(after, attempt_status=left))
         if not gate.is_open:
             begun = (after.attempt_status.starts or 0) - (before.attempt_status.starts or 0)
-            self.starts_while_closed[task_key] += max(0, begun)
+            if begun > 0:
+                self.starts_while_closed[task_key] += begun
         if not gate.is_open or after.deletion_pending:
             return
         end = epoch.ending(f"{task_key[0]}-{task_key[1]}", before.attempt_status, after.attempt_status, pod)
