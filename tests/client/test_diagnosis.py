@@ -127,13 +127,11 @@ def test_tasks_that_pause_because_their_pods_end_at_once_are_told(pauses: bool) 
     assert why(view) == (told if pauses else "") + "worker-0, worker-1: its Pod is not created yet"
 
 
-def test_an_attempt_that_pauses_because_its_config_map_is_deleted_is_told() -> None:
-    message = "the ConfigMap of its attempt was deleted by others within 10 s 5 times in a row"
+def test_an_attempt_after_which_the_framework_pauses_is_told() -> None:
+    message = "its attempt has ended soon after its start"
     condition = {"type": "CrashLoop", "status": "True", "reason": "AttemptPaused", "message": message}
-    view = workers(
-        state="AttemptCreationPending", conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}]
-    )
-    assert why(view) == f"{message}\n  -> find out who deletes it"
+    conditions = [{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}]
+    assert why(workers(state="AttemptCompleted", conditions=conditions)) == f"its attempt 1 is over; {message}"
 
 
 def test_tasks_that_wait_for_the_same_reason_share_a_finding() -> None:

@@ -28,7 +28,9 @@ def findings(evidence: Evidence) -> list[Finding]:
         return [_suspended(evidence, suspended.reason, suspended.message)]
     if view.status.state is State.ATTEMPT_COMPLETED:
         how = f" ({ending(view.status.completion)})" if view.status.completion is not None else ""
-        return [Finding(f"its attempt {view.attempts} is over{how}; it waits for {retry_time(view, evidence.now)}")]
+        loop = condition(view, "CrashLoop")
+        waits = f"it waits for {retry_time(view, evidence.now)}" if loop is None else shorten(loop.message, MESSAGE)
+        return [Finding(f"its attempt {view.attempts} is over{how}; {waits}")]
     # Tasks with the same reason stand together.
     tasks: dict[tuple[str, str], list[str]] = {}
     for one in _reasons(evidence):
@@ -78,9 +80,8 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
     """Yield what holds up an attempt that runs, one Task at a time."""
     view = evidence.view
     if (loop := condition(view, "CrashLoop")) is not None:
-        todo = f"{evidence.program} events {view.name} says how they end; correct the template"
-        todo = "find out who deletes it" if loop.reason == "AttemptPaused" else todo
-        yield Finding(shorten(loop.message, MESSAGE), todo)
+        events = f"{evidence.program} events {view.name}"
+        yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
     is_over = view.status is not None and view.status.state in COMPLETING
     for role in view.roles:
         if role.waits and not is_over:

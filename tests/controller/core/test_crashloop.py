@@ -394,53 +394,95 @@ def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
     assert life.decide().at_rest
 
 
-# --- attempts whose ConfigMap others delete --------------------------------------------------------------------------
+# --- attempts that end at once ---------------------------------------------------------------------------------------
 
 
-class Deleted(Life):
-    """A Framework that is retried for ever; somebody deletes its ConfigMap `after` so many seconds of each attempt."""
+class Attempts(Life):
+    """A Framework that is retried for ever, and when its attempts have ended."""
 
-    def __init__(self, after: int = 0, *, pause: bool = True) -> None:
-        super().__init__(framework=-2, runs=10**6, pause=pause)
-        self.after, self.begun = after, []  # type: tuple[int, list[float]]
+    def __init__(self, *, pause: bool = True, tasks: int = 1) -> None:
+        super().__init__(framework=-2, runs=10**6, pause=pause, tasks=tasks)
+        self.ended: list[float] = []
 
     def live(self, seconds: int) -> None:
         for _ in range(seconds):
             self.work(1)
-            found = self.world.config_map
-            if found is None or found.metadata.deletion_timestamp is not None:
+            if self.world.stored is None:
                 continue
-            if self.world.status.attempt_status.id >= len(self.begun):
-                self.begun.append(self.second_now)
-            if self.second_now >= self.begun[-1] + self.after:
-                self.world.delete_config_map()
+            self.interfere()
+            attempts = self.world.status.attempt_status.id + (self.world.status.state is State.ATTEMPT_COMPLETED)
+            self.ended += [self.second_now] * (attempts - len(self.ended))
+
+    def interfere(self) -> None: ...
 
     @property
     def pauses(self) -> list[float]:
-        return [later - earlier for earlier, later in pairwise(self.begun)]
+        return [later - earlier for earlier, later in pairwise(self.ended)]
 
 
-def test_an_attempt_whose_config_map_others_delete_begins_later_and_later() -> None:
-    life = Deleted()
+class Deleted(Attempts):
+    """Somebody deletes its ConfigMap `after` so many seconds of each attempt."""
+
+    def __init__(self, after: int = 0, *, pause: bool = True) -> None:
+        super().__init__(pause=pause)
+        self.after = after
+
+    def interfere(self) -> None:
+        attempt = self.world.status.attempt_status
+        runs = self.world.status.state is State.RUNNING
+        if runs and (self.world.now - (attempt.run_time or at(0))).total_seconds() >= self.after:
+            self.world.delete_config_map()
+
+
+class Refused(Attempts):
+    """The API server refuses its Pods for good."""
+
+    def __init__(self, *, pause: bool = True) -> None:
+        super().__init__(pause=pause)
+        self.world.plan.refuse["bad-0"] = [422] * 1000
+
+
+class TooLarge(Attempts):
+    """The API server refuses its status, with any Tasks."""
+
+    def __init__(self, *, pause: bool = True) -> None:
+        super().__init__(pause=pause, tasks=50)
+        self.world.max_status_bytes = 10_000
+
+
+LATER = [10, 20, 40, 80, 160, 300, 300]
+
+
+@pytest.mark.parametrize(
+    ("life", "pauses"),
+    [(Deleted(), [*FREE, *LATER]), (Refused(), LATER), (TooLarge(), LATER)],
+    ids=["others delete its ConfigMap", "its Pods are refused", "its status is refused"],
+)
+def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(life: Attempts, pauses: list[int]) -> None:
     life.live(1400)
-    assert_paused(life.pauses, [*FREE, 10, 20, 40, 80, 160, 300, 300])
-    assert len(life.begun) < 15
+    for gap, pause in zip(life.pauses, pauses, strict=False):
+        assert pause <= gap < 1.2 * pause + 11, life.pauses
+    assert len(pauses) <= len(life.ended) < len(pauses) + 4
 
 
-@pytest.mark.parametrize("life", [Deleted(pause=False), Deleted(after=11)], ids=["the setting is off", "it ran 11 s"])
-def test_such_an_attempt_does_not_pause_if(life: Deleted) -> None:
+@pytest.mark.parametrize(
+    "life",
+    [Deleted(pause=False), Deleted(after=11), TooLarge(pause=False)],
+    ids=["the setting is off", "it ran 11 s", "the setting is off for a status"],
+)
+def test_attempts_do_not_pause_if(life: Attempts) -> None:
     life.live(200)
-    assert max(life.pauses) < 11 + 7
+    assert max(life.pauses) <= 11 + 7
     assert life.condition is None
 
 
-def test_an_attempt_that_pauses_says_so_and_ends_at_once_when_it_is_stopped() -> None:
+def test_a_framework_that_pauses_says_so_and_ends_at_once_when_it_is_stopped() -> None:
     life = Deleted()
-    life.live(60)
+    life.live(100)
     assert (life.condition.status, life.condition.reason) == ("True", "AttemptPaused")
     assert life.condition.message == (
-        "the ConfigMap of its attempt was deleted by others within 10 s 7 times in a row: the next one begins after a "
-        "pause of 40 s, unless crashLoopPause of the controller is false"
+        "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins after a "
+        "pause of 40 s, until crashLoopPause of the controller is false or a template changes"
     )
     before = life.writes
     life.live(5)
@@ -448,3 +490,18 @@ def test_an_attempt_that_pauses_says_so_and_ends_at_once_when_it_is_stopped() ->
     life.world.stop()
     life.live(5)
     assert (life.world.status.state, life.condition.reason) == (State.COMPLETED, "NoTaskPaused")
+
+
+def test_a_framework_that_pauses_goes_on_at_once_when_its_template_changes() -> None:
+    life = Refused()
+    life.live(60)
+    before = len(life.ended)
+    life.world.spec["description"] = "x"
+    life.world.edited()
+    life.live(5)
+    assert len(life.ended) == before
+    life.world.spec["taskRoles"][0]["task"]["pod"] = {"spec": {"containers": [{"name": "corrected"}]}}
+    life.world.plan.refuse.clear()
+    life.world.edited()
+    life.live(10)
+    assert life.world.status.state is State.RUNNING

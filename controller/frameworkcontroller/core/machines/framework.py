@@ -68,6 +68,8 @@ class AttemptFacts(Struct, frozen=True):
     """The API server was asked for the ConfigMap and does not have it."""
     has_pods: bool
     """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
+    is_paused: bool = False
+    """Attempts have ended at once, and the next one waits for a while."""
     is_queued: bool = False
     """Its queue does not let an attempt begin."""
     eviction: str = ""
@@ -217,8 +219,8 @@ def _retry_or_complete(status: FrameworkStatus, facts: AttemptFacts, *, persiste
         # The delay is decided once and persisted, so it survives restarts and changes of the policy.
         return Step(replace(status, retry_policy_status=replace(counts, retry_delay_sec=retry.delay_sec)))
     due = after(status.transition_time, duration(counts.retry_delay_sec))
-    if facts.now < due and facts.ordered_end(status) is None:
-        return Step(status, wake_at=due)
+    if (facts.now < due or facts.is_paused) and facts.ordered_end(status) is None:
+        return Step(status, wake_at=due if facts.now < due else None)
     counts = count_retry(counts, retry)
     attempt = new_attempt(facts.name, counts.total_retried_count, facts.now)
     status = move(status, State.CREATION_PENDING, facts.now)

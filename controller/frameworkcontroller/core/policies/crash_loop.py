@@ -1,6 +1,7 @@
 """Pauses between the Pods of a Task that end as soon as they have begun; pure, and kept in memory only.
 
-An attempt of the Framework pauses likewise, if others delete its ConfigMap as soon as it has begun.
+A Framework pauses likewise between attempts that others end at once, by deleting the ConfigMap. One whose Pods, or
+whose status, the API server refuses for good pauses after the first attempt that ends at once: the next will, too.
 
 FC creates such a Pod again at once, for ever if its retries have no limit. Here the fifth short run in a row closes the
 name of the Pod for a while, and each one that follows for longer. A run has begun when the Pod was seen to run, or else
@@ -26,6 +27,9 @@ FIRST_PAUSE: Final = 10
 MOST_PAUSE: Final = 300
 ATTEMPT: Final[TaskKey] = ("", -1)
 """In the place of a Task: the attempt of the Framework."""
+HOPELESS: Final = Code.POD_CREATION_PERMANENT_ERROR
+HOPELESS_SECONDS: Final = 2 * MOST_PAUSE
+"""Its Pods are asked for minutes later, since those of the attempt before were refused (`backoff`)."""
 BEGUN: Final = frozenset({State.CREATION_REQUESTED, State.PREPARING, State.RUNNING})
 
 
@@ -35,23 +39,29 @@ class CrashLoops:
     def __init__(self) -> None:
         self._runs: dict[TaskKey, tuple[int, datetime]] = {}  # how many, and until when the next one waits
         self.held: set[TaskKey] = set()
-        """The Tasks that ask for a Pod and get none for now, or the attempt that asks for its ConfigMap."""
+        """The Tasks that ask for a Pod and get none for now, or the attempt after which no other begins for now."""
 
     def note(self, key: TaskKey, before: Status, after: Status, now: Now) -> None:
         """Note what a step of a Task, or an attempt, shows: its instance has ended, or it asks for none any more."""
-        if after.state is not State.CREATION_PENDING:
+        if after.state is not (State.ATTEMPT_COMPLETED if key == ATTEMPT else State.CREATION_PENDING):
             self.held.discard(key)
-        if before.state in BEGUN and after.state not in BEGUN:
-            if (now.stamp - before.transition_time).total_seconds() >= SHORT_SECONDS:
+        begun = BEGUN if key != ATTEMPT else BEGUN | {State.CREATION_PENDING}
+        if before.state in begun and after.state not in begun:
+            # An attempt that waited before it began, for example for admission, has not run meanwhile.
+            ran = (now.stamp - before.transition_time).total_seconds() if before.state in BEGUN else 0.0
+            code = 0 if after.completion is None else after.completion.code
+            is_hopeless = key == ATTEMPT and code == HOPELESS
+            if ran >= (HOPELESS_SECONDS if is_hopeless else SHORT_SECONDS):
                 self._runs.pop(key, None)
-            elif after.completion is not None and _counts(key, after.completion.code):
+            elif after.completion is not None and _counts(key, code):
                 ends = self._runs.get(key, (0, now.steady))[0] + 1
+                ends = max(ends, FREE_ENDS) if is_hopeless else ends
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
     def hold(self, key: TaskKey, now: datetime) -> datetime | None:
         """Return until when a Task that asks for a Pod gets none, and note that it waits; None if it may have one.
 
-        Likewise an attempt that asks for its ConfigMap.
+        Likewise until when no other attempt begins.
         """
         until = self._runs.get(key, (0, now))[1]
         (self.held.add if now < until else self.held.discard)(key)
@@ -66,7 +76,7 @@ class CrashLoops:
         """Forget the Tasks that have another template or are not wanted any more, and return those that waited."""
         old = {role.name: role.task.pod for role in before.task_roles or ()}
         kept = {role.name: role.task_number for role in after.task_roles or () if old.get(role.name) == role.task.pod}
-        # No edit changes what others do to the ConfigMap: the attempt, whose index is below any number, stays.
+        kept |= {ATTEMPT[0]: 0} if old.keys() == kept.keys() else {ATTEMPT[0]: ATTEMPT[1]}
         self._runs = {key: runs for key, runs in self._runs.items() if key[1] < kept.get(key[0], 0)}
         held, self.held = self.held, self.held & self._runs.keys()
         return held - self.held
@@ -82,11 +92,10 @@ class CrashLoops:
         if not self.held:
             return None
         if ATTEMPT in self.held:
-            ends = self._runs[ATTEMPT][0]
             return "AttemptPaused", (
-                f"the ConfigMap of its attempt was deleted by others within {SHORT_SECONDS} s {ends} times in a row: "
-                f"the next one begins after a pause of {pause_after(ends)} s, unless crashLoopPause of the controller "
-                "is false"
+                "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins "
+                f"after a pause of {pause_after(self._runs[ATTEMPT][0])} s, until crashLoopPause of the controller is "
+                "false or a template changes"
             )
         (role, index), others = min(self.held), len(self.held) - 1
         more = f" and {others} more Task{'s' * (others > 1)}" if others else ""
@@ -99,8 +108,8 @@ class CrashLoops:
 
 
 def _counts(key: TaskKey, code: int) -> bool:
-    """Report whether this end of a short run counts: of an attempt, only that others have deleted its ConfigMap."""
-    return code == Code.CONFIG_MAP_EXTERNAL_DELETED if key == ATTEMPT else code not in NEVER_RETRIED
+    """Report whether this end of a short run counts: the ends of Tasks that end an attempt count as theirs."""
+    return code in {Code.CONFIG_MAP_EXTERNAL_DELETED, HOPELESS} if key == ATTEMPT else code not in NEVER_RETRIED
 
 
 def pause_after(ends: int) -> int:

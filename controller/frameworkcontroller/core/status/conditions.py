@@ -62,7 +62,7 @@ def conditions(
         wanted += (("WaitingForDependency", waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
     if gang is not None:
         wanted += (gang,)
-    crash_loop = None if is_ending(status) else crash_loop
+    crash_loop = None if is_ending(status) and status.state is not State.ATTEMPT_COMPLETED else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)
     if too_large:
