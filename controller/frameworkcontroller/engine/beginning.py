@@ -9,6 +9,8 @@ from weakref import WeakSet
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.core.policies.role import wanted_by
+from frameworkcontroller.core.policies.shares import SMALL
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.cache.outline import is_pending
@@ -35,15 +37,14 @@ class Beginning:
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        is_full = is_full and is_pending(found)
-        # Of those that wait no spec is kept, or read again, unless they look seldom.
-        is_free = len(works) < PLACES and not is_full
-        if is_free or ((is_full or key not in waiting) and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+        if is_full and _brings_tasks(found):
+            waiting.add(key)
+            return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
+        # Of those that wait no spec is kept, or read again.
+        if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
             self.forget(key)
             return 0.0
         waiting.add(key)
-        if is_full:
-            return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
         # All of them together look for a place thirty times a second, unless there are a thousand.
         return min(LOOK_SECONDS * max(1.0, len(waiting) / PLACES), LONGEST_LOOK_SECONDS)
 
@@ -59,6 +60,15 @@ class Beginning:
         for found in (self._waiting, self._works):
             if not found[namespace]:
                 del found[namespace]
+
+
+def _brings_tasks(found: Framework) -> bool:
+    """Report whether the Framework has Tasks in its status that have no Pods yet, and will not be at rest at once."""
+    if not is_pending(found):
+        return False
+    spec = SPEC_DECODER.decode(found.raw_spec)
+    rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
+    return not rests and wanted_by(spec) > SMALL
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import shares
-from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, RoleState, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE, SMALL, IdleTasks
 from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.values import role, spec, task
+from tests.controller.core.values import at, role, spec, task
 from tests.controller.core.world import Plan, World, framework_of
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import TaskStatus
 
 THREE = """
 taskRoles:
@@ -115,6 +121,9 @@ def test_tasks_wait_while_others_of_the_namespace_have_too_many_without_a_pod(li
     life.shares.idle.note("other", MOST_IDLE)
     life.scale(a=SMALL + 1, b=1)
     assert len(tasks_of(life.world.status)) == SMALL + 1, "one that runs keeps what it has"
+    life.scale(a=SMALL, b=1, c=0)
+    assert len(life.world.status.attempt_status.task_role_statuses or ()) == 2, "TaskRoles take memory, too"
+    life.scale(a=SMALL + 1, b=1)
     life.shares.idle.note("other", 0)
     life.live()
     assert len(tasks_of(life.world.status)) == SMALL + 2
@@ -133,7 +142,7 @@ def test_one_that_is_not_to_start_gets_its_tasks_later_too(life: Life) -> None:
 
 def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of hundreds that come at once is decided on in turns, with turns of the others in between."""
-    monkeypatch.setattr(shares, "MOST_IDLE", MAX_TASKS)
+    monkeypatch.setattr(shares, "MOST_IDLE", MAX_TASKS + ROLE + FRAMEWORK)
     life.ask(a=MAX_TASKS)
     next(life.steps())
     assert life.shares.idle.room("other", MAX_TASKS) == 0
@@ -143,6 +152,7 @@ def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyP
     ("wanted", "others", "room"),
     [
         (SMALL, MOST_IDLE, MOST_IDLE),
+        (SMALL, 2 * MOST_IDLE - 1, 1),
         (SMALL + 1, MOST_IDLE, 0),
         (SMALL + 1, MOST_IDLE - SMALL, SMALL),
         (MAX_TASKS, 0, MOST_IDLE),
@@ -155,6 +165,33 @@ def test_only_a_large_one_waits_for_room(wanted: int, others: int, room: int) ->
     assert idle.room("own", wanted) == room
     idle.forget("other")
     assert idle.room("own", MAX_TASKS) == MOST_IDLE
+
+
+@pytest.mark.parametrize(
+    ("made", "idle"),
+    [
+        ([], 0),
+        ([task()], FRAMEWORK + ROLE + 1),
+        ([conclude(task(), at(1))], FRAMEWORK + ROLE + 1),
+        ([task(State.RUNNING), task(index=1)], 1),
+    ],
+    ids=["it waits", "one that waits", "one that has ended without a Pod", "one of two has a Pod"],
+)
+def test_what_takes_memory_is_counted_while_there_is_no_pod(made: list[TaskStatus], idle: int) -> None:
+    roles = {"a": RoleState("a", "uid", None)} if made else {}
+    for one in made:
+        roles["a"].append(one, 0)
+    assert idle_in(roles) == idle
+
+
+def test_one_that_is_stopped_while_it_waits_for_room_comes_to_rest(life: Life) -> None:
+    life.ask(a=2 * SMALL)
+    life.shares.idle.note("other", MOST_IDLE)
+    life.live()
+    life.world.stop()
+    life.live()
+    assert life.world.status.state is State.COMPLETED
+    assert life.decide().at_rest
 
 
 def test_many_that_wait_look_again_ten_times_a_second_in_all() -> None:

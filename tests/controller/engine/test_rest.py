@@ -27,9 +27,10 @@ from frameworkcontroller.core.effects import (
     WriteStatus,
 )
 from frameworkcontroller.core.policies import shares
+from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
 from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
-from frameworkcontroller.engine.beginning import PLACES, Beginning
+from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
@@ -420,7 +421,8 @@ async def test_of_many_large_ones_without_a_pod_few_have_tasks_until_others_are_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """140 of 10,000 Tasks under a quota of no Pods took a gibibyte."""
-    monkeypatch.setattr(shares, "MOST_IDLE", most := 5 * (LARGE_STATUS_TASKS + 1))
+    most = 5 * (LARGE_STATUS_TASKS + 1)
+    monkeypatch.setattr(shares, "MOST_IDLE", most + 5 * (FRAMEWORK + ROLE))
     client = Client(*(large(number) for number in range(30)))
     async with running(client, Hesitant()) as engine:
         await until(lambda: len(engine._works) == 30, every=1)
@@ -449,6 +451,34 @@ async def test_of_many_large_ones_that_are_started_few_are_read_until_others_hav
         await until(lambda: idle_tasks(engine) >= most, every=1)
         await asyncio.sleep(60)
         assert idle_tasks(engine) < most + PLACES * (LARGE_STATUS_TASKS + 1)
+
+
+PENDING = {"state": "AttemptCreationPending"}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "more", "status", "waits"),
+    [
+        pytest.param(300, {}, PENDING, True, id="its Tasks come along"),
+        pytest.param(100, {}, PENDING, False, id="it has few"),
+        pytest.param(300, {}, {"state": "AttemptRunning"}, False, id="it has begun"),
+        pytest.param(300, {}, None, False, id="it is new: it gets no Tasks yet"),
+        pytest.param(300, {"executionType": "Stop"}, PENDING, False, id="it is to stop"),
+        pytest.param(300, {"executionType": "Create"}, PENDING, False, id="it will be at rest"),
+        pytest.param(300, {"suspend": True}, PENDING, False, id="it is suspended"),
+        pytest.param(300, {"suspend": True, "going": True}, PENDING, True, id="it is never at rest, being deleted"),
+    ],
+)
+def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
+    tasks: int, more: dict[str, Any], status: dict[str, str] | None, *, waits: bool
+) -> None:
+    one = large(0, **more)
+    one["spec"]["taskRoles"][0]["taskNumber"] = tasks
+    if one["spec"].pop("going", False):
+        one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = decoded(one if status is None else one | {"status": status})
+    assert Beginning().wait_seconds(("n", "fw"), found, is_full=True) == (LONGEST_LOOK_SECONDS if waits else 0)
+    assert Beginning().wait_seconds(("n", "fw"), found) == 0
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:

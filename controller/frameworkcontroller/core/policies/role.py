@@ -5,19 +5,25 @@ A change of one Task costs O(1). Its `revision` says which write of the status c
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.clock import EARLIEST, LATEST
 from frameworkcontroller.core.policies.classification import text_length
 from frameworkcontroller.core.policies.readiness import is_ready
+
+ROLE: Final = 7
+"""So many Tasks take as much memory as a TaskRole without any."""
+FRAMEWORK: Final = 50
+"""So many Tasks take as much memory as a Framework without any."""
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
@@ -92,6 +98,11 @@ class RoleState:
         )
 
     @property
+    def idle(self) -> int:
+        """What its Tasks take that have had no Pod, counted in Tasks; and it itself, if none has."""
+        return len(self.tasks) - self.counts.created + (0 if self.counts.created else ROLE)
+
+    @property
     def waits(self) -> bool:
         """Whether the role has not begun: it waits for others, and its Tasks get no Pods."""
         return self.dependencies_met is False
@@ -148,3 +159,17 @@ class RoleState:
             task_statuses=tuple(self.tasks),
             dependencies_met=self.dependencies_met,
         )
+
+
+def idle_in(roles: Mapping[str, RoleState]) -> int:
+    """Return what the Tasks of a Framework take that have had no Pod, counted in Tasks; and it itself, if none has.
+
+    One that waits for its Tasks takes nothing: all that wait would keep the room from each of them.
+    """
+    used = not roles or any(role.counts.created for role in roles.values())
+    return sum(role.idle for role in roles.values()) + (0 if used else FRAMEWORK)
+
+
+def wanted_by(spec: FrameworkSpec) -> int:
+    """Return what a Framework of this spec takes before it has Pods, counted in Tasks."""
+    return FRAMEWORK + ROLE * len(spec.task_roles or ()) + spec.tasks

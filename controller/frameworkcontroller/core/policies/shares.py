@@ -7,14 +7,14 @@ from typing import Final
 from frameworkcontroller.core.policies.backoff import Spending
 
 MOST_IDLE: Final = 100_000
-"""Tasks without a Pod, of one namespace: some 70 MiB."""
-SMALL: Final = 100
-"""A Framework of so many Tasks takes little beside what each takes, and waits for no others."""
+"""Tasks without a Pod, of one namespace: 70 MiB, and 150 of those that have ended."""
+SMALL: Final = 200
+"""A Framework that takes no more goes on until there are twice as many."""
 LOOKS_A_SECOND: Final = 10
 
 
 class IdleTasks:
-    """The Tasks of a namespace that have no Pod: each takes memory, and its owner nothing of what a quota counts."""
+    """The Tasks of a namespace that have had no Pod: each takes memory, and nothing of what a quota counts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -34,9 +34,9 @@ class IdleTasks:
             self._numbers[uid] = number
 
     def room(self, uid: str, wanted: int) -> int:
-        """Return how many a Framework may have that wants so many Tasks."""
-        others = 0 if wanted <= SMALL else self._total - self._numbers.get(uid, 0)
-        return MOST_IDLE - others
+        """Return how many a Framework may have that wants so many."""
+        most = MOST_IDLE if wanted > SMALL else 2 * MOST_IDLE
+        return most - self._total + self._numbers.get(uid, 0)
 
     def wait(self, uid: str) -> timedelta:
         """Note that the Framework waits, and return after what time it should look again."""

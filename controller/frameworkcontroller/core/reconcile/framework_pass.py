@@ -27,6 +27,7 @@ from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
+from frameworkcontroller.core.policies.role import idle_in, wanted_by
 from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
@@ -76,20 +77,22 @@ class FrameworkPass:
             self._state.set(framework.new_status(self._meta.name, ctx.stamp))
         if not framework.is_ending(self._state.status):
             yield from self._rescale(ctx)
+        else:
+            self._idle.go_on(self._meta.uid)
 
     def _rescale(self, ctx: ReconcileContext) -> Iterator[None]:
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
         uid, idle = self._meta.uid, self._idle
-        kept, why = held_back(ctx.spec, self._state.roles, idle.room(uid, ctx.spec.tasks))
+        kept, why = held_back(ctx.spec, self._state.roles, idle.room(uid, wanted_by(ctx.spec)))
         self._state.hold_back(why)
         if why == IDLE:
             ctx.decision.wake(ctx.now + idle.wait(uid))
         else:
             idle.go_on(uid)
-        if (more := kept.tasks - self._state.size) > 0:
-            # They come now, with passes of others in between.
-            idle.note(uid, self._state.idle_tasks + more)
+            if kept.tasks > self._state.size:
+                # They come now, with passes of others in between.
+                idle.note(uid, idle_in(self._state.roles) + wanted_by(kept) - self._state.size)
         for place, (role_state, gone) in enumerate((yield from self._state.rescale(kept, ctx.stamp, self._new_uid))):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
             if ends_turn(place):
@@ -153,6 +156,9 @@ class FrameworkPass:
     def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
         self._had_pods = self._state.has_pods
+        is_over = self._state.status.state is State.ATTEMPT_COMPLETED
+        paused_until = self._state.crash_loops.hold(ATTEMPT, ctx.now) if is_over else None
+        ctx.decision.wake(paused_until)
         return framework.AttemptFacts(
             now=ctx.stamp,
             name=self._meta.name,
@@ -168,6 +174,7 @@ class FrameworkPass:
             retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.sightings.gone,
             has_pods=self._had_pods,
+            is_paused=paused_until is not None,
             is_queued=self._state.queueing.hold is not None,
             eviction=self._state.queueing.eviction,
         )
@@ -188,6 +195,7 @@ class FrameworkPass:
         if self._ended is over:
             return
         self._ended = over
+        self._state.crash_loops.held.clear()
         ending = classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
         for place, task_key in enumerate(self._state.task_keys()):
             if ends_turn(place):
@@ -201,8 +209,6 @@ class FrameworkPass:
 
     def _act(self, step: framework.FrameworkStep, ctx: ReconcileContext) -> None:
         match step.action:
-            case framework.Action.CREATE if until := self._state.crash_loops.hold(ATTEMPT, ctx.now):
-                ctx.decision.wake(until)
             case framework.Action.CREATE if CONFIG_MAP in self._state.sightings.in_use:
                 found = self._state.sightings.in_use[CONFIG_MAP]
                 orphan = found is not None and is_unlabelled(found) and framework.is_ours(found, self._meta.uid)

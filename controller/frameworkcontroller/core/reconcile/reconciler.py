@@ -53,6 +53,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.gang.gang import GangStatus
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.pods.facts import RoleFacts
+from frameworkcontroller.core.policies.role import idle_in
 from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
@@ -295,7 +296,7 @@ class FrameworkReconciler:
         else:
             raise AssertionError("the pass does not come to rest")
         self._gang.report(ctx)
-        self._idle.note(self.uid, self._state.idle_tasks)
+        self._idle.note(self.uid, idle_in(self._state.roles))
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):
             self._state.revisions.change()

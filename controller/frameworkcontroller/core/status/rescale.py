@@ -20,7 +20,7 @@ from frameworkcontroller.api.status import MAX_STORED, TaskStatus
 from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
 from frameworkcontroller.core.policies import classification
-from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, RoleState, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE
 
 _SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
@@ -28,7 +28,7 @@ _SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCAL
 
 IDLE: Final = (
     "TooManyIdleTasks",
-    f"the Frameworks of this namespace have {MOST_IDLE} Tasks without a Pod: it waits until some of them have one",
+    f"the Frameworks of this namespace have {MOST_IDLE} Tasks that have had no Pod: it waits until fewer have had none",
 )
 
 
@@ -57,9 +57,13 @@ def held_back(
     wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
     more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
     is_beyond = wanted > max(MAX_TASKS, sum(active.values())) or (more > 0 and sum(stored.values()) + more > MAX_STORED)
-    if is_beyond or (more > 0 and more + sum(one.by_state[State.CREATION_PENDING] for one in roles.values()) > room):
+    idle = idle_in(roles) + more + ROLE * new + (0 if roles else FRAMEWORK)
+    lacks_room = (more > 0 or new > 0) and idle > room
+    if is_beyond or lacks_room:
         kept = tuple(
-            replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in spec.task_roles or ()
+            replace(role, task_number=min(role.task_number, active.get(role.name, 0)))
+            for role in spec.task_roles or ()
+            if is_beyond or role.name in roles
         )
         spec = replace(spec, task_roles=kept)
         going = sum(stored.values()) - sum(role.task_number for role in kept)

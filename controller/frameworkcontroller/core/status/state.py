@@ -330,11 +330,6 @@ class FrameworkState:
         return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in ASSOCIATED)
 
     @property
-    def idle_tasks(self) -> int:
-        """The number of Tasks that have no Pod yet."""
-        return sum(role_state.by_state[State.CREATION_PENDING] for role_state in self.roles.values())
-
-    @property
     def lacks_places(self) -> bool:
         """Whether the stored status has left out where Pods run, being large: each Pod with an address has a node."""
         tasks = (task.attempt_status for role_state in self.roles.values() for task in role_state.tasks)
