@@ -140,6 +140,12 @@ def _idle(namespace: str) -> list[Json]:
     return [framework(namespace, f"hostile{number}", role("first", 1, pod=_pod()), later) for number in range(130)]
 
 
+def _without_pods(namespace: str) -> list[Json]:
+    none = {"minFailedTaskCount": -1, "minSucceededTaskCount": -1}
+    bad = role("bad", MAX_TASKS - 1, pod=_empty(MAX_CONTAINERS_OF_POD + 1), completion=none)
+    return [framework(namespace, f"hostile{number}", role("first", 1, pod=_pod()), bad) for number in range(80)]
+
+
 def _with_an_edge_too_many(namespace: str) -> list[Json]:
     roles = _roles("layers", more=_MORE_EDGES + 1)
     return [framework(namespace, f"hostile{number}", *roles) for number in range(10)]
@@ -247,6 +253,20 @@ KINDS = (
         is_asked_for=False,
     ),
     Kind("130 of 10,000 Tasks, all but one of which wait", _idle),
+    Kind("80 of 9,999 Tasks, 257 containers each", _without_pods),
+    Kind(
+        "400 of one Task, 257 containers each, retried",
+        lambda namespace: [
+            framework(
+                namespace,
+                f"hostile{number}",
+                role("bad", 1, pod=_empty(MAX_CONTAINERS_OF_POD + 1)),
+                retryPolicy=FOR_EVER,
+            )
+            for number in range(400)
+        ],
+        is_asked_for=False,
+    ),
     Kind("10 and 1,000 Tasks in turn, every two seconds", _made(_pod(), SCALES[0]), _rescaled, scales=SCALES),
     Kind(
         "a gang of 100 that restarts in place",
