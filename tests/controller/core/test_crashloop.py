@@ -455,7 +455,7 @@ LATER = [10, 20, 40, 80, 160, 300, 300]
 
 @pytest.mark.parametrize(
     ("life", "pauses"),
-    [(Deleted(), [*FREE, *LATER]), (Refused(), LATER), (TooLarge(), LATER)],
+    [(Deleted(), [*FREE, *LATER]), (Refused(), LATER[2:]), (TooLarge(), LATER[2:])],
     ids=["others delete its ConfigMap", "its Pods are refused", "its status is refused"],
 )
 def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(life: Attempts, pauses: list[int]) -> None:

@@ -28,6 +28,8 @@ MOST_PAUSE: Final = 300
 ATTEMPT: Final[TaskKey] = ("", -1)
 """In the place of a Task: the attempt of the Framework."""
 HOPELESS: Final = Code.POD_CREATION_PERMANENT_ERROR
+HOPELESS_ENDS: Final = FREE_ENDS + 2
+"""The first such end counts so many, since the next attempt will end so, too: it begins 40 s later."""
 HOPELESS_SECONDS: Final = 2 * MOST_PAUSE
 """Its Pods are asked for minutes later, since those of the attempt before were refused (`backoff`)."""
 BEGUN: Final = frozenset({State.CREATION_REQUESTED, State.PREPARING, State.RUNNING})
@@ -55,7 +57,7 @@ class CrashLoops:
                 self._runs.pop(key, None)
             elif after.completion is not None and _counts(key, code):
                 ends = self._runs.get(key, (0, now.steady))[0] + 1
-                ends = max(ends, FREE_ENDS) if is_hopeless else ends
+                ends = max(ends, HOPELESS_ENDS) if is_hopeless else ends
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
     def hold(self, key: TaskKey, now: datetime) -> datetime | None:
