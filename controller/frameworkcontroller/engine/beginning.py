@@ -4,6 +4,7 @@ Each takes up to 12 MiB until then, and most of those that are Completed, or not
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 from weakref import WeakSet
 
@@ -22,22 +23,27 @@ LONGEST_LOOK_SECONDS: Final = 30.0
 
 
 class Beginning:
-    """The large Frameworks that begin, and those that wait for a place."""
+    """The large Frameworks that begin, and those that wait for a place.
 
-    def __init__(self) -> None:
+    Args:
+        is_full: whether a namespace has as many Tasks without a Pod as it may have.
+    """
+
+    def __init__(self, is_full: Callable[[str], bool]) -> None:
+        self._is_full = is_full
         # By namespace, each as long as there are any. A work that is gone is there for as long as an effect of it waits
         # for its turn: so long it takes memory.
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
 
-    def wait_seconds(self, key: FrameworkKey, found: Framework, *, is_full: bool = False) -> float:
+    def wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
         """Return in how many seconds the Framework should look for a place again, 0 if it may begin.
 
-        Where the namespace has as many Tasks without a Pod as it may have, those wait that would bring theirs along.
+        Where the namespace is full, those wait that would bring Tasks along.
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        if is_full and _brings_tasks(found):
+        if self._is_full(key[0]) and _brings_tasks(found):
             waiting.add(key)
             return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
         # Of those that wait no spec is kept, or read again.

@@ -103,7 +103,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._shares: defaultdict[str, Shares] = defaultdict(Shares)
-        self._beginning = Beginning()
+        self._beginning = Beginning(lambda namespace: self._shares[namespace].idle.is_full)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)
@@ -299,8 +299,7 @@ class Engine:
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        is_full = self._shares[key[0]].idle.is_full
-        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework, is_full=is_full)):
+        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework)):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
@@ -410,7 +409,7 @@ class Engine:
         # It may be deleted since it was read; then nothing would ever discard the work.
         if self._caches.view(key) is None:
             return
-        if seconds := self._beginning.wait_seconds(key, seen, is_full=self._shares[key[0]].idle.is_full):
+        if seconds := self._beginning.wait_seconds(key, seen):
             # What the cache has may be older than what was read, and what was read would be kept until then.
             self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
             return

@@ -7,6 +7,7 @@ rosters of their gangs. One loop decides on one gang after the other; the reques
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,7 @@ from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
@@ -38,9 +40,9 @@ _log = structlog.get_logger(__name__)
 GangKey = tuple[str, str]
 """Namespace and name of a gang."""
 PODS: Final = f"{names.BARRIER_LABEL}=enabled,!{names.FRAMEWORK_NAME}"
-NEW_EACH_SECONDS: Final = 0.1
-"""So many gangs of a namespace begin one after the other, since each costs four requests; the first hundred at once."""
-NEW_AT_ONCE_SECONDS: Final = 100 * NEW_EACH_SECONDS
+NEW_A_SECOND: Final = 10.0
+"""So many gangs of a namespace begin, since each costs four requests, beside the first ones (`NEW_AT_ONCE`)."""
+NEW_AT_ONCE: Final = 100
 DECIDING_SECONDS: Final = 0.01
 AFTER_ERROR_SECONDS: Final = 60.0
 
@@ -70,7 +72,9 @@ class ForeignGangs:
         self._gangs: dict[GangKey, ForeignGang] = {}
         self._begins: dict[GangKey, float] = {}
         """When a gang that had no ConfigMap may begin, by the clock of the loop."""
-        self._paced: dict[str, float] = {}
+        self._paces: defaultdict[str, RateLimiter] = defaultdict(
+            partial(RateLimiter, NEW_A_SECOND, NEW_AT_ONCE, clock=_loop_time)
+        )
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._informers: list[Informer[Any]] = []
@@ -173,11 +177,9 @@ class ForeignGangs:
 
     def _waits(self, key: GangKey) -> float:
         """Return in how many seconds a gang may begin: a Pod can name another one twenty times a second."""
-        now = asyncio.get_running_loop().time()
         if key not in self._begins:
-            self._paced[key[0]] = max(self._paced.get(key[0], 0.0), now) + NEW_EACH_SECONDS
-            self._begins[key] = self._paced[key[0]] - NEW_AT_ONCE_SECONDS
-        return self._begins[key] - now
+            self._begins[key] = _loop_time() + self._paces[key[0]].reserve()
+        return self._begins[key] - _loop_time()
 
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         if not self._may_act():
@@ -199,6 +201,10 @@ class ForeignGangs:
         except Exception:  # noqa: BLE001 -- as the engine does it for Frameworks
             _log.exception("a gang cannot be processed and will be tried again", gang="/".join(key))
             self._queue.add_after(key, AFTER_ERROR_SECONDS)
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _key_of(member: Member) -> GangKey:

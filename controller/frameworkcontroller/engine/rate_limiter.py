@@ -31,10 +31,14 @@ class RateLimiter:
 
     async def wait(self) -> None:
         """Wait until a request may be sent; calls return in their order."""
+        if (seconds := self.reserve()) > 0:
+            await self._sleep(seconds)
+
+    def reserve(self) -> float:
+        """Reserve the next request, and return in how many seconds it may be sent, 0 if at once."""
         if self._rate is None:
-            return
+            return 0.0
         now = self._clock()
         # When this request would be sent if requests were spread evenly; a burst may be ahead of that.
         self._next = max(self._next + 1 / self._rate, now - (self._burst - 1) / self._rate)
-        if self._next > now:
-            await self._sleep(self._next - now)
+        return max(0.0, self._next - now)

@@ -20,29 +20,22 @@ from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
 from tests.controller.engine import test_engine
 from tests.controller.engine.test_engine import running, until
-from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
 from tests.support import foreign_pods as make
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Sequence
 
 
-class Client:
+class Client(test_engine.Client):
     """Lists the Pods of three Jobs, and watches nothing."""
+
+    pods: Sequence[str] = ("bad", "good", "worse")
 
     async def request(self, method: str, path: str, **_more: Any) -> bytes:
         assert method == "GET"
-        items = [make.of_job(0, name=name) for name in ("bad", "good", "worse")] if path.endswith("/pods") else []
+        items = [make.of_job(0, name=name) for name in self.pods] if path.endswith("/pods") else []
         return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
-
-    async def stream(
-        self, _path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
-    ) -> AsyncIterator[bytes]:
-        refuse_to_list(query)
-        on_open()
-        await asyncio.Event().wait()
-        yield b""
 
 
 class Performer:
@@ -98,9 +91,7 @@ def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
 class Many(Client):
     """Lists a Pod of each of 300 gangs."""
 
-    async def request(self, method: str, path: str, **_more: Any) -> bytes:
-        items = [make.of_job(0, name=f"many{number}") for number in range(300)] if path.endswith("/pods") else []
-        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+    pods = tuple(f"many{number}" for number in range(300))
 
 
 @in_virtual_time

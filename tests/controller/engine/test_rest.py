@@ -477,13 +477,14 @@ def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
     if one["spec"].pop("going", False):
         one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     found = decoded(one if status is None else one | {"status": status})
-    assert Beginning().wait_seconds(("n", "fw"), found, is_full=True) == (LONGEST_LOOK_SECONDS if waits else 0)
-    assert Beginning().wait_seconds(("n", "fw"), found) == 0
+    full, free = Beginning(lambda _namespace: True), Beginning(lambda _namespace: False)
+    assert full.wait_seconds(("n", "fw"), found) == (LONGEST_LOOK_SECONDS if waits else 0)
+    assert free.wait_seconds(("n", "fw"), found) == 0
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     """Two empty sets for each namespace that ever had a Framework were 0.7 KB."""
-    beginning = Beginning()
+    beginning = Beginning(lambda _namespace: False)
     assert not beginning.wait_seconds(("n", "fw"), decoded(framework()))
     beginning.forget(("n", "fw"))
     assert (beginning._works, beginning._waiting) == ({}, {})

@@ -78,8 +78,9 @@ class CrashLoops:
         """Forget the Tasks that have another template or are not wanted any more, and return those that waited."""
         old = {role.name: role.task.pod for role in before.task_roles or ()}
         kept = {role.name: role.task_number for role in after.task_roles or () if old.get(role.name) == role.task.pod}
-        kept |= {ATTEMPT[0]: 0} if old.keys() == kept.keys() else {ATTEMPT[0]: ATTEMPT[1]}
-        self._runs = {key: runs for key, runs in self._runs.items() if key[1] < kept.get(key[0], 0)}
+        self._runs = {key: runs for key, runs in self._runs.items() if key == ATTEMPT or key[1] < kept.get(key[0], 0)}
+        if old.keys() != kept.keys():
+            self._runs.pop(ATTEMPT, None)
         held, self.held = self.held, self.held & self._runs.keys()
         return held - self.held
 

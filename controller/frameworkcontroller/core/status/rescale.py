@@ -5,7 +5,7 @@ that clients see it before its name is used again.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -57,22 +57,25 @@ def held_back(
     wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
     more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
     is_beyond = wanted > max(MAX_TASKS, sum(active.values())) or (more > 0 and sum(stored.values()) + more > MAX_STORED)
-    idle = idle_in(roles) + more + ROLE * new + (0 if roles else FRAMEWORK)
-    lacks_room = (more > 0 or new > 0) and idle > room
-    if is_beyond or lacks_room:
-        kept = tuple(
-            replace(role, task_number=min(role.task_number, active.get(role.name, 0)))
-            for role in spec.task_roles or ()
-            if is_beyond or role.name in roles
-        )
-        spec = replace(spec, task_roles=kept)
-        going = sum(stored.values()) - sum(role.task_number for role in kept)
+    if is_beyond:
+        spec = _without_more(spec, active)
+        going = sum(stored.values()) - spec.tasks
         text = f"{going} Tasks that are not asked for any more are still to go: their Pods have to end first"
         if wanted > MAX_TASKS:
             text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
             text += "reduce taskNumber, or use several Frameworks"
-        why = why or (("TooManyTasks", text) if is_beyond else IDLE)
+        why = why or ("TooManyTasks", text)
+    elif (more or new) and idle_in(roles) + more + ROLE * new + (0 if roles else FRAMEWORK) > room:
+        known = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
+        spec, why = _without_more(known, active), why or IDLE
     return spec, why
+
+
+def _without_more(spec: FrameworkSpec, active: Mapping[str, int]) -> FrameworkSpec:
+    """Return the spec with no more Tasks than there are."""
+    roles = spec.task_roles or ()
+    fewer = (replace(role, task_number=min(role.task_number, active.get(role.name, 0))) for role in roles)
+    return replace(spec, task_roles=tuple(fewer))
 
 
 def rescale(
