@@ -268,6 +268,17 @@ def test_a_large_template_stands_in_the_snapshot_of_its_framework_to_which_tasks
     assert plain["spec"]["pod"]["metadata"]["annotations"]["x"] == "z"
 
 
+def test_a_task_without_a_pod_refers_also_to_a_template_of_more_than_a_kibibyte() -> None:
+    """One edit removes 9,000 of them: with 5 KB each these were 52 MB of lines, again and again."""
+    waits = task(State.CREATION_PENDING, deletion_pending=True)
+    gone = task(State.COMPLETED, ended(1), deletion_pending=True)
+    for size, refers in ((900, False), (1100, True)):
+        seen = framework(1, b"x" * size)
+        spec: TaskSpec = seen.spec.task_roles[0].task
+        taken = [snapshots.of_task(HistoryCause.TASK_DELETION, seen, ROLE, spec, one) for one in (waits, gone)]
+        assert [one.refers for one in taken] == [refers, False]
+
+
 def test_owners_of_short_lines_take_place_too() -> None:
     """With 73,000 of them to look at, the event loop stood still for 150 ms to find what to drop."""
     reader, lines = stuck(1024)

@@ -18,6 +18,8 @@ from frameworkcontroller.core.policies.classification import text_length
 
 MAX_TASK_BYTES: Final = 16 * 1024
 """A larger Pod template stands in the snapshots of its Tasks as the generation of the Framework."""
+MAX_IDLE_TASK_BYTES: Final = 1024
+"""The same of a Task that has no Pod: one edit can remove 10,000 of them, again and again."""
 LEAST_BYTES: Final = 2048
 TASK_BYTES: Final = 700
 """What a snapshot counts at least."""
@@ -77,7 +79,8 @@ def of_framework(
 
 def of_task(cause: HistoryCause, seen: Framework, attempt: RoleAttempt, spec: TaskSpec, task: TaskStatus) -> Snapshot:
     """Return a snapshot of a Task, as an object of its own that the API server does not have."""
-    refers = len(memoryview(spec.pod)) > MAX_TASK_BYTES
+    most = MAX_TASK_BYTES if task.attempt_status.pod_uid else MAX_IDLE_TASK_BYTES
+    refers = len(memoryview(spec.pod)) > most
     size = LEAST_BYTES + text_length(task.completion)
 
     def encode() -> bytes:
