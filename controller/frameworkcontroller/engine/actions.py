@@ -6,7 +6,7 @@ with the work, for its next pass.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -33,7 +33,7 @@ from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, Executor
+from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, REST, REST_BESIDE_OTHERS, Executor
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class Actions:
         self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(slots=slots)
         self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
-        self._large = Executor(slots=1, rests=True)
+        self._large = Executor(slots=1, rest=self._rest)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -101,6 +101,11 @@ class Actions:
         What is large counts as many, beside the one that a Framework may just have written itself.
         """
         return self._statuses.load(namespace) + LARGE_COST * max(0, self._large.load(namespace) - 1)
+
+    def _rest(self, namespace: Hashable) -> int:
+        """Return the pause after what is large, in times that it took."""
+        is_alone = self._objects.has_only(namespace) and self._statuses.has_only(namespace)
+        return REST if is_alone else REST_BESIDE_OTHERS
 
     async def run(self) -> None:
         """Work until cancelled."""

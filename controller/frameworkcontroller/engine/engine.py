@@ -52,7 +52,7 @@ from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.quarantine import Reloader, edition_of
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.rest import Rest
-from frameworkcontroller.engine.workers import DEFAULT_SLOTS, Executor
+from frameworkcontroller.engine.workers import DEFAULT_SLOTS, REST, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.watch_events import UndecodableObject
@@ -107,7 +107,7 @@ class Engine:
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)
-        self._reads = Executor(slots=1, rests=True)
+        self._reads = Executor(slots=1, rest=lambda _: REST)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
         retain_seconds = config.framework_completed_retain_sec
         self._rest = Rest(performer, retain_seconds, clock, may_act, self._queue.add_after, self.metrics)

@@ -20,8 +20,10 @@ Item: TypeAlias = Callable[[], Awaitable[None]]
 DEFAULT_SLOTS: Final = 64
 REST: Final = 3
 """Times as long as an item took: what is large may take a quarter of the API server's time."""
-LONGEST_REST: Final = 1.0
-"""Seconds."""
+REST_BESIDE_OTHERS: Final = 9
+"""The same while other namespaces have requests: a tenth, or a gang beside it would start twice as late."""
+LONGEST: Final = 0.35
+"""Seconds of an item that count for its rest: one that took long may have waited for others."""
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
 # than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
@@ -32,13 +34,16 @@ class Executor:
 
     Args:
         slots: how many items of one namespace are performed at a time.
-        rests: what an item costs is the time that it takes, and a worker makes a pause after it while others wait.
+        rest: where it is given, an item costs the time that it takes, and while others wait a worker makes a pause
+            after it: so many times as long, by the namespace.
         clock: monotonic seconds.
     """
 
-    def __init__(self, *, slots: int, rests: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._slots, self._rests, self._clock = slots, rests, clock
-        self._cost = 0 if rests else 1
+    def __init__(
+        self, *, slots: int, rest: Callable[[Hashable], int] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._slots, self._rest, self._clock = slots, rest, clock
+        self._cost = 1 if rest is None else 0
         self._turns: Turns[tuple[Sequence[Hashable], Item]] = Turns()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
@@ -51,6 +56,11 @@ class Executor:
         """How many items of owners in this namespace wait, are performed, or have started within the last second."""
         self._forget()
         return self._loads[first]
+
+    def has_only(self, first: Hashable) -> bool:
+        """Report whether no other namespace has a load."""
+        self._forget()
+        return self._loads.keys() <= {first}
 
     def _forget(self) -> None:
         while self._started and self._started[0][0] < self._clock() - 1:
@@ -101,10 +111,10 @@ class Executor:
         del item
         self._leave(first)
         seconds = loop.time() - begun
-        if self._rests:
+        if self._rest is not None:
             self._turns.charge(owner[:1], seconds)
             self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
-                await asyncio.sleep(min(REST * seconds, LONGEST_REST))
+                await asyncio.sleep(self._rest(first) * min(seconds, LONGEST))
         self._entered[first] -= 1
         self._enter(first)

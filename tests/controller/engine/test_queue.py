@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
-from frameworkcontroller.engine.workers import Executor
+from frameworkcontroller.engine.workers import REST, REST_BESIDE_OTHERS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
 from testkit.waiting import patience
 from tests.kube.virtualtime import in_virtual_time
@@ -234,11 +234,13 @@ async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
         while items:
             executor.submit(A, partial(perform, items.pop()))
         assert (executor.load("ns"), executor.load("other")) == (20, 0)
+        assert (executor.has_only("ns"), executor.has_only("other")) == (True, False)
         for _ in range(100):
             await asyncio.sleep(0)
         assert executor.load("ns") == 20, "they have started within the last second"
         now[0] += 1.1
         assert executor.load("ns") == 0
+        assert executor.has_only("other")
         assert not any(one() for one in kept)
 
 
@@ -268,7 +270,7 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
         begun.append((item, loop.time()))
         await asyncio.sleep(3 if item == "slow" else 1)
 
-    executor = Executor(slots=1, rests=True)
+    executor = Executor(slots=1, rest=lambda _: 3)
     start = loop.time()
     for namespace, item in (("a", "slow"), ("b", "fast"), ("c", "fast")):
         for _ in range(3):
@@ -281,7 +283,8 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
 
 
 @in_virtual_time
-async def test_what_rests_takes_a_quarter_of_the_time_where_others_wait() -> None:
+@pytest.mark.parametrize(("rest", "starts"), [(REST, [0, 0.8, 1.6, 2.4]), (REST_BESIDE_OTHERS, [0, 2, 4, 6])], ids=str)
+async def test_what_rests_takes_a_part_of_the_time_where_others_wait(rest: int, starts: list[float]) -> None:
     """Ten statuses of 1,000 TaskRoles at half of the time more than doubled the median start of a gang beside them."""
     begun: list[float] = []
     loop = asyncio.get_running_loop()
@@ -290,13 +293,13 @@ async def test_what_rests_takes_a_quarter_of_the_time_where_others_wait() -> Non
         begun.append(loop.time())
         await asyncio.sleep(0.2)
 
-    executor = Executor(slots=1, rests=True)
+    executor = Executor(slots=1, rest=lambda _: rest)
     start = loop.time()
     for _ in range(4):
         executor.submit(("a", "fw"), partial(perform, "write"))
     async with running(executor):
         await asyncio.sleep(10)
-    assert [round(at - start, 1) for at in begun] == [0, 0.8, 1.6, 2.4]
+    assert [round(at - start, 1) for at in begun] == starts
 
 
 async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
