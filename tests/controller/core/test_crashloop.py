@@ -455,7 +455,7 @@ LATER = [10, 20, 40, 80, 160, 300, 300]
 
 @pytest.mark.parametrize(
     ("life", "pauses"),
-    [(Deleted(), [*FREE, *LATER]), (Refused(), LATER[2:]), (TooLarge(), LATER[2:])],
+    [(Deleted(), [*FREE[:1], *LATER]), (Refused(), LATER[2:]), (TooLarge(), LATER[2:])],
     ids=["others delete its ConfigMap", "its Pods are refused", "its status is refused"],
 )
 def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(life: Attempts, pauses: list[int]) -> None:
@@ -478,7 +478,7 @@ def test_attempts_do_not_pause_if(life: Attempts) -> None:
 
 def test_a_framework_that_pauses_says_so_and_ends_at_once_when_it_is_stopped() -> None:
     life = Deleted()
-    life.live(100)
+    life.live(60)
     assert (life.condition.status, life.condition.reason) == ("True", "AttemptPaused")
     assert life.condition.message == (
         "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins after a "

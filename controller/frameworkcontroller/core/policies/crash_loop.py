@@ -1,7 +1,7 @@
 """Pauses between the Pods of a Task that end as soon as they have begun; pure, and kept in memory only.
 
-A Framework pauses likewise between attempts that others end at once, by deleting the ConfigMap. One whose Pods, or
-whose status, the API server refuses for good pauses after the first attempt that ends at once: the next will, too.
+A Framework pauses likewise after the second attempt in a row that others end at once, by deleting the ConfigMap. One
+whose Pods, or whose status, the API server refuses for good pauses after the first such attempt: the next ends so, too.
 
 FC creates such a Pod again at once, for ever if its retries have no limit. Here the fifth short run in a row closes the
 name of the Pod for a while, and each one that follows for longer. A run has begun when the Pod was seen to run, or else
@@ -27,6 +27,8 @@ FIRST_PAUSE: Final = 10
 MOST_PAUSE: Final = 300
 ATTEMPT: Final[TaskKey] = ("", -1)
 """In the place of a Task: the attempt of the Framework."""
+ATTEMPT_ENDS: Final = FREE_ENDS - 2
+"""From here its ends count, so the second in a row closes it: nobody deletes two ConfigMaps by mistake."""
 HOPELESS: Final = Code.POD_CREATION_PERMANENT_ERROR
 HOPELESS_ENDS: Final = FREE_ENDS + 2
 """The first such end counts so many, since the next attempt will end so, too: it begins 40 s later."""
@@ -56,7 +58,7 @@ class CrashLoops:
             if ran >= (HOPELESS_SECONDS if is_hopeless else SHORT_SECONDS):
                 self._runs.pop(key, None)
             elif after.completion is not None and _counts(key, code):
-                ends = self._runs.get(key, (0, now.steady))[0] + 1
+                ends = self._runs.get(key, (ATTEMPT_ENDS if key == ATTEMPT else 0, now.steady))[0] + 1
                 ends = max(ends, HOPELESS_ENDS) if is_hopeless else ends
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
