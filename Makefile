@@ -74,7 +74,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 	$(BIN)/pytest -m "node and not long"
 
 .PHONY: matrix
-matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/support.md
+matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/releases.md
 	$(BIN)/python -m frameworkrelease matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
 .PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue scale bench-barrier bench-injector
@@ -124,7 +124,7 @@ bench-restart: venv ## Measure how long a gang is away after a crash: in place, 
 bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it and without (root)
 	$(BIN)/python tools/bench/queues.py
 
-scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/scale.md
+scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/performance.md
 	$(BIN)/python -m frameworkrelease scale
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
@@ -146,9 +146,16 @@ format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: manifests images cut release release-check publish release-key lock lock-base
+PRESET_FILE = barrier/frameworkbarrier/presets/$(NAME).toml
+.PHONY: manifests preset images cut release release-check publish release-key lock lock-base
 manifests: venv ## Write what is generated from code: files of the chart, and the manifests made from the chart
 	$(BIN)/python -m frameworkrelease manifests
+
+preset: venv ## Begin a preset, or renew its goldens and the pages once its file has changed (NAME=x)
+	test -f '$(PRESET_FILE)' || $(BIN)/python -m frameworkrelease preset '$(NAME)'
+	FB_WRITE_GOLDENS=1 $(BIN)/pytest -q -n 0 tests/barrier/test_goldens.py
+	FRAMEWORKINJECTOR_WRITE_GOLDENS=1 $(BIN)/pytest -q -n 0 tests/injector/test_goldens.py
+	$(MAKE) manifests
 
 images: venv ## Build the images of the three programs and of the examples (root)
 	$(BIN)/python -m localcluster build

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from frameworkbarrier.presets import model as presets
+from frameworkdemo.examples import catalogue
+
 KINDS = {
-    "training": ("accelerate", "deepspeed", "lightgbm", "mpi-torch", "xgboost"),
-    "a cluster in a Framework": ("dask",),
+    "training": ("mpi-torch",),
     "stateless service": ("nginx",),
-    "stateful service": ("etcd",),
     "batch": ("mapreduce", "service-and-batch"),
     "life cycle": ("prestart-poststop",),
     "wrapper": ("wrapper",),
     "other schedulers": ("hived",),
 }
-"""The examples of CI by kind: of each kind one at least, and the shortest that together have the presets.
-
-They use only images that other tests of CI load, too, and `tools`.
-"""
-
-IN_CI = frozenset(name for names in KINDS.values() for name in names)
-"""All others are marked `long`."""
+"""The examples of CI by kind: of each kind one at least, beside those of the presets."""
 
 OTHER_TESTS = {
     "jax": "tests/e2e/test_applications.py",
     "mpi": "tests/e2e/test_applications.py",
+    "pytorch": "tests/e2e/test_applications.py",
     "tensorflow": "tests/e2e/test_demo.py",
 }
 """Presets that another test of CI runs on the node."""
@@ -34,3 +30,16 @@ ONLY_LONG = {
     "spark": "its image has 500 MB, and its JVMs start one after another for half a minute",
 }
 """Presets that only `make test-all` runs, and why."""
+
+_LOADED = {"training", "tools"}
+"""Images of examples that other tests of CI load, too."""
+
+
+def _of_presets() -> set[str]:
+    """Return the examples that are named after a preset, and that need no other image."""
+    named = (set(presets.names()) - OTHER_TESTS.keys()) & set(catalogue.names())
+    return {name for name in named if _LOADED.issuperset(catalogue.images_of([catalogue.folder_of(name)]))}
+
+
+IN_CI = {name for names in KINDS.values() for name in names} | _of_presets()
+"""All others are marked `long`."""

@@ -27,7 +27,7 @@ def test_every_preset_is_run_by_an_example() -> None:
 
 def test_ci_runs_every_preset_unless_it_is_said_why_not() -> None:
     in_ci = set().union(*(USED[name] for name in IN_CI))
-    assert set(presets.names()) - in_ci == {*OTHER_TESTS, *ONLY_LONG}
+    assert set(presets.names()) - in_ci - OTHER_TESTS.keys() == ONLY_LONG.keys()
     assert not OTHER_TESTS.keys() & ONLY_LONG.keys()
 
 

@@ -64,6 +64,7 @@ VARIABLE = '[variables]\nA = ""'
         ("mine", f"port = true\n{VARIABLE}", "preset mine: port: must be a whole number"),
         ("mine", f'heads = "x"\n{VARIABLE}', "preset mine: heads: must be a list of names of roles"),
         ("mine", f"gpu_slots = 1\n{VARIABLE}", "preset mine: gpu_slots: must be true or false"),
+        ("mine", f"doc = 1\n{VARIABLE}", "preset mine: doc: must be a text"),
         ("mine", f'optional = ["B"]\n{VARIABLE}', "preset mine: optional: B is not one of the variables"),
         ("My", VARIABLE, "preset 'My': the name must be lower-case"),
         ("a,b", VARIABLE, "preset 'a,b': the name must be"),

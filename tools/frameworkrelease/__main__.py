@@ -13,7 +13,7 @@ import typer
 from frameworkcontroller.api import definition
 from frameworkcontroller.engine.config.settings import FILE_NAME, default_config
 from frameworkrelease import build as building
-from frameworkrelease import chart, fields, figures, matrix, performance, permissions, plain, schema, signing
+from frameworkrelease import chart, fields, figures, matrix, performance, permissions, plain, presets, schema, signing
 from frameworkrelease import check as checking
 from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
@@ -39,6 +39,8 @@ GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     plain.FILE: lambda _: plain.manifests(),
     permissions.PAGE: lambda written: permissions.page(written, chart.rendered()),
     matrix.PAGE: lambda written: matrix.page(written, performance.read(matrix.FILE)),
+    presets.PAGE: presets.page,
+    presets.INDEX: presets.page,
     performance.PAGE: lambda written: performance.tables(written, performance.read()),
 }
 """What is made from code or from the chart: each file, and the function that makes its text of the one that it has."""
@@ -80,6 +82,12 @@ def manifests() -> None:
     """Write every file that is made from code or from the chart."""
     for file, made in GENERATED.items():
         file.write_text(made(file.read_text()))
+
+
+@app.command()
+def preset(name: Annotated[str, typer.Argument(callback=_given("NAME=x"))]) -> None:
+    """Write the files with which a new preset begins."""
+    typer.echo("\n".join(str(file.relative_to(REPOSITORY)) for file in presets.begin(name)))
 
 
 @app.command()
@@ -147,7 +155,7 @@ def run_matrix(
 def scale(
     files: Annotated[list[Path] | None, typer.Argument(exists=True, help="By default all of build/bench.")] = None,
 ) -> None:
-    """Keep what the benchmarks have measured, and write the page of scale."""
+    """Keep what the benchmarks have measured, and write the page of performance."""
     performance.take_over(files or sorted(performance.MEASURED.glob("*.csv")))
 
 

@@ -13,7 +13,8 @@ A preset has
 - `[short_variables]`: shorter forms of values that can outgrow a variable; such a variable is optional too,
 - `long`: variables that can outgrow a variable and have no shorter form; they are optional too,
 - `[files]`: names with Jinja2 templates of files; an empty result writes none, one that begins with `#!` is executable,
-- `place`: the place in lists of presets; those without one come last, by name.
+- `place`: the place in lists of presets; those without one come last, by name,
+- `doc`: what its values are and who reads them, in Markdown, for the table of the documentation.
 
 `frameworkbarrier.files.template_values` describes what a template may use. To add a preset, add a file: the barrier and
 the injector both read it from here. The injector refers to the variables of a preset before their values exist. An
@@ -60,6 +61,7 @@ class Preset:
     heads: tuple[str, ...] = ()
     gpu_slots: bool = False
     place: int = _LAST
+    doc: str = ""
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -168,6 +170,7 @@ def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
         "port": partial(_whole, 1, _MAX_PORT),
         "place": partial(_whole, 0, _LAST),
         "gpu_slots": _truth,
+        "doc": _text,
     }
     found: dict[str, Any] = {"variables": {}}
     for key, value in document.items():
@@ -203,6 +206,12 @@ def _list_of(pattern: str, expected: str, value: object, where: str) -> tuple[st
 def _whole(low: int, high: int, value: object, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise PresetError(f"{where}: must be a whole number from {low} to {high}")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise PresetError(f"{where}: must be a text")
     return value
 
 
