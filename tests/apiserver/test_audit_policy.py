@@ -1,4 +1,4 @@
-"""The audit policy of docs/operate/hardening.md, in a real API server: it records misuse, and little else."""
+"""The audit policy of docs/operate/security.md, in a real API server: it records misuse, and little else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.fixture
 def audited(cluster: Cluster, log: Path, tmp_path: Path) -> Iterator[Cluster]:
     """The cluster by an API server with the policy of the page."""
-    (policy,) = [block.text for block in blocks("docs/operate/hardening.md") if block.file == "audit.yaml"]
+    (policy,) = [block.text for block in blocks("docs/operate/security.md") if block.file == "audit.yaml"]
     (tmp_path / "audit.yaml").write_text(policy)
     arguments = (f"--audit-policy-file={tmp_path / 'audit.yaml'}", f"--audit-log-path={log}")
     with beside(cluster, tmp_path, *arguments) as found:

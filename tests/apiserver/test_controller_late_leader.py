@@ -1,8 +1,8 @@
 """A leader that was frozen with a request on its way: when it goes out late, it does no harm.
 
-No election can recall bytes that were sent (docs/decisions/0012-own-leader-election.md). What holds then are the UIDs
-and resourceVersions that each write carries, and the deterministic names. A late status write is accepted if the
-successor has not written yet, and the successor goes on from it.
+No election can recall bytes that were sent (docs/decisions/kubernetes-client.md). What holds then are the UIDs and
+resourceVersions that each write carries, and the deterministic names. A late status write is accepted if the successor
+has not written yet, and the successor goes on from it.
 """
 
 from __future__ import annotations

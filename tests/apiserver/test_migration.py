@@ -1,4 +1,4 @@
-"""The commands of docs/operate/migrate.md about completion policies that Microsoft's controller has stored."""
+"""The commands of docs/operate/upgrade.md about completion policies that Microsoft's controller has stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "migrate.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "upgrade.md"
 ABSENT = "<no value>"
 NEVER = {"minFailedTaskCount": -1, "minSucceededTaskCount": -1}
 

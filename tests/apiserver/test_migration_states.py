@@ -1,7 +1,7 @@
 """Microsoft's controller is stopped with Frameworks in every state, and the chart installs this one: each goes on.
 
-The commands are those of docs/operate/migrate.md, typed with the real helm and kubectl. The Pods of the programs are
-played; the controller runs as a process with the permissions and the configuration that the chart has made.
+The commands are the steps of docs/operate/upgrade.md, typed with the real helm and kubectl. The Pods of the programs
+are played; the controller runs as a process with the permissions and the configuration that the chart has made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.chart]
 
-PAGE: Final = "docs/operate/migrate.md"
+PAGE: Final = "docs/operate/upgrade.md"
 DEFINITION: Final = Path(__file__).with_name("microsoft-definition.yaml")
 SETTINGS: Final = """\
 workerNumber: 100
@@ -267,9 +267,10 @@ def test_frameworks_in_every_state_go_on_to_their_ends(
         install_microsofts(cluster)
         pods = {name: leave(raw, kubelet, namespace, name, left) for name, (left, _) in CASES.items()}
         before = {name: frameworks.get(name).get("status") for name in CASES}
-        for block in blocks(PAGE):
-            if block.kind == "sh":
-                typed(cluster, block.text, tmp_path)
+        steps = [block for block in blocks(PAGE) if block.heading[:1].isdigit()]
+        assert len({block.heading for block in steps}) == 5
+        for block in steps:
+            typed(cluster, block.text, tmp_path)
         assert "frameworkcontroller" not in cluster.kubectl("get", "statefulsets,serviceaccounts,configmaps")
     controller = ControllerProcess(cluster, tmp_path, configured(raw))
     controller.start()

@@ -1,4 +1,4 @@
-"""The priority level of docs/scale.md: the API server takes it, and serves the controller by it."""
+"""The priority level of docs/performance.md: the API server takes it, and serves the controller by it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 

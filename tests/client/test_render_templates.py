@@ -358,7 +358,7 @@ DOCUMENTED = documented()
 
 def test_there_are_manifests_in_the_documentation() -> None:
     pages = {name.rpartition("-")[0] for name in DOCUMENTED}
-    assert {"README.md", "docs/injector.md", "docs/barrier.md", "docs/user-guide.md"} <= pages
+    assert {"README.md", "docs/reference/injector.md", "docs/reference/barrier.md", "docs/user-guide.md"} <= pages
     assert "examples/tensorflow/framework.yaml" in DOCUMENTED
 
 

@@ -1,4 +1,4 @@
-"""Drills: what breaks in a cluster, what a user sees of it, and what happens when it is back (docs/operate/drills.md).
+"""Drills: what breaks in a cluster, what a user sees, and what happens when it is back (docs/operate/recovery.md).
 
 Each test is named like its section there and shows the lines that the section quotes.
 """
@@ -26,13 +26,13 @@ pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 
 HELD = [{"name": "example.org/held"}]
 STAYS = ["sleep", "600"]
-PAGE = " ".join((Path(__file__).parents[2] / "docs" / "operate" / "drills.md").read_text().split())
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "operate" / "recovery.md").read_text().split())
 AWAY_SEC = 120
 
 
 def quoted(text: str) -> str:
     """Return a text that a user sees, which the page quotes."""
-    assert text in PAGE, f"docs/operate/drills.md does not say {text!r}"
+    assert text in PAGE, f"docs/operate/recovery.md does not say {text!r}"
     return text
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.node
 GRACE_SEC = 300
 """What the kubelet waits for a Pod that does not end by itself."""
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "barrier.md"
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "reference" / "barrier.md"
 
 FOLLOWS_SEC = 30.0
 """The limit from the status that has an address to the files of all running Pods, which takes a second on an idle

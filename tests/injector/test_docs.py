@@ -19,19 +19,28 @@ from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.settings import KNOWN, parse
 from testkit.frameworks import manifests_of
 from testkit.waiting import patience
+from tests.support.rows import each
 
 ROOT = Path(__file__).parents[2]
-MANUAL = (ROOT / "docs" / "injector.md").read_text()
+MANUAL = (ROOT / "docs" / "reference" / "injector.md").read_text()
 EXAMPLES: list[Any] = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL)]
 
 
-def test_each_annotation_has_a_section_with_an_example_that_is_accepted() -> None:
-    headings = re.findall(r"^### ([a-z-]+)$", MANUAL, re.MULTILINE)
-    assert headings == list(KNOWN)
-    settings = [example for example in EXAMPLES if "kind" not in example]
-    assert [key for example in settings for key in example] == [names.PREFIX + name for name in KNOWN]
-    for example in settings:
-        parse(example)
+def test_each_annotation_has_a_row_with_an_example_that_is_accepted() -> None:
+    table = MANUAL.partition("\n### Settings\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| `([^`]+)`[^|]* \| [^|]+ \|$", table, re.MULTILINE)
+    assert [name for name, _ in rows] == list(KNOWN)
+    for name, example in rows:
+        assert name in parse({names.PREFIX + name: example}).given
+
+
+@each("page", ["docs/presets.md", "docs/reference/injector.md"])
+def test_annotations_that_a_page_shows_are_accepted(page: str) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    shown = [block for block in map(yaml.safe_load, blocks) if all(key.startswith(names.PREFIX) for key in block)]
+    assert shown
+    for block in shown:
+        assert len(parse(block).given) == len(block)
 
 
 def test_each_reason_that_a_user_can_meet_is_explained() -> None:

@@ -101,7 +101,7 @@ def test_an_older_kubernetes_is_refused_with_what_to_do(render: Render) -> None:
 GUIDE = (chart.REPOSITORY / "docs" / "operate" / "install.md").read_text()
 EXAMPLES = [
     block.text
-    for page in ("docs/operate/install.md", "docs/operate/hardening.md", "docs/operate/platforms.md")
+    for page in ("docs/operate/install.md", "docs/operate/security.md")
     for block in blocks(page)
     if block.kind == "yaml" and not block.file and not block.text.startswith("data:")
 ]

@@ -71,7 +71,7 @@ def test_a_new_run_takes_the_place_of_the_last_one_of_its_kind() -> None:
 def test_a_run_is_kept_and_is_an_error_where_a_test_failed_or_the_machine_lacks_something(
     word: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, page = tmp_path / "support.csv", tmp_path / "support.md"
+    file, page = tmp_path / "support.csv", tmp_path / "releases.md"
     performance.write([{**PASSED, "Kubernetes": "1.33.13"}], file)
     page.write_text(PAGE.read_text())
     found = [{**PASSED, "of": "x", "result": word}]

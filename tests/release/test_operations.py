@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
 
 INSTALL, UPGRADE = "docs/operate/install.md", "docs/operate/upgrade.md"
-BACKUP, HARDENING, MIGRATE = "docs/operate/backup.md", "docs/operate/hardening.md", "docs/operate/migrate.md"
-MONITORING = "docs/operate/monitoring.md"
+RECOVERY, SECURITY, MONITORING = "docs/operate/recovery.md", "docs/operate/security.md", "docs/operate/monitoring.md"
 DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
 WITHOUT_DEFINITION = f"helm install {RELEASE} charts/frameworkcontroller -n {NAMESPACE} --create-namespace --wait "
 WITHOUT_DEFINITION += "--set=crds.enabled=false"
@@ -51,7 +50,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (UPGRADE, "Roll back", 1),
         (UPGRADE, "Roll back", 2),
         (UPGRADE, "Roll back", 0),
-        (BACKUP, "etcd is restored", 0),
+        (RECOVERY, "etcd is restored", 0),
         (INSTALL, "Remove", 0),
     ],
     "with kubectl": [
@@ -74,15 +73,16 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
     ],
     "hardened, and gone with all Frameworks": [
         (INSTALL, "With helm", 0),
-        (HARDENING, "The namespaces of users", 0),
+        (SECURITY, "The namespaces of users", 0),
         (INSTALL, "Remove", 1),
     ],
 }
 # Typed by a test of its own.
 ELSEWHERE = {
-    (BACKUP, "Back up"),
-    (BACKUP, "Restore Frameworks from a file"),
-    *((MIGRATE, block.heading) for block in blocks(MIGRATE)),
+    (RECOVERY, "Back up"),
+    (RECOVERY, "Restore Frameworks from a file"),
+    # The steps of the migration from Microsoft's controller.
+    *((UPGRADE, block.heading) for block in blocks(UPGRADE) if block.heading[:1].isdigit()),
 }
 
 
@@ -217,14 +217,14 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
                 frameworks.create(name, role(name, 1))
             frameworks.wait("ended", "Completed")
             frameworks.wait("running", "AttemptRunning")
-            typed(cluster, commands_of(BACKUP, "Back up")[0], tmp_path)
+            typed(cluster, commands_of(RECOVERY, "Back up")[0], tmp_path)
             # Somebody deletes the definition, and with it everything.
             typed(cluster, commands_of(INSTALL, "Remove")[1], tmp_path)
             controller.stop()
             eventually(lambda: check_no_pods(frameworks))
 
         typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
-        restore, show = commands_of(BACKUP, "Restore Frameworks from a file")
+        restore, show = commands_of(RECOVERY, "Restore Frameworks from a file")
         typed(cluster, restore, tmp_path)
         lines = [line.strip() for line in typed(cluster, show, tmp_path).splitlines()]
         assert f"{namespace}/ended Completed Succeeded" in lines
@@ -234,7 +234,7 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             frameworks.wait(name, "AttemptCreationPending")
         assert frameworks.pods() == {}
 
-        (start,) = [block.text for block in blocks(BACKUP) if block.text.startswith("kubectl patch framework")]
+        (start,) = [block.text for block in blocks(RECOVERY) if block.text.startswith("kubectl patch framework")]
         typed(cluster, start.replace("NAMESPACE", namespace).replace("NAME", "running"), tmp_path)
         player.plan = {}
         with player.playing():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.chart, pytest.mark.long]
 
 VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]
-PAGE = "docs/operate/release.md"
+PAGE = "docs/operate/releases.md"
 
 
 def made(folder: Path, private: str) -> Release:

@@ -15,7 +15,7 @@ def flags(description: str | None) -> argparse.ArgumentParser:
 class Results:
     """The measurements of one run of a benchmark, which are kept in `build/bench/<name>.csv` after each.
 
-    `make scale` takes them over into docs/performance.csv and docs/scale.md, which says what they mean.
+    `make scale` takes them over into docs/performance.csv and docs/performance.md, which says what they mean.
     """
 
     def __init__(self, name: str) -> None:

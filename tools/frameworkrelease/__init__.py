@@ -2,6 +2,6 @@
 
 `python -m frameworkrelease` is the command line of all of them, behind targets of make. The templates and the values of
 `charts/frameworkcontroller` are the one source of what is installed. A release is built from a commit, signed,
-published to a registry, and installed from there; docs/operate/release.md describes what is in it and how a user
+published to a registry, and installed from there; docs/operate/releases.md describes what is in it and how a user
 verifies it.
 """

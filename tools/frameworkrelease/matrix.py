@@ -1,7 +1,7 @@
 """`make matrix`: runs the tests on versions of Kubernetes, and writes the page of supported versions.
 
 `docs/operate/support.csv` keeps the last run of each version and suite, a row for each result of its tests. The tables
-of `docs/operate/support.md` are made from it; `make manifests` makes them again, and a test compares.
+of `docs/operate/releases.md` are made from it; `make manifests` makes them again, and a test compares.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FILE: Final = REPOSITORY / "docs" / "operate" / "support.csv"
-PAGE: Final = REPOSITORY / "docs" / "operate" / "support.md"
+PAGE: Final = REPOSITORY / "docs" / "operate" / "releases.md"
 NOT_APPLICABLE: Final = "not applicable"
 """The property of a test in the report of pytest that needs a newer Kubernetes; its value is the reason."""
 _TABLES: Final = re.compile(r"(?<=<!-- written by `make matrix` -->\n).*?(?=<!-- end -->)", re.DOTALL)

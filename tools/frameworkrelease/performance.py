@@ -1,4 +1,4 @@
-"""What the benchmarks have measured: `docs/performance.csv`, and the tables of `docs/scale.md` that show it.
+"""What the benchmarks have measured: `docs/performance.csv`, and the tables of `docs/performance.md` that show it.
 
 A row of the file is one measurement: of a shape, by a program or by what it is compared with. A benchmark writes its
 rows into `build/bench`; `make scale` takes them over, and writes the page. A table of the page is a header whose cells
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE: Final = REPOSITORY / "docs" / "performance.csv"
-PAGE: Final = REPOSITORY / "docs" / "scale.md"
+PAGE: Final = REPOSITORY / "docs" / "performance.md"
 MEASURED: Final = REPOSITORY / "build" / "bench"
 """The folder into which the benchmarks write."""
 KEY: Final = ("shape", "by")
+ORIGIN: Final = ("date", "commit", "machine", "Kubernetes", "Python")
+"""Where the figures of a row come from: columns that the file has and the page need not show."""
 _TABLE: Final = re.compile(r"^\| shape \| by \| (.+) \|\n\|[ |-]+\|\n(?:\|.*\n)*", re.MULTILINE)
 
 Row = dict[str, str]
@@ -43,13 +45,8 @@ def origin(kubernetes: str, ours: Sequence[Path] = (FILE, PAGE)) -> dict[str, st
 
     The files that the caller writes, `ours`, do not make the commit a changed one.
     """
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(ours),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "Kubernetes": kubernetes,
-        "Python": platform.python_version(),
-    }
+    today, machine = datetime.now(UTC).date().isoformat(), f"{platform.machine()}, {os.cpu_count()} cores"
+    return dict(zip(ORIGIN, (today, _commit(ours), machine, kubernetes, platform.python_version()), strict=True))
 
 
 def _commit(ours: Sequence[Path]) -> str:

@@ -74,7 +74,7 @@ def difference(file: Path, lock: Lock, made: Lock) -> str:
         return (
             f"the base image has the packages of {file.name} but the digest {made.layer} instead of {lock.layer}: a"
             " program of this machine that makes it (mmdebstrap, tar) differs; compare its version with that in"
-            " docs/operate/release.md"
+            " docs/operate/releases.md"
         )
     moment = datetime.fromtimestamp(lock.epoch, UTC).strftime("%Y%m%dT%H%M%SZ")
     return (

@@ -1,7 +1,7 @@
 """What a template of a preset or a user may use: the gang as plain values. Pure.
 
 `render` builds it for each preset, because ranks, the head and slots depend on the preset.
-Source: docs/barrier.md, section Templates.
+Source: docs/reference/barrier.md, section 3.
 """
 
 from collections.abc import Mapping

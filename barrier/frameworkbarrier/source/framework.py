@@ -1,6 +1,6 @@
 """The Framework object as a source: for Microsoft's controller, whose ConfigMap carries no roster. Pure.
 
-Every Pod watches the whole object there, so this costs more than the roster: see `docs/barrier.md`.
+Every Pod watches the whole object there, so this costs more than the roster: see docs/reference/barrier.md, section 7.
 """
 
 import json

@@ -10,7 +10,7 @@ from frameworkinjector.review.resources import Claims, read_limits, read_request
 
 # Of the same version, which does not move: a node may keep it.
 DEFAULT_BARRIER_IMAGE: Final = f"docker.io/frameworkcontroller/barrier:{__version__}"
-# docs/barrier.md has the measurements.
+# docs/reference/barrier.md, section 7, has the measurements.
 DEFAULT_REQUESTS: Final = "cpu=10m,memory=32Mi"
 DEFAULT_LIMITS: Final = "cpu=100m,memory=96Mi"
 # The image's own user.

@@ -6,7 +6,7 @@ have no command that could be wrapped. Whether it is there already depends on th
 
 The controller writes its version into each Pod that it creates, so the injector needs no permission to learn it. The
 barrier's version is the tag of its image, or that of the injector where the tag says none. Source of what fits:
-docs/operate/release.md.
+docs/operate/releases.md.
 """
 
 import re

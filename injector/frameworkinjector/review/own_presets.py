@@ -2,7 +2,7 @@
 
 `__main__` reads it once, before the injector serves: a review makes no request and reads no file, and all Pods that a
 replica admits have the same presets. Their templates are text here; only the barrier renders them, in its sandbox.
-Source: docs/decisions/0038-presets-of-operators-travel-with-the-pod.md.
+Source: docs/decisions/presets.md#presets-of-operators-travel-with-the-pod.
 """
 
 import tomllib

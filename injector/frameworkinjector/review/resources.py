@@ -25,7 +25,7 @@ from frameworkinjector.review.reasons import Reason, RefusalError, shown
 
 RESOURCES: Final = (quantity.CPU, "memory", "ephemeral-storage")
 Amounts = Mapping[str, Quantity]
-# With less it cannot start, see docs/barrier.md.
+# With less it cannot start, see docs/reference/barrier.md, section 7.
 _LEAST_MEMORY_LIMIT: Final = quantity.read("32Mi")
 _LEAST_CPU: Final = quantity.read("1m")
 

@@ -1,4 +1,4 @@
-"""An event about one Pod costs as much among hundreds of Tasks as among few (docs/decisions/0006).
+"""An event about one Pod costs as much among hundreds of Tasks as among few (docs/decisions/status-writes.md).
 
 It is counted in calls of Python functions, so that neither the machine nor the time decides.
 """

@@ -6,7 +6,7 @@ a late cache. The roster is sent once more then. The API server does not write a
 change, and answers with the version that it had: only another one means that something was to be put right.
 
 Somebody who goes on changing it is answered later and later, so that he costs one request a minute. A second leader is
-somebody else, too; see decision 0033.
+somebody else, too (docs/decisions/roster.md#a-roster-that-somebody-else-changes-is-written-again).
 """
 
 from datetime import datetime, timedelta

@@ -2,7 +2,7 @@
 
 `Performer` writes the status, reads the Framework after a conflict, and asks how to go on. Sending a write again is
 safe, since its resourceVersion lets only one attempt take effect
-(docs/decisions/0005-replace-the-status-with-a-precondition.md).
+(docs/decisions/status-writes.md#a-status-write-replaces-the-status-with-the-resourceversion-it-builds-on).
 """
 
 from dataclasses import dataclass
