@@ -25,6 +25,8 @@ DEBT_MINUTES: Final = 3
 """So long nothing is sent at most, whatever was sent before all of it was refused."""
 LEAST_BYTES: Final = 64 * 1024
 """As what a smaller Pod counts: 160 of them in a minute."""
+UNSENT_BYTES: Final = 4 * 1024
+"""As what a Pod counts that can never be, so that nobody asks for it: 2,560 in a minute. It costs no request."""
 
 
 def pause_seconds(
@@ -101,9 +103,9 @@ class Spending:
         self._largest, self._spent, self._at = 0, 0.0, EARLIEST
         self._tried_at = EARLIEST
 
-    def pay(self, size: int, now: datetime) -> None:
-        """Note that a Pod of so many bytes was sent, and refused; a small one costs the API server as much as any."""
-        size = max(size, LEAST_BYTES)
+    def pay(self, size: int, now: datetime, *, sent: bool = True) -> None:
+        """Note that a Pod of so many bytes was refused; a small one that was sent costs as much as any."""
+        size = max(size, LEAST_BYTES) if sent else UNSENT_BYTES
         spent = self._still_spent(now)
         self._largest = max(self._largest, size) if spent else size
         self._spent, self._at = min(spent + size, DEBT_MINUTES * self._a_minute), now

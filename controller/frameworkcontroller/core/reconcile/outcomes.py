@@ -124,8 +124,7 @@ def _apply_refusal(
     role, task_key, refusals = effect.role, (effect.role, effect.index), in_flight.refusals
     current = state.task(task_key)
     assert current is not None
-    if refused.sent:
-        refusals.spending.pay(effect.source.size, now.steady)
+    refusals.spending.pay(effect.source.size, now.steady, sent=refused.sent)
     is_permanent = refused.code in PERMANENT_REFUSALS
     code = Code.POD_CREATION_PERMANENT_ERROR if is_permanent else Code.POD_CREATION_UNKNOWN_ERROR
     end = classification.predefined(code, f"Failed to create Pod: {refused.message}")
