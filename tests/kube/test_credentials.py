@@ -1,12 +1,13 @@
 """Where the server is, and with which credentials."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http.credentials import Endpoint, discover, from_kubeconfig, in_cluster
+from tests.kube.kubeconfigs import kubeconfig
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
 
@@ -18,28 +19,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kubeconfig(path: Path, *, server: str = "https://127.0.0.1:1", user: dict[str, object] | None = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "u", "user": user if user is not None else {"token": "secret"}}],
-        "contexts": [{"name": "k", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "k",
-    }
-    path.write_text(json.dumps(config))
-    return path
-
-
-def test_a_pod_uses_its_service_account(root: Path) -> None:
-    endpoint = in_cluster(root, IN_POD)
-    assert endpoint == Endpoint("https://10.0.0.1:6443", ca_file=root / "ca.crt", token_file=root / "token")
-
-
-def test_an_ipv6_service_address_gets_brackets(root: Path) -> None:
-    endpoint = in_cluster(root, {"KUBERNETES_SERVICE_HOST": "fd00::1"})
-    assert (endpoint.server, endpoint.host) == ("https://[fd00::1]:443", "[fd00::1]:443")
+@pytest.mark.parametrize(
+    ("environ", "host"),
+    [(IN_POD, "10.0.0.1:6443"), ({"KUBERNETES_SERVICE_HOST": "fd00::1"}, "[fd00::1]:443")],
+    ids=["IPv4", "IPv6 gets brackets"],
+)
+def test_a_pod_uses_its_service_account(root: Path, environ: dict[str, str], host: str) -> None:
+    endpoint = in_cluster(root, environ)
+    assert endpoint == Endpoint(f"https://{host}", ca_file=root / "ca.crt", token_file=root / "token")
+    assert endpoint.host == host
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
@@ -58,39 +46,22 @@ NO_URLS = ("", "10.0.0.1:6443", "ftp://a", "https://", "https://a?b=c", "https:/
 UNREADABLE = ("https://a:99999", "https://[::1", "https://a..b")
 
 
-@pytest.mark.parametrize("server", [*NO_URLS, *UNREADABLE])
-def test_an_address_must_be_a_url(server: str) -> None:
-    with pytest.raises(CredentialsError, match="API server address: expected"):
-        Endpoint(server)
-
-
-def test_a_password_in_an_address_is_refused_without_showing_it() -> None:
-    with pytest.raises(CredentialsError, match="must not contain a user or a password") as caught:
-        Endpoint("https://user:secret@a:1")
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        *(({"server": server}, "API server address: expected") for server in (*NO_URLS, *UNREADABLE)),
+        ({"server": "https://user:secret@a:1"}, "must not contain a user or a password"),
+        ({"server": "https://a", "client_certificate_file": Path("c")}, "certificate and key are needed together"),
+    ],
+)
+def test_an_endpoint_that_cannot_work_is_refused_without_showing_a_password(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(CredentialsError, match=words) as caught:
+        Endpoint(**fields)
     assert "secret" not in str(caught.value)
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="certificate and key are needed together"):
-        Endpoint("https://a", client_certificate_file=tmp_path)
 
 
 def test_secrets_do_not_show_in_logs() -> None:
     assert repr(Endpoint("https://a/", authorization="Bearer secret")) == "Endpoint(server='https://a')"
-
-
-def test_a_kubeconfig_gives_server_and_token(tmp_path: Path) -> None:
-    endpoint = from_kubeconfig(kubeconfig(tmp_path / "config"))
-    assert (endpoint.server, endpoint.authorization, endpoint.verify) == ("https://127.0.0.1:1", "Bearer secret", False)
-
-
-def test_a_kubeconfig_gives_client_certificates(tmp_path: Path) -> None:
-    files = {"client-certificate": str(tmp_path / "c.pem"), "client-key": str(tmp_path / "k.pem")}
-    for file in files.values():
-        Path(file).write_text("pem")
-    endpoint = from_kubeconfig(kubeconfig(tmp_path / "config", user=files))
-    assert endpoint.client_certificate_file == tmp_path / "c.pem"
-    assert endpoint.client_key_file == tmp_path / "k.pem"
 
 
 def test_proxies_of_the_environment_are_used_unless_it_excludes_the_host(
@@ -99,7 +70,7 @@ def test_proxies_of_the_environment_are_used_unless_it_excludes_the_host(
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.internal")
     for server, proxy in (("https://1.2.3.4", "http://proxy:3128"), ("https://api.internal:6443", None)):
-        assert from_kubeconfig(kubeconfig(tmp_path / "config", server=server)).proxy == proxy
+        assert from_kubeconfig(kubeconfig(tmp_path / "config", cluster={"server": server})).proxy == proxy
 
 
 def test_an_exec_plugin_is_run_again_on_reload(tmp_path: Path) -> None:
@@ -114,9 +85,10 @@ def test_an_exec_plugin_is_run_again_on_reload(tmp_path: Path) -> None:
     assert endpoint.reload().authorization == "Bearer t2"
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", "a: b: c", "\x00", '{"current-context":"x","contexts":[]}', '{"contexts": 3}', '"text"']
-)
+BROKEN = ("", "[]", "{}", "a: b: c", "\x00", '{"current-context":"x","contexts":[]}', '{"contexts": 3}', '"text"')
+
+
+@pytest.mark.parametrize("content", [*BROKEN, "[" * 5000], ids=[*BROKEN, "deep"])
 def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
@@ -127,14 +99,14 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
 def test_a_missing_kubeconfig_or_context_is_named(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match="nothing"):
         from_kubeconfig(tmp_path / "nothing")
-    with pytest.raises(CredentialsError, match="other"):
-        from_kubeconfig(kubeconfig(tmp_path / "config"), "other")
+    with pytest.raises(CredentialsError, match="another"):
+        from_kubeconfig(kubeconfig(tmp_path / "config"), "another")
 
 
 def test_the_search_order_is_that_of_the_reference(tmp_path: Path, root: Path) -> None:
-    given = kubeconfig(tmp_path / "given", server="https://given")
-    named = kubeconfig(tmp_path / "named", server="https://named")
-    kubeconfig(tmp_path / "home/.kube/config", server="https://home")
+    given = kubeconfig(tmp_path / "given", cluster={"server": "https://given"})
+    named = kubeconfig(tmp_path / "named", cluster={"server": "https://named"})
+    kubeconfig(tmp_path / "home/.kube/config", cluster={"server": "https://home"})
     environ = IN_POD | {"KUBECONFIG": str(named), "HOME": str(tmp_path / "home")}
     assert discover(kubeconfig=given, environ=environ, root=root).server == "https://given"
     assert discover(environ=environ, root=root).server == "https://named"
