@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
-import inspect
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,82 +12,16 @@ from frameworkkube.election.election import LeaderElection
 from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from tests.kube.scripted import Connection, ScriptedServer, Step, a_server, answer, refusal, reset_connection, silence
-from tests.kube.virtualtime import in_virtual_time
+from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence
 
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
 PATH = f"{COLLECTION}/boss"
 WORK_EVERY_SECONDS = 0.5
-Fault = Callable[[Step], Step]
+POLL = 2.2
+"""Seconds between two attempts of a candidate whose draw is 0.5; the holder renews every 1.8 s."""
+ROUND_TRIP = 0.1
+Fault = Callable[[Step, Connection], Awaitable[None]]
 """What happens to a request that would have been answered with the step; calling the step is its effect."""
-
-
-def before(step: Step) -> Fault:
-    """The request has no effect."""
-    return lambda _effect: step
-
-
-def afterwards(step: Step) -> Fault:
-    """The request has its effect, and then its answer goes wrong."""
-
-    def fault(effect: Step) -> Step:
-        async def both(connection: Connection) -> None:
-            await effect(_Nowhere(connection))
-            await step(connection)
-
-        return both
-
-    return fault
-
-
-def late(seconds: float) -> Fault:
-    """The request has its effect only after a while, whether or not anybody still waits."""
-
-    def fault(effect: Step) -> Step:
-        async def slow(connection: Connection) -> None:
-            await asyncio.sleep(seconds)
-            await effect(connection)
-
-        return slow
-
-    return fault
-
-
-def slow_answer(seconds: float) -> Fault:
-    """The request has its effect at once, and its answer takes a while."""
-
-    def fault(effect: Step) -> Step:
-        async def slow(connection: Connection) -> None:
-            held = _Held(connection)
-            await effect(held)
-            await asyncio.sleep(seconds)
-            await connection.send(held.answer)
-
-        return slow
-
-    return fault
-
-
-HANG, HANG_AFTER = before(silence()), afterwards(silence())
-RESET, RESET_AFTER = before(reset_connection()), afterwards(reset_connection())
-ERROR, ERROR_AFTER = before(refusal(500, "InternalError")), afterwards(refusal(500, "InternalError"))
-CONFLICT = before(refusal(409, "Conflict"))
-HTML = before(answer(200, b"<html>sign in</html>", content_type="text/html"))
-FORBIDDEN = before(refusal(403, "Forbidden", "leases is forbidden"))
-
-
-class _Nowhere(Connection):
-    """Swallows an answer."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection.writer, connection.request)
-
-    async def send(self, data: bytes) -> None:
-        pass
-
-
-class Death(BaseException):
-    """The process no longer exists."""
 
 
 class _Held(Connection):
@@ -101,6 +33,63 @@ class _Held(Connection):
 
     async def send(self, data: bytes) -> None:
         self.answer += data
+
+
+def before(step: Step) -> Fault:
+    """The request has no effect."""
+    return lambda _effect, connection: step(connection)
+
+
+def afterwards(step: Step) -> Fault:
+    """The request has its effect, and then its answer goes wrong."""
+
+    async def fault(effect: Step, connection: Connection) -> None:
+        await effect(_Held(connection))
+        await step(connection)
+
+    return fault
+
+
+def late(seconds: float) -> Fault:
+    """The request has its effect only after a while, whether or not anybody still waits."""
+
+    async def fault(effect: Step, connection: Connection) -> None:
+        await asyncio.sleep(seconds)
+        await effect(connection)
+
+    return fault
+
+
+def slow_answer(seconds: float) -> Fault:
+    """The request has its effect at once, and its answer takes a while."""
+
+    async def fault(effect: Step, connection: Connection) -> None:
+        held = _Held(connection)
+        await effect(held)
+        await asyncio.sleep(seconds)
+        await connection.send(held.answer)
+
+    return fault
+
+
+HANG = before(silence)
+FORBIDDEN = before(refusal(403, "Forbidden", "leases is forbidden"))
+FAULTS: dict[str, Fault] = {
+    "hang": HANG,
+    "hang after": afterwards(silence),
+    "reset": before(reset_connection),
+    "reset after": afterwards(reset_connection),
+    "error": before(refusal(500, "InternalError")),
+    "error after": afterwards(refusal(500, "InternalError")),
+    "conflict": before(refusal(409, "Conflict")),
+    "html": before(answer(200, b"<html>sign in</html>", content_type="text/html")),
+    "late by 3 s": late(3),
+    "late by 7 s": late(7),
+}
+
+
+class Death(BaseException):
+    """The process no longer exists."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +115,8 @@ class Election:
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     random_fault: Callable[[str], Fault | None] = lambda _name: None
     candidates: list["Candidate"] = field(default_factory=list)
+    is_stolen: bool = False
+    """Whether the test itself has given the Lease to somebody else."""
     _version: int = 100
 
     # --- what tests do -----------------------------------------------------------------------------------------------
@@ -161,6 +152,7 @@ class Election:
     def edit(self, **spec: Any) -> None:
         """Write the Lease as another user."""
         assert self.lease is not None
+        self.is_stolen |= "holderIdentity" in spec
         self._store(self.lease | {"spec": self.lease["spec"] | spec}, "somebody")
 
     def annotate(self, **annotations: str) -> None:
@@ -190,6 +182,10 @@ class Election:
         """When the Lease was last written, by anybody or by one candidate."""
         return max(seen.at for seen in self.log if seen.what == "write" and name in {None, seen.by})
 
+    def assert_followed(self, after: float, within: float = POLL + ROUND_TRIP) -> None:
+        """Assert that `b` began its work after a moment, within so many seconds."""
+        assert after <= self.work("b")[0].at <= after + within
+
     def terms(self) -> list[str]:
         """The identities that became the holder, in order."""
         holders = [seen.holder for seen in self.log if seen.what != "work"]
@@ -203,24 +199,20 @@ class Election:
     # --- the server's part -------------------------------------------------------------------------------------------
 
     async def step(self, connection: Connection) -> None:
-        request = connection.request
-        name = request.headers["user-agent"]
-        effect = self._work if request.path == "/work" else self._about_lease
-        fault = None
-        if request.path != "/work":
-            waiting = self.faults.get(name)
-            fault = waiting.popleft() if waiting else self.random_fault(name)
-        await (effect if fault is None else fault(effect))(connection)
-
-    async def _work(self, connection: Connection) -> None:
-        self._note(connection.request.headers["user-agent"], "work")
-        await answer(200)(connection)
+        name = connection.request.headers["user-agent"]
+        if connection.request.path == "/work":
+            self._note(name, "work")
+            await answer(200)(connection)
+            return
+        waiting = self.faults.get(name)
+        fault = waiting.popleft() if waiting else self.random_fault(name)
+        await (self._about_lease(connection) if fault is None else fault(self._about_lease, connection))
 
     async def _about_lease(self, connection: Connection) -> None:
         await self._answer(connection)(connection)
 
     def _answer(self, connection: Connection) -> Step:
-        request, by = connection.request, connection.request.headers["user-agent"]
+        request = connection.request
         body = json.loads(request.body or b"{}")
         match request.method, request.path:
             case "GET", path if path == PATH:
@@ -237,7 +229,7 @@ class Election:
                         return refusal(409, "Conflict", f"{key} has changed")
             case _:
                 return refusal(405, "MethodNotAllowed")
-        self._store(body, by)
+        self._store(body, request.headers["user-agent"])
         return answer(200, self.lease)
 
     def _store(self, body: dict[str, Any], by: str) -> None:
@@ -267,18 +259,21 @@ class Candidate:
             "system",
             "boss",
             name,
-            **{
-                "on_overdue": self._overdue,
-                "clock": lambda: self._loop.time() * rate,
-                "sleep": self._sleep,
-                "draw": lambda: 0.5,
-            }
-            | settings,
+            on_overdue=self._overdue,
+            clock=lambda: self._loop.time() * rate,
+            sleep=self._sleep,
+            **{"draw": lambda: 0.5, **settings},
         )
-        self.task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """The process, which has been started."""
+        assert self._task is not None
+        return self._task
 
     def start(self, lead: Callable[[], Any] | None = None) -> "Candidate":
-        self.task = asyncio.create_task(self.election.run(lead or self.lead))
+        self._task = asyncio.create_task(self.election.run(lead or self.lead))
         return self
 
     async def request(self, *args: Any, timeout_seconds: float, **more: Any) -> bytes:
@@ -306,26 +301,23 @@ class Candidate:
 
     async def ended(self) -> None:
         """Waits for its end, however it comes."""
-        assert self.task is not None
         with contextlib.suppress(asyncio.CancelledError, Death):
             await self.task
 
     async def stop(self) -> None:
         """SIGTERM."""
-        assert self.task is not None
         self.task.cancel()
         await self.ended()
 
     def kill(self) -> None:
         """SIGKILL: it sends nothing any more."""
-        assert self.task is not None
         self.alive = False
         self.task.cancel()
 
     async def close(self) -> None:
-        if self.task is not None:
+        if self._task is not None:
             self.kill()
-            await asyncio.gather(self.task, return_exceptions=True)
+            await asyncio.gather(self._task, return_exceptions=True)
         await self._client.close()
 
     def _overdue(self) -> None:
@@ -334,31 +326,3 @@ class Candidate:
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._rate)
-
-
-@contextlib.asynccontextmanager
-async def an_election() -> AsyncIterator[Election]:
-    """A server with no Lease; candidates that still run at the end are killed."""
-    async with a_server() as server:
-        election = Election(server)
-        for method in ("GET", "POST", "PUT"):
-            server.on(method, then=election.step)
-        try:
-            yield election
-        finally:
-            for candidate in election.candidates:
-                await candidate.close()
-
-
-def in_an_election(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an async test in virtual time, with an election as its first argument."""
-
-    @in_virtual_time
-    @functools.wraps(test)
-    async def run(*args: Any, **kwargs: Any) -> None:
-        async with an_election() as world:
-            await test(world, *args, **kwargs)
-
-    signature = inspect.signature(test)
-    run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-    return run

@@ -1,6 +1,8 @@
 """Objects for informers: Pods as JSON on the wire and as the slim structs that a cache keeps."""
 
+import json
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -26,7 +28,10 @@ DECODER = msgspec.json.Decoder(Pod)
 PATH = "/api/v1/pods"
 
 
-def pod(name: str, version: int, *, uid: str = "", phase: str = "Pending", framework: str = "f") -> dict[str, object]:
+Json = dict[str, Any]
+
+
+def pod(name: str, version: int, *, uid: str = "", phase: str = "Pending", framework: str = "f") -> Json:
     metadata = {
         "name": name,
         "namespace": "default",
@@ -38,40 +43,50 @@ def pod(name: str, version: int, *, uid: str = "", phase: str = "Pending", frame
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {"phase": phase}}
 
 
-def added(name: str, version: int, **more: str) -> dict[str, object]:
-    return {"type": "ADDED", "object": pod(name, version, **more)}
+def encoded(document: object) -> bytes:
+    """As JSON; bytes are it already."""
+    return document if isinstance(document, bytes) else json.dumps(document).encode()
 
 
-def modified(name: str, version: int, **more: str) -> dict[str, object]:
-    return {"type": "MODIFIED", "object": pod(name, version, **more)}
+def raw_object(parts: dict[str, bytes]) -> bytes:
+    """An object of values that are JSON, or something that no library would write."""
+    return b"{" + b",".join(b'"%s":%s' % (name.encode(), value) for name, value in parts.items()) + b"}"
 
 
-def deleted(name: str, version: int, **more: str) -> dict[str, object]:
-    return {"type": "DELETED", "object": pod(name, version, **more)}
+def event(kind: str, found: Json | bytes) -> bytes:
+    """A line of a watch."""
+    return b'{"type":"%s","object":%s}' % (kind.encode(), encoded(found))
 
 
-def bookmark(version: int) -> dict[str, object]:
-    return {
-        "type": "BOOKMARK",
-        "object": {"kind": "Pod", "metadata": {"resourceVersion": str(version), "creationTimestamp": None}},
-    }
+def added(name: str, version: int, **more: str) -> bytes:
+    return event("ADDED", pod(name, version, **more))
 
 
-def end_of_list(version: int) -> dict[str, object]:
+def modified(name: str, version: int, **more: str) -> bytes:
+    return event("MODIFIED", pod(name, version, **more))
+
+
+def deleted(name: str, version: int, **more: str) -> bytes:
+    return event("DELETED", pod(name, version, **more))
+
+
+def bookmark(version: int, **more: Json) -> bytes:
+    metadata = {"resourceVersion": str(version), "creationTimestamp": None, **more}
+    return event("BOOKMARK", {"kind": "Pod", "metadata": metadata})
+
+
+def end_of_list(version: int) -> bytes:
     """The bookmark after the last object of a list that is streamed."""
-    metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
-    return {"type": "BOOKMARK", "object": {"kind": "Pod", "metadata": metadata | {"creationTimestamp": None}}}
+    return bookmark(version, annotations={"k8s.io/initial-events-end": "true"})
 
 
-def error(code: int, reason: str, **details: object) -> dict[str, object]:
-    return {
-        "type": "ERROR",
-        "object": {"kind": "Status", "code": code, "reason": reason, "message": "because", "details": details},
-    }
+def error(code: int, reason: str, **details: object) -> bytes:
+    return event("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "because", "details": details})
 
 
-def listing(version: int, *items: dict[str, object], token: str = "") -> dict[str, object]:
-    return {"kind": "PodList", "metadata": {"resourceVersion": str(version), "continue": token}, "items": list(items)}
+def listing(version: int, *items: Json | bytes, token: str = "") -> bytes:
+    metadata = encoded({"resourceVersion": str(version), "continue": token})
+    return b'{"kind":"PodList","metadata":%s,"items":[%s]}' % (metadata, b",".join(map(encoded, items)))
 
 
 @dataclass

@@ -9,8 +9,11 @@ import struct
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+import trustme
 
 from frameworkkube.errors import InvalidError
 from frameworkkube.http.client import KubeClient
@@ -73,6 +76,7 @@ class Connection:
 
 
 Step = Callable[[Connection], Awaitable[None]]
+_PIECE = 1 << 16
 
 
 def answer(status: int = 200, body: object = None, *, content_type: str = "application/json", **headers: str) -> Step:
@@ -89,44 +93,26 @@ def answer(status: int = 200, body: object = None, *, content_type: str = "appli
 
 def refusal(code: int, reason: str, message: str = "because", **details: object) -> Step:
     """A Status object, as the API server refuses."""
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "code": code,
-        "reason": reason,
-        "message": message,
-    }
-    return answer(code, status | ({"details": details} if details else {}))
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "details": details or None}
+    return answer(code, status | {"code": code, "reason": reason, "message": message})
 
 
-def reset_connection() -> Step:
-    async def step(connection: Connection) -> None:
-        connection.reset()
-
-    return step
+async def reset_connection(connection: Connection) -> None:
+    connection.reset()
 
 
-def hang_up() -> Step:
+async def hang_up(connection: Connection) -> None:
     """FIN without an answer."""
-
-    async def step(connection: Connection) -> None:
-        connection.writer.close()
-
-    return step
+    connection.writer.close()
 
 
-def silence() -> Step:
+async def silence(connection: Connection) -> None:
     """Half-open: the request was taken, nothing comes back."""
-
-    async def step(connection: Connection) -> None:
-        await asyncio.Event().wait()
-
-    return step
+    await asyncio.Event().wait()
 
 
-def watch(*lines: object, end: str = "clean", tail: bytes = b"", pieces: int = 1 << 16) -> Step:
-    """A chunked stream of lines (bytes as they are, other values as JSON), and how it ends.
+def watch(*lines: bytes, end: str = "clean", tail: bytes = b"", lasts: float = 0) -> Step:
+    """A chunked stream of lines, and how it ends, so many seconds later.
 
     `clean`: final chunk; `fin`: closed without it; `reset`: RST; `silence`: open for ever.
     """
@@ -135,12 +121,11 @@ def watch(*lines: object, end: str = "clean", tail: bytes = b"", pieces: int = 1
         await connection.send(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
-        data = (
-            b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines) + tail
-        )
-        for start in range(0, len(data), pieces):
-            piece = data[start : start + pieces]
+        data = b"".join(line + b"\n" for line in lines) + tail
+        for start in range(0, len(data), _PIECE):
+            piece = data[start : start + _PIECE]
             await connection.send(b"%x\r\n%s\r\n" % (len(piece), piece))
+        await asyncio.sleep(lasts)
         match end:
             case "clean":
                 await connection.send(b"0\r\n\r\n")
@@ -152,9 +137,14 @@ def watch(*lines: object, end: str = "clean", tail: bytes = b"", pieces: int = 1
                     await asyncio.sleep(0.002)
                 connection.reset()
             case "silence":
-                await asyncio.Event().wait()
+                await silence(connection)
 
     return step
+
+
+SILENT = watch(end="silence")
+TEXT_429 = answer(429, b"Too many requests, please try again later.\n", content_type="text/plain", Retry_After="1")
+"""As an API server refuses whose flow control has no place; the pause is a second."""
 
 
 def after(effect: Callable[[], None], step: Step) -> Step:
@@ -165,6 +155,13 @@ def after(effect: Callable[[], None], step: Step) -> Step:
         await step(connection)
 
     return both
+
+
+def serving(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    """TLS with a certificate for these names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
 
 
 _AFTER_ALL = {"metadata": {"resourceVersion": str(1 << 40)}, "items": []}
@@ -260,9 +257,11 @@ async def a_server() -> AsyncIterator[ScriptedServer]:
 
 
 @contextlib.asynccontextmanager
-async def a_client(server: ScriptedServer, **options: Any) -> AsyncIterator[KubeClient]:
-    """A client of a server that lives in the server's time."""
-    client = KubeClient(Endpoint(server.url), clock=server.clock, **options)
+async def a_client(
+    server: ScriptedServer, credentials: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> AsyncIterator[KubeClient]:
+    """A client of a server that lives in the server's time; the credentials are arguments of its `Endpoint`."""
+    client = KubeClient(Endpoint(server.url, **credentials), **({"clock": server.clock} | options))
     try:
         yield client
     finally:

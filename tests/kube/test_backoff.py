@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, pause_seconds, retrying
 from frameworkkube.errors import KubeError, ServerError, TransportError
-from frameworkkube.http.client import KubeClient
-from tests.kube.faketime import FakeTime
-from tests.kube.scripted import ScriptedServer, Step, answer, refusal, reset_connection
+from tests.kube.lab import Lab
+from tests.kube.scripted import TEXT_429, Step, answer, refusal, reset_connection
 
 PATH = "/api/v1/pods"
-ASKS_FOR_A_SECOND = answer(429, b"Too many requests", content_type="text/plain", Retry_After="1")
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 300))
@@ -26,14 +24,11 @@ def test_a_pause_is_between_the_floor_and_the_ceiling_and_never_shorter_than_the
     assert pause <= max(CEILING_SECONDS, (retry_after or 0) + FLOOR_SECONDS)
 
 
-async def test_retrying_waits_as_long_as_the_server_asks(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("GET", ASKS_FOR_A_SECOND, ASKS_FOR_A_SECOND, answer(200, {"a": 1}))
-    policy = retrying(sleep=time.sleep, draw=lambda: 0.5)
-    assert await policy(client.get, PATH) == b'{"a": 1}'
-    assert len(server.requests) == 3
-    assert all(pause >= 1 for pause in time.slept)
+async def test_retrying_waits_as_long_as_the_server_asks(lab: Lab) -> None:
+    lab.on("GET", TEXT_429, TEXT_429, answer(200, {"a": 1}))
+    assert await retrying(sleep=lab.sleep, draw=lambda: 0.5)(lab.client.get, PATH) == b'{"a": 1}'
+    assert len(lab.requests) == 3
+    assert all(pause >= 1 for pause in lab.slept)
 
 
 @pytest.mark.parametrize(
@@ -41,34 +36,27 @@ async def test_retrying_waits_as_long_as_the_server_asks(
     [(refusal(404, "NotFound"), KubeError), (refusal(422, "Invalid"), KubeError), (answer(501), ServerError)],
     ids=["not found", "invalid", "not implemented"],
 )
-async def test_retrying_raises_at_once_what_is_not_transient(
-    client: KubeClient, server: ScriptedServer, time: FakeTime, step: Step, error: type[KubeError]
-) -> None:
-    server.on("GET", step)
+async def test_retrying_raises_at_once_what_is_not_transient(lab: Lab, step: Step, error: type[KubeError]) -> None:
+    lab.on("GET", step)
     with pytest.raises(error):
-        await retrying(sleep=time.sleep)(client.get, PATH)
-    assert len(server.requests) == 1
+        await retrying(sleep=lab.sleep)(lab.client.get, PATH)
+    assert len(lab.requests) == 1
 
 
-async def test_retrying_ends_with_the_last_error_and_its_waits_grow_up_to_a_ceiling(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("GET", *[refusal(500, "InternalError")] * 6, then=reset_connection())
-
-    policy = retrying(stop=tenacity.stop_after_attempt(8), sleep=time.sleep, draw=lambda: 1.0)
+async def test_retrying_ends_with_the_last_error_and_its_waits_grow_up_to_a_ceiling(lab: Lab) -> None:
+    lab.on("GET", *[refusal(500, "InternalError")] * 6, then=reset_connection)
+    policy = retrying(stop=tenacity.stop_after_attempt(8), sleep=lab.sleep, draw=lambda: 1.0)
     with pytest.raises(TransportError):
-        await policy(client.get, PATH)
-    assert time.slept == [1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+        await policy(lab.client.get, PATH)
+    assert lab.slept == [1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
 
 
-async def test_retrying_gives_up_in_time(
-    client: KubeClient, server: ScriptedServer, time: FakeTime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.on("GET", then=refusal(500, "InternalError"))
-    monkeypatch.setattr(tenacity, "time", SimpleNamespace(monotonic=time.clock))
-    policy = retrying(stop=tenacity.stop_before_delay(2.0), sleep=time.sleep, draw=lambda: 0.0)
+async def test_retrying_gives_up_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.on("GET", then=refusal(500, "InternalError"))
+    monkeypatch.setattr(tenacity, "time", SimpleNamespace(monotonic=lab.server.clock))
+    policy = retrying(stop=tenacity.stop_before_delay(2.0), sleep=lab.sleep, draw=lambda: 0.0)
     with pytest.raises(ServerError):
-        await policy(client.get, PATH)
+        await policy(lab.client.get, PATH)
     # A third pause would end after the two seconds.
-    assert time.slept == [0.8, 0.8]
-    assert len(server.requests) == 3
+    assert lab.slept == [0.8, 0.8]
+    assert len(lab.requests) == 3

@@ -1,43 +1,23 @@
 """A client that is closed leaves no socket behind: the event loop may be closed right after it."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket
-import ssl
-from typing import TYPE_CHECKING
 
 import pytest
 import trustme
 
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from tests.kube.scripted import Connection, ScriptedServer, answer, watch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.kube.faketime import FakeTime
+from tests.kube.scripted import Connection, ScriptedServer, answer, serving, watch
 
 PATH = "/api/v1/pods"
 
 
 @pytest.fixture
-async def https(time: FakeTime, tmp_path: Path) -> AsyncIterator[ScriptedServer]:
-    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    authority.cert_pem.write_to_path(str(tmp_path / "ca"))
-    server = ScriptedServer(time.clock)
-    await server.start(context)
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def client(https: ScriptedServer, tmp_path: Path) -> KubeClient:
-    return KubeClient(Endpoint(https.url, ca_file=tmp_path / "ca"))
+async def client(https: ScriptedServer) -> KubeClient:
+    await https.start(serving(trustme.CA(), "127.0.0.1"))
+    return KubeClient(Endpoint(https.url, verify=False))
 
 
 def open_sockets(server: ScriptedServer) -> list[socket.socket]:
@@ -78,8 +58,7 @@ async def test_a_connection_that_is_not_used_again_is_closed_with_the_client(
 async def test_a_watch_and_kept_connections_are_closed_with_the_client(
     client: KubeClient, https: ScriptedServer
 ) -> None:
-    https.on("GET", then=answer())
-    https.on("watch", then=watch({}, end="silence"))
+    https.on("watch", then=watch(b"{}", end="silence"))
     lines = client.stream(PATH, {"watch": "true"})
     assert await anext(lines) == b"{}"
     await client.get(PATH)

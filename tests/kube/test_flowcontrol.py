@@ -2,152 +2,119 @@
 
 import asyncio
 import json
-import time as real_time
 from email.utils import formatdate
-from itertools import pairwise
 
 import pytest
 
-from frameworkkube.errors import RequestTimeoutError, ServerError, TooManyRequestsError, error_of
-from frameworkkube.http.client import KubeClient
-from frameworkkube.http.credentials import Endpoint
-from tests.kube.faketime import FakeTime
-from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal, reset_connection, silence
+from frameworkkube.errors import ApiStatusError, RequestTimeoutError, TooManyRequestsError, error_of
+from tests.kube.lab import Lab
+from tests.kube.scripted import TEXT_429, Connection, Step, a_client, answer, refusal, reset_connection, silence
 
-TEXT_429 = answer(429, b"Too many requests, please try again later.\n", content_type="text/plain", Retry_After="1")
 JSON_429 = refusal(429, "TooManyRequests", retryAfterSeconds=1)
 HTML_503 = answer(503, b"<html></html>", content_type="text/html", Retry_After="1")
 PATH = "/api/v1/pods"
 
 
-@pytest.mark.parametrize("refused", [TEXT_429, JSON_429, HTML_503], ids=["429 text", "429 json", "503 html"])
-async def test_nothing_is_sent_during_the_pause(
-    client: KubeClient, server: ScriptedServer, time: FakeTime, refused: Step
-) -> None:
-    server.on("POST", refused, then=answer(201))
-    with pytest.raises((TooManyRequestsError, ServerError)) as first:
-        await client.create(PATH, b"{}")
-    assert first.value.retry_after_seconds == 1
+async def create(lab: Lab) -> bytes:
+    return await lab.client.create(PATH, b"{}")
+
+
+async def refused(lab: Lab, *then: Step) -> ApiStatusError:
+    """How a create is refused, by the server or before it is sent; `then` is what the server says to those after it."""
+    lab.on("POST", *then)
+    with pytest.raises(ApiStatusError) as caught:
+        await create(lab)
+    return caught.value
+
+
+@pytest.mark.parametrize("step", [TEXT_429, JSON_429, HTML_503], ids=["429 text", "429 json", "503 html"])
+async def test_nothing_is_sent_during_the_pause(lab: Lab, step: Step) -> None:
+    assert (await refused(lab, step, answer(201))).retry_after_seconds == 1
     for _ in range(1000):
-        with pytest.raises(TooManyRequestsError) as held:
-            await client.create(PATH, b"{}")
-        assert held.value.reason == "ClientPaused"
-        assert held.value.retry_after_seconds == 1
-    assert len(server.requests) == 1
-    time.now += 0.6
-    with pytest.raises(TooManyRequestsError) as held:
-        await client.create(PATH, b"{}")
-    assert held.value.retry_after_seconds == pytest.approx(0.4)
-    time.now += 0.4
-    await client.create(PATH, b"{}")
-    assert len(server.requests) == 2
+        held = await refused(lab)
+        assert isinstance(held, TooManyRequestsError)
+        assert (held.reason, held.retry_after_seconds) == ("ClientPaused", 1)
+    await asyncio.sleep(0.6)
+    assert (await refused(lab)).retry_after_seconds == pytest.approx(0.4)
+    assert len(lab.requests) == 1
+    await asyncio.sleep(0.41)
+    await create(lab)
+    assert len(lab.requests) == 2
 
 
-async def test_an_overloaded_minute_costs_one_request_per_second_however_many_ask(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("POST", then=TEXT_429)
-    server.on("GET", then=TEXT_429)
+async def test_an_overloaded_minute_costs_one_request_per_second_however_many_ask(lab: Lab) -> None:
+    lab.on("POST", then=TEXT_429)
+    lab.on("GET", then=TEXT_429)
 
     async def insist(method: str) -> None:
         with pytest.raises((TooManyRequestsError, RequestTimeoutError)):
-            await client.request(method, PATH)
+            await lab.client.request(method, PATH)
 
     for _ in range(600):
         await asyncio.gather(*(insist(method) for method in ["GET", "POST"] * 16))
-        time.now += 0.1
+        await asyncio.sleep(0.1)
     # The first burst is out before the first refusal is in.
-    burst = sum(request.at == server.requests[0].at for request in server.requests)
+    burst = sum(request.at == lab.requests[0].at for request in lab.requests)
     assert burst <= 32
-    assert len(server.requests) - burst <= 60
+    assert len(lab.requests) - burst <= 60
 
 
-async def test_waiters_follow_a_probe_that_succeeds_at_once(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
+async def test_waiters_follow_a_probe_that_succeeds_at_once(lab: Lab) -> None:
     in_flight: list[int] = []
 
     async def slow(connection: Connection) -> None:
-        in_flight.append(len(server.requests))
+        in_flight.append(len(lab.requests))
         await asyncio.sleep(0.05)
         await answer(201)(connection)
 
-    server.on("POST", TEXT_429, slow, then=answer(201))
-    with pytest.raises(TooManyRequestsError):
-        await client.create(PATH, b"{}")
-    time.now += 1
-    await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(50)))
+    lab.on("POST", then=answer(201))
+    await refused(lab, TEXT_429, slow)
+    await asyncio.sleep(1.01)
+    await asyncio.gather(*(create(lab) for _ in range(50)))
     assert in_flight == [2]
-    assert len(server.requests) == 51
+    assert len(lab.requests) == 51
 
 
-async def test_a_lost_probe_lets_the_next_one_probe_alone(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("POST", TEXT_429, reset_connection(), TEXT_429, then=answer(201))
-    with pytest.raises(TooManyRequestsError):
-        await client.create(PATH, b"{}")
-    time.now += 1
-    results = await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(20)), return_exceptions=True)
+async def test_a_lost_probe_lets_the_next_one_probe_alone(lab: Lab) -> None:
+    await refused(lab, TEXT_429, reset_connection, TEXT_429, answer(201))
+    await asyncio.sleep(1.01)
+    results = await asyncio.gather(*(create(lab) for _ in range(20)), return_exceptions=True)
     assert sorted(type(result).__name__ for result in results) == ["TooManyRequestsError"] * 19 + ["TransportError"]
-    assert len(server.requests) == 3
+    assert len(lab.requests) == 3
 
 
-async def test_a_cancelled_probe_does_not_hold_requests_for_ever(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("POST", TEXT_429, silence(), then=answer(201))
-    with pytest.raises(TooManyRequestsError):
-        await client.create(PATH, b"{}")
-    time.now += 1
+async def test_a_cancelled_probe_does_not_hold_requests_for_ever(lab: Lab) -> None:
+    await refused(lab, TEXT_429, silence, answer(201), answer(201))
+    await asyncio.sleep(1.01)
     with pytest.raises(RequestTimeoutError):
-        await client.request("POST", PATH, body=b"{}", timeout_seconds=0.1)
-    await client.create(PATH, b"{}")
-    await client.create(PATH, b"{}")
+        await lab.client.request("POST", PATH, body=b"{}", timeout_seconds=0.1)
+    await create(lab)
+    await create(lab)
 
 
-async def test_a_shorter_pause_does_not_shorten_a_longer_one(
-    client: KubeClient, server: ScriptedServer, time: FakeTime
-) -> None:
-    server.on("POST", answer(429, b"", Retry_After="30"), TEXT_429)
-    await asyncio.gather(*(client.create(PATH, b"{}") for _ in range(2)), return_exceptions=True)
-    assert len(server.requests) == 2
-    time.now += 2
-    with pytest.raises(TooManyRequestsError) as held:
-        await client.create(PATH, b"{}")
-    assert held.value.retry_after_seconds == 28
+async def test_a_shorter_pause_does_not_shorten_a_longer_one(lab: Lab) -> None:
+    lab.on("POST", answer(429, b"", Retry_After="30"), TEXT_429)
+    await asyncio.gather(create(lab), create(lab), return_exceptions=True)
+    await asyncio.sleep(2)
+    assert (await refused(lab)).retry_after_seconds == 28
+    assert len(lab.requests) == 2
 
 
-async def test_a_lease_may_pass_the_pause(client: KubeClient, server: ScriptedServer) -> None:
-    server.on("POST", TEXT_429)
-    server.on("PUT", answer())
-    with pytest.raises(TooManyRequestsError):
-        await client.create(PATH, b"{}")
-    await client.request("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", body=b"{}", flow_controlled=False)
-    with pytest.raises(TooManyRequestsError, match="the server asked for a pause"):
-        await client.create(PATH, b"{}")
+WEBHOOK = 'admission webhook "a" denied the request: x'
 
 
-async def test_a_webhook_s_refusal_of_one_object_holds_up_no_other(client: KubeClient, server: ScriptedServer) -> None:
-    denied = refusal(429, "TooManyRequests", 'admission webhook "a" denied the request: x', retryAfterSeconds=300)
-    server.on("POST", denied, answer(201))
-    with pytest.raises(TooManyRequestsError) as caught:
-        await client.create(PATH, b"{}")
-    assert caught.value.retry_after_seconds == 300
-    await client.create(PATH, b"{}")
-
-
-async def test_a_refusal_without_a_pause_leaves_the_decision_to_the_caller(
-    client: KubeClient, server: ScriptedServer
-) -> None:
-    server.on("POST", refusal(429, "TooManyRequests"), answer(429, b"", Retry_After="0"), answer(201))
-    with pytest.raises(TooManyRequestsError) as caught:
-        await client.create(PATH, b"{}")
-    assert caught.value.retry_after_seconds is None
-    with pytest.raises(TooManyRequestsError) as caught:
-        await client.create(PATH, b"{}")
-    assert caught.value.retry_after_seconds == 0
-    await client.create(PATH, b"{}")
+@pytest.mark.parametrize(
+    ("step", "seconds"),
+    [
+        (refusal(429, "TooManyRequests", WEBHOOK, retryAfterSeconds=300), 300),
+        (refusal(429, "TooManyRequests"), None),
+        (answer(429, b"", Retry_After="0"), 0),
+    ],
+    ids=["a webhook's, of one object", "without a pause", "with a pause of zero"],
+)
+async def test_some_refusals_hold_up_nothing_else(lab: Lab, step: Step, seconds: float | None) -> None:
+    assert (await refused(lab, step, answer(201))).retry_after_seconds == seconds
+    await create(lab)
 
 
 @pytest.mark.parametrize(
@@ -164,29 +131,12 @@ async def test_a_refusal_without_a_pause_leaves_the_decision_to_the_caller(
         ("1e999", None),
     ],
 )
-async def test_retry_after_is_seconds_or_a_date_and_has_a_ceiling(
-    server: ScriptedServer, header: str, seconds: float | None
-) -> None:
-    client = KubeClient(Endpoint(server.url), wall_clock=lambda: 2_000_000_000.0)
-    server.on("GET", answer(429, b"", Retry_After=header))
-    with pytest.raises(TooManyRequestsError) as caught:
-        await client.get(PATH)
-    await client.close()
-    assert caught.value.retry_after_seconds == seconds
-
-
-async def test_in_real_time_too_429_costs_at_most_one_request_in_a_second() -> None:
-    server = ScriptedServer(real_time.monotonic)
-    await server.start()
-    client = KubeClient(Endpoint(server.url))
-    server.on("GET", then=TEXT_429)
-    while len(server.requests) < 3:
-        with pytest.raises(TooManyRequestsError):
+async def test_retry_after_is_seconds_or_a_date_and_has_a_ceiling(lab: Lab, header: str, seconds: float | None) -> None:
+    lab.on("GET", answer(429, b"", Retry_After=header))
+    async with a_client(lab.server, wall_clock=lambda: 2_000_000_000.0) as client:
+        with pytest.raises(TooManyRequestsError) as caught:
             await client.get(PATH)
-        await asyncio.sleep(0)
-    await client.close()
-    await server.stop()
-    assert all(later.at - earlier.at >= 1 - 1e-3 for earlier, later in pairwise(server.requests))
+    assert caught.value.retry_after_seconds == seconds
 
 
 def test_a_refusal_of_thousands_of_causes_is_read_in_brief() -> None:

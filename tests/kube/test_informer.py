@@ -1,145 +1,92 @@
-"""A cache that follows a healthy server, and one whose objects do not always decode."""
+"""A cache follows its server, whether that lists in pages or in a stream; where a stream does not come, pages do."""
 
+import asyncio
+import functools
 import json
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST
-from tests.kube.lab import Lab
-from tests.kube.pods import Pod, added, bookmark, deleted, listing, modified, pod
-from tests.kube.scripted import after, answer, watch
+from frameworkkube.informer.lists import Lists, Way
+from tests.kube.lab import BOTH_WAYS, Lab
+from tests.kube.pods import DECODER, added, bookmark, deleted, end_of_list, error, event, listing, modified, pod
+from tests.kube.scripted import SILENT, Connection, Step, after, answer, refusal, reset_connection, watch
+
+SELECTION = {"labelSelector": "framework", "fieldSelector": "metadata.name=a"}
+SELECTORS: dict[str, Any] = {"label_selector": "framework", "field_selector": "metadata.name=a"}
+WATCH = SELECTION | {"watch": "true", "allowWatchBookmarks": "true"}
 
 
 async def test_pages_are_followed_to_the_last_before_the_cache_is_ready(lab: Lab) -> None:
     ready_too_soon: list[bool] = []
-    lab.on(
-        "GET",
-        answer(200, listing(7, pod("a", 1), token="two")),
-        after(lambda: ready_too_soon.append(made.has_synced), answer(200, listing(7, pod("b", 2), token="three"))),
-        answer(200, listing(7, pod("c", 3))),
-    )
-    lab.on("watch", then=watch(end="silence"))
-    made = lab.informer(page_size=1, label_selector="framework", field_selector="metadata.name=a")
-    assert not made.has_synced
-    lab.run(made.run())
-    await made.synced.wait()
+    last = answer(200, listing(7, pod("b", 2)))
+    lab.on("GET", answer(200, listing(7, pod("a", 1), token="two")))
+    lab.on("GET", after(lambda: ready_too_soon.append(made.has_synced), last))
+    lab.on("watch", SILENT)
+    made = lab.follow(page_size=2, accept=PARTIAL_METADATA, **SELECTORS)
+    await lab.eventually(lambda: lab.of("watch"))
+    assert lab.seen == ["+a/uid-a", "+b/uid-b"]
     assert ready_too_soon == [False]
-    assert lab.seen == ["+a/uid-a", "+b/uid-b", "+c/uid-c"]
-    assert (len(made), made.resource_version, made.lists) == (3, "7", 1)
-    selectors = {"labelSelector": "framework", "fieldSelector": "metadata.name=a"}
-    assert [request.query for request in lab.of("GET")] == [
-        selectors | {"limit": "1"},
-        selectors | {"limit": "1", "continue": "two"},
-        selectors | {"limit": "1", "continue": "three"},
+    assert (made.has_synced, made.lists, made.resource_version, len(made)) == (True, 1, "7", 2)
+    pages, (watched,) = lab.of("GET"), lab.of("watch")
+    assert [page.query for page in pages] == [
+        SELECTION | {"limit": "2"},
+        SELECTION | {"limit": "2", "continue": "two"},
     ]
-    await lab.eventually(lambda: lab.of("watch"))
-    assert lab.of("watch")[0].query == selectors | {
-        "watch": "true",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": "7",
-        "timeoutSeconds": "300",
-    }
+    assert watched.query == WATCH | {"resourceVersion": "7", "timeoutSeconds": "300"}
+    assert (pages[0].headers["accept"], watched.headers["accept"]) == (PARTIAL_METADATA_LIST, PARTIAL_METADATA)
 
 
+async def test_a_streamed_list_is_one_request_for_the_list_and_the_changes_after_it(lab: Lab) -> None:
+    lab.on("stream", watch(added("a", 3), end_of_list(9), modified("a", 10, phase="Running"), end="silence"))
+    made = lab.follow(draw=0.999, accept=PARTIAL_METADATA, **SELECTORS)
+    await lab.eventually(lambda: made.resource_version == "10")
+    assert lab.seen == ["+a/uid-a", "~a/uid-a:Running"]
+    assert (made.lists, made.has_synced) == (1, True)
+    (request,) = lab.requests
+    assert request.headers["accept"] == PARTIAL_METADATA
+    # The server's timeout is random between five and ten minutes.
+    parameters = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": "599"}
+    assert request.query == WATCH | parameters
+
+
+async def test_the_cache_is_ready_only_at_the_end_of_a_streamed_list(lab: Lab) -> None:
+    lab.on("stream", watch(added("a", 3), added("b", 2), end="silence"))
+    made = lab.follow()
+    await lab.eventually(lambda: len(lab.seen) == 2)
+    assert not made.has_synced
+    assert made.resource_version == ""
+
+
+@BOTH_WAYS
 async def test_events_move_the_cache_and_the_version(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5, pod("a", 1))))
-    stream = watch(
-        added("b", 6), modified("a", 7, phase="Running"), deleted("b", 8), added("c", 9), bookmark(20), end="silence"
-    )
-    lab.on("watch", stream)
+    changes = [added("b", 6), modified("a", 7, phase="Running"), deleted("b", 8), bookmark(20), added("c", 9)]
+    lab.listed(5, pod("a", 1), then=changes)
     made = lab.follow()
-    await lab.eventually(lambda: made.resource_version == "20")
+    await lab.eventually(lambda: "+c/uid-c" in lab.seen)
     assert lab.seen == ["+a/uid-a", "+b/uid-b", "~a/uid-a:Running", "-b/uid-b", "+c/uid-c"]
-    assert made.get("default", "a").status.phase == "Running"
+    assert made.resource_version == "20", "an event that comes late does not move it back"
+    assert made.get("default", "a") == DECODER.decode(json.dumps(pod("a", 7, phase="Running")))
     assert made.get("default", "b") is None
-    assert made.get("default", "c") is not None
-    assert len(made) == 2
+    assert (len(made), made.lists) == (2, 1)
 
 
-async def test_the_servers_timeout_is_random_between_five_and_ten_minutes(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5)))
-    lab.on("watch", then=watch(end="silence"))
-    lab.follow(draw=0.999)
-    await lab.eventually(lambda: lab.of("watch"))
-    assert lab.of("watch")[0].query["timeoutSeconds"] == "599"
-
-
+@BOTH_WAYS
 async def test_a_watch_that_ended_in_order_is_resumed_from_the_last_version_at_once(lab: Lab) -> None:
-    def five_minutes() -> None:
-        lab.time.now += 300
-
-    lab.on("GET", answer(200, listing(5)))
-    lab.on("watch", after(five_minutes, watch(added("a", 6), bookmark(9))), then=watch(added("b", 10), end="silence"))
-    lab.follow()
-    await lab.eventually(lambda: len(lab.seen) == 2)
-    assert [request.query["resourceVersion"] for request in lab.of("watch")] == ["5", "9"]
-    assert len(lab.of("GET")) == 1
-    assert not lab.time.slept
-
-
-async def test_old_and_repeated_events_change_nothing(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5, pod("a", 5))))
-    stream = watch(
-        modified("a", 4, phase="Old"),
-        added("a", 5),
-        deleted("a", 6),
-        modified("a", 5, phase="Ghost"),
-        deleted("a", 6),
-        added("a", 7, uid="second"),
-        deleted("a", 6),
-        bookmark(8),
-        added("b", 7),
-        end="silence",
-    )
-    lab.on("watch", stream)
+    lab.listed(5, then=[added("a", 6), bookmark(9)], end="clean", lasts=60)
+    lab.on("watch", watch(added("b", 10), end="silence"))
     made = lab.follow()
-    await lab.eventually(lambda: len(lab.seen) == 4)
-    assert lab.seen == ["+a/uid-a", "-a/uid-a", "+a/second", "+b/uid-b"]
-    assert made.resource_version == "8"
-
-
-async def test_an_undecodable_object_does_not_fail_the_list_and_is_logged_once_by_name(lab: Lab) -> None:
-    undecodable = pod("undecodable", 3)
-    undecodable["status"] = {"phase": 7}
-    lab.on("GET", answer(200, listing(5, pod("a", 1), undecodable, pod("b", 2))))
-    again = {"type": "MODIFIED", "object": undecodable}
-    lab.on("watch", watch(again, again, {"type": "ADDED", "object": 3}, added("c", 6), end="silence"))
-    with capture_logs() as logs:
-        lab.follow()
-        await lab.eventually(lambda: "+c/uid-c" in lab.seen)
-    assert lab.seen == ["+a/uid-a", "+b/uid-b", "+c/uid-c"]
-    named = [entry for entry in logs if entry.get("name") == "undecodable"]
-    assert len(named) == 1
-    assert named[0]["namespace"] == "default"
-    assert "$.status.phase" in named[0]["error"]
-
-
-async def test_an_object_that_becomes_undecodable_stays_cached_until_it_is_deleted(lab: Lab) -> None:
-    undecodable = pod("a", 6)
-    undecodable["status"] = {"phase": 7}
-    lab.on("GET", answer(200, listing(5, pod("a", 5))))
-    lab.on("watch", watch({"type": "MODIFIED", "object": undecodable}, bookmark(8), end="silence"))
-    made = lab.follow(inactivity_seconds=0.2)
-    await lab.eventually(lambda: made.resource_version == "8")
-    assert lab.seen == ["+a/uid-a"]
-    lab.on("watch", watch({"type": "DELETED", "object": undecodable}, end="silence"))
     await lab.eventually(lambda: len(lab.seen) == 2)
-    assert lab.seen == ["+a/uid-a", "-a/uid-a"]
+    assert lab.of("watch")[-1].query["resourceVersion"] == "9"
+    assert made.lists == 1
+    assert not lab.slept
 
 
 async def test_unknown_events_empty_lines_and_byte_order_marks_are_passed_over(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5)))
-    stream = watch(
-        b"\xef\xbb\xbf" + json.dumps(added("a", 6)).encode(),
-        b"",
-        b"  \r",
-        {"type": "SYNC", "object": {}},
-        {"type": "SYNC", "object": {}},
-        added("b", 7),
-        end="silence",
-    )
-    lab.on("watch", stream)
+    odd = [b"", b"  \r", event("SYNC", {}), event("SYNC", {}), event("ADDED", b"3")]
+    lab.listed(5, then=[b"\xef\xbb\xbf" + added("a", 6), *odd, added("b", 7)])
     with capture_logs() as logs:
         lab.follow()
         await lab.eventually(lambda: len(lab.seen) == 2)
@@ -147,47 +94,118 @@ async def test_unknown_events_empty_lines_and_byte_order_marks_are_passed_over(l
     assert [entry["type"] for entry in logs if "unknown type" in entry["event"]] == ["SYNC"]
 
 
-async def test_a_handler_that_raises_is_counted_and_stops_nothing(lab: Lab) -> None:
-    seen: list[str] = []
+@pytest.mark.parametrize(("handler", "calls"), [("on_change", 3), ("on_deleted", 1), ("on_undecodable", 1)])
+async def test_a_handler_that_raises_is_counted_and_stops_nothing(lab: Lab, handler: str, calls: int) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no")
 
-    def fragile(old: Pod | None, new: Pod | None) -> None:
-        seen.append((new or old).metadata.name)
-        if len(seen) == 1:
-            raise RuntimeError("no")
-
-    lab.on("GET", answer(200, listing(5, pod("a", 1), pod("b", 2))))
-    lab.on("watch", watch(added("c", 6), end="silence"))
+    unreadable = event("ADDED", pod("b", 7) | {"status": 7})
+    lab.listed(5, pod("a", 1), then=[deleted("a", 6), unreadable, added("c", 8)])
     with capture_logs() as logs:
-        made = lab.follow(on_change=fragile)
-        await lab.eventually(lambda: len(seen) == 3)
-    assert made.failures == 1
-    assert len(made) == 3
-    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["handler failed"]
-
-
-async def test_metadata_only_is_requested_of_lists_and_watches_by_their_own_media_types(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5)))
-    lab.on("watch", then=watch(end="silence"))
-    lab.follow(accept=PARTIAL_METADATA)
-    await lab.eventually(lambda: lab.of("watch"))
-    assert lab.of("GET")[0].headers["accept"] == PARTIAL_METADATA_LIST
-    assert lab.of("watch")[0].headers["accept"] == PARTIAL_METADATA
+        made = lab.follow(**dict[str, Any]({handler: broken}))
+        await lab.eventually(lambda: made.resource_version == "8")
+    assert made.get("default", "c") is not None
+    assert made.failures == calls
+    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["handler failed"] * calls
 
 
 async def test_last_activity_is_when_the_server_last_sent_anything(lab: Lab) -> None:
+    async def late(connection: Connection) -> None:
+        await asyncio.sleep(5)
+        await watch(lasts=5)(connection)
+
     lab.on("GET", answer(200, listing(5)))
-
-    def later() -> None:
-        lab.time.now += 40
-
+    lab.on("watch", late)
+    made, begun = lab.follow(), lab.server.clock()
+    await asyncio.sleep(9)
     # A watch that opens without any event counts too.
-    lab.on("watch", after(later, watch(end="silence")))
+    assert made.last_activity - begun == pytest.approx(5, abs=0.1)
+
+
+# --- streams that do not come ----------------------------------------------------------------------------------------
+
+
+PAGES = answer(200, listing(9, pod("a", 5), pod("b", 8)))
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [refusal(422, "Invalid"), refusal(400, "BadRequest"), watch(added("a", 5), bookmark(7), end="silence")],
+    ids=["422", "400", "parameters are ignored"],
+)
+async def test_a_server_that_cannot_stream_is_asked_for_pages_at_once_and_for_good(lab: Lab, refused: Step) -> None:
+    lab.on("stream", refused)
+    lab.on("GET", then=PAGES)
+    lab.on("watch", refusal(410, "Expired"), then=SILENT)
     made = lab.follow()
-    await lab.eventually(lambda: made.last_activity > 1000)
-    assert made.last_activity == lab.time.now == 1040
+    await lab.eventually(lambda: len(lab.of("watch")) == 2)
+    assert lab.seen == ["+a/uid-a", "+b/uid-b"]
+    assert made.lists == 2
+    assert len(lab.of("stream")) == 1
+    assert len(lab.slept) == 1, "after the 410, and not before the pages"
 
 
-def test_silence_is_noticed_within_70_seconds_by_default() -> None:
-    from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS
+BROKEN = {
+    "it ends": watch(added("a", 5)),
+    "the connection is closed": watch(added("a", 5), end="fin"),
+    "the connection is reset": watch(added("a", 5), end="reset"),
+    "it falls silent": watch(added("a", 5), end="silence"),
+    "a line is cut": watch(added("a", 5), tail=b'{"type":"ADDED","obj'),
+    "a line is garbage": watch(added("a", 5), b'{"type":'),
+    "the server ends it with 410": watch(added("a", 5), error(410, "Expired")),
+    "the server ends it with 500": watch(added("a", 5), error(500, "InternalError")),
+}
 
-    assert pytest.approx(70) == INACTIVITY_TIMEOUT_SECONDS
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+async def test_a_stream_that_breaks_off_before_its_end_is_followed_by_pages_and_the_next_list_is_streamed(
+    lab: Lab, broken: Step
+) -> None:
+    lab.on("stream", broken, watch(added("b", 8), end_of_list(20), end="silence"))
+    lab.on("GET", then=PAGES)
+    lab.on("version", then=answer(body=listing(15)))
+    lab.on("watch", refusal(410, "Expired"))
+    made = lab.follow(inactivity_seconds=5)
+    await lab.eventually(lambda: made.lists == 2)
+    assert lab.seen == ["+a/uid-a", "+b/uid-b", "-a/uid-a"]
+    assert [request.kind for request in lab.requests] == ["stream", "GET", "watch", "version", "stream"]
+    assert "limit" in lab.of("GET")[0].query
+    assert min(lab.slept) >= 0.8 - 0.1
+
+
+FAULTS = {str(code): refusal(code, "Whatever") for code in (403, 404, 429, 500, 503)} | {"reset": reset_connection}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_stream_that_never_opens_is_tried_again_after_a_pause_and_after_three_times_come_pages(
+    lab: Lab, fault: Step
+) -> None:
+    lab.on("stream", fault, fault, watch(added("a", 5), end_of_list(9), error(410, "Expired")), then=fault)
+    lab.on("GET", PAGES)
+    lab.on("watch", SILENT)
+    made = lab.follow()
+    await lab.eventually(lambda: made.lists == 2)
+    lists = [request.kind for request in lab.requests if request.kind in {"stream", "GET"}]
+    assert lists == ["stream"] * 3 + ["stream"] * 3 + ["GET"], "a list that came forgets the failures before it"
+    assert len(lab.slept) == 2 + 1 + 3
+    assert min(lab.slept) >= 0.8
+
+
+async def test_changes_among_the_objects_of_a_list_are_taken_in(lab: Lab) -> None:
+    changed = [modified("a", 7, phase="Running"), deleted("b", 8), added("b", 9, uid="second")]
+    lab.on("stream", watch(added("a", 1), added("b", 2), *changed, end_of_list(9), end="silence"))
+    made = lab.follow()
+    await lab.eventually(lambda: made.has_synced)
+    assert lab.seen == ["+a/uid-a", "+b/uid-b", "~a/uid-a:Running", "-b/uid-b", "+b/second"]
+    assert len(made) == 2
+
+
+def test_the_way_of_the_next_list_follows_from_what_became_of_the_last() -> None:
+    lists = Lists(streamed=True)
+    ways = [lists.way]
+    broke_off = functools.partial(lists.broke_off, opened=True)
+    for what in (broke_off, lists.expired, lists.expired, lists.complete, lists.refused, lists.expired, lists.complete):
+        what()
+        ways.append(lists.way)
+    pages, whole = Way.PAGES, Way.WHOLE
+    assert ways == [Way.STREAMED, pages, whole, pages, Way.STREAMED, pages, whole, pages]

@@ -5,11 +5,12 @@ import json
 import threading
 
 import pytest
+from structlog.testing import capture_logs
 
 from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
-from tests.kube.lab import Lab
-from tests.kube.pods import Pod, added, deleted, end_of_list, error, listing, modified, pod
-from tests.kube.scripted import answer, watch
+from tests.kube.lab import BOTH_WAYS, Lab
+from tests.kube.pods import Json, Pod, added, deleted, encoded, error, event, listing, modified, pod, raw_object
+from tests.kube.scripted import answer
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 WIDE = b"[" + b",".join([b"{}"] * 300_000) + b"]"
@@ -17,13 +18,15 @@ WIDE = b"[" + b",".join([b"{}"] * 300_000) + b"]"
 
 def item(**changed: bytes) -> bytes:
     """The object `bad`, with some of its parts replaced by these bytes."""
-    whole = {key: json.dumps(value).encode() for key, value in pod("bad", 6).items()}
-    return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in (whole | changed).items()) + b"}"
+    return _document(pod("bad", 6), changed)
 
 
 def metadata(**changed: bytes) -> bytes:
-    whole = {"name": b'"bad"', "namespace": b'"default"', "uid": b'"uid-bad"', "resourceVersion": b'"6"'}
-    return b"{" + b",".join(b'"%s":%s' % (key.encode(), value) for key, value in (whole | changed).items()) + b"}"
+    return _document({"name": "bad", "namespace": "default", "uid": "uid-bad", "resourceVersion": "6"}, changed)
+
+
+def _document(whole: Json, changed: dict[str, bytes]) -> bytes:
+    return raw_object({key: encoded(value) for key, value in whole.items()} | changed)
 
 
 HOSTILE = {
@@ -51,77 +54,68 @@ HARMLESS = {
 }
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("hostile", (HOSTILE | HARMLESS).values(), ids=HOSTILE | HARMLESS)
-@pytest.mark.parametrize("way", ["listed in pages", "in a streamed list", "watched"])
-async def test_its_neighbours_are_seen(lab: Lab, hostile: bytes, way: str) -> None:
-    a, z, running = added("a", 5), added("z", 7), modified("a", 10, phase="Running")
-    line = b'{"type":"ADDED","object":%s}' % hostile
-    if way == "in a streamed list":
-        lab.on("stream", watch(a, line, z, end_of_list(9), running, end="silence"))
-    elif way == "watched":
-        lab.on("GET", answer(200, listing(4)))
-        lab.on("watch", then=watch(a, line, z, running, end="silence"))
+@pytest.mark.parametrize("place", ["listed", "watched"])
+async def test_its_neighbours_are_seen_and_it_is_reported_once_by_name(lab: Lab, hostile: bytes, place: str) -> None:
+    again, running = event("MODIFIED", hostile), modified("a", 10, phase="Running")
+    if place == "listed":
+        lab.listed(9, pod("a", 5), hostile, pod("z", 7), then=[again, running])
     else:
-        page = json.dumps(listing(9, pod("a", 5), {}, pod("z", 7))).encode().replace(b"{}", hostile, 1)
-        lab.on("GET", answer(200, page))
-        lab.on("watch", then=watch(running, end="silence"))
+        lab.listed(4, then=[added("a", 5), event("ADDED", hostile), added("z", 7), again, running])
     found: list[UndecodableObject] = []
-    made = lab.follow(on_undecodable=found.append)
-    await lab.eventually(lambda: "~a/uid-a:Running" in lab.seen)
+    with capture_logs() as logs:
+        made = lab.follow(on_undecodable=found.append)
+        await lab.eventually(lambda: "~a/uid-a:Running" in lab.seen)
     assert {"+a/uid-a", "+z/uid-z"} <= set(lab.seen)
     assert (made.lists, made.resource_version) == (1, "10")
-    assert len(lab.of("watch")) == (0 if way == "in a streamed list" else 1)
+    assert len(lab.of("watch")) == (0 if lab.streamed else 1)
+    named = [(entry["namespace"], entry["error"]) for entry in logs if entry.get("name") == "bad"]
     if hostile in HARMLESS.values():
         assert made.get("default", "bad") is not None
-        assert not made.undecodable
+        assert (dict(made.undecodable), named) == ({}, [])
         return
     assert made.get("default", "bad") is None
     assert list(made.undecodable) == [("default", "bad")]
     assert [(one.identity.name, one.identity.uid) for one in found] == [("bad", "uid-bad")]
     assert found[0].reason
+    assert named == [("default", found[0].reason)]
 
 
-ENDS = {"mended": modified("bad", 10), "deleted": deleted("bad", 10)}
+ENDS = {"mended": modified("bad", 10), "deleted": deleted("bad", 10), "not in the next list": error(410, "Expired")}
 
 
-@pytest.mark.parametrize("end", [*ENDS, "deleted while the watch was closed", "not in the next streamed list"])
+@BOTH_WAYS
+@pytest.mark.parametrize("end", ENDS)
 async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_or_gone(lab: Lab, end: str) -> None:
-    deep = HOSTILE["nested deeply where nobody looks"]
-    if end == "not in the next streamed list":
-        lab.on("stream", watch(b'{"type":"ADDED","object":%s}' % deep, end_of_list(9), error(410, "Expired")))
-        lab.on("stream", watch(added("z", 18), end_of_list(20), end="silence"))
-    page = json.dumps(listing(9, {})).encode().replace(b"{}", deep, 1)
-    lab.on("GET", answer(200, page), answer(200, listing(20, pod("z", 18))))
-    lab.on("watch", watch(ENDS.get(end, error(410, "Expired")), added("z", 18)), then=watch(end="silence"))
+    lab.listed(9, HOSTILE["nested deeply where nobody looks"], then=[ENDS[end], added("z", 18)])
+    lab.listed(20, pod("z", 18))
     found: list[UndecodableObject] = []
     made = lab.follow(on_undecodable=found.append)
-    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
-    if end == "not in the next streamed list":
-        await lab.eventually(lambda: made.lists == 2)
+    lists = 2 if end == "not in the next list" else 1
+    await lab.eventually(lambda: "+z/uid-z" in lab.seen and made.lists == lists)
     assert len(found) == 1
     assert not made.undecodable
     assert (made.get("default", "bad") is not None) == (end == "mended")
 
 
+async def test_an_object_that_becomes_undecodable_stays_cached_until_it_is_deleted(lab: Lab) -> None:
+    bad = item(status=b'{"phase":7}')
+    lab.listed(5, pod("bad", 5), then=[event("MODIFIED", bad), added("z", 7), event("DELETED", bad)])
+    found: list[UndecodableObject] = []
+    lab.follow(on_undecodable=found.append)
+    await lab.eventually(lambda: len(lab.seen) == 3)
+    assert lab.seen == ["+bad/uid-bad", "+z/uid-z", "-bad/uid-bad"]
+    assert "$.status.phase" in found[0].reason
+
+
 async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_is_odd(lab: Lab) -> None:
-    lab.on("GET", answer(200, listing(5, pod("bad", 5))))
-    line = b'{"type":"DELETED","object":%s}' % item(spec=b'{"a":1e999}')
-    lab.on("watch", then=watch(b"\xef\xbb\xbf" + line, end="silence"))
+    odd = event("DELETED", item(spec=b'{"a":1e999}'))
+    lab.listed(5, pod("bad", 5), then=[b"\xef\xbb\xbf" + odd])
     gone: list[bytes] = []
     lab.follow(on_deleted=gone.append)
     await lab.eventually(lambda: gone)
     assert json.loads(gone[0])["metadata"]["name"] == "bad"
-
-
-async def test_a_handler_of_deletions_that_raises_stops_nothing(lab: Lab) -> None:
-    def broken(_document: bytes) -> None:
-        raise OSError("the log is closed")
-
-    lab.on("GET", answer(200, listing(5, pod("a", 5))))
-    lab.on("watch", then=watch(deleted("a", 6), added("z", 7), end="silence"))
-    made = lab.follow(on_deleted=broken)
-    await lab.eventually(lambda: "+z/uid-z" in lab.seen)
-    assert made.failures == 1
 
 
 @pytest.mark.parametrize(
@@ -130,15 +124,16 @@ async def test_a_handler_of_deletions_that_raises_stops_nothing(lab: Lab) -> Non
         {"kind": "Status", "metadata": {}},
         {"kind": "Status", "metadata": {}, "items": []},
         {"kind": "PodList", "metadata": {"resourceVersion": "9"}},
-        b'{"metadata":{"resourceVersion":"9"},"items":[{"metadata":',
+        listing(9, b'{"metadata":')[:-2],
         b"<html>login</html>",
         b"",
     ],
     ids=["a status", "no version", "no items", "cut off", "html", "nothing"],
 )
 async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body: object) -> None:
-    lab.on("GET", answer(200, listing(5, pod("a", 5))), answer(200, body), answer(200, listing(9, pod("a", 5))))
-    lab.on("watch", watch(error(410, "Expired")), then=watch(end="silence"))
+    lab.listed(5, pod("a", 5), then=[error(410, "Expired")])
+    lab.on("GET", answer(200, body))
+    lab.listed(9, pod("a", 5))
     made = lab.follow()
     await lab.eventually(lambda: made.lists == 2)
     assert lab.seen == ["+a/uid-a"]
@@ -148,10 +143,8 @@ async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body
 async def test_the_loop_goes_on_while_a_large_document_is_decoded(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    lab.on("GET", answer(200, listing(5, pod("a", 5) | {"spec": "x" * (1 << 20)})))
-    large = added("z", 7)
-    large["object"]["spec"] = "x" * (1 << 20)
-    lab.on("watch", then=watch(large, end="silence"))
+    large = {"spec": "x" * (1 << 20)}
+    lab.listed(5, pod("a", 5) | large, then=[event("ADDED", pod("z", 7) | large)])
     quick = WireDecoder.quick
     decode, loop, turns = getattr(WireDecoder, way), asyncio.get_running_loop(), list[bool]()
 

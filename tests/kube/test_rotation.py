@@ -2,6 +2,7 @@
 # ruff: noqa: ASYNC240 -- the files are a few bytes long
 
 import asyncio
+import contextlib
 import ssl
 import threading
 from collections.abc import AsyncIterator
@@ -15,8 +16,8 @@ from frameworkkube.errors import CredentialsError, TransportError, UnauthorizedE
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.http.rotation import RotatingCredentials
-from tests.kube.faketime import FakeTime
-from tests.kube.scripted import Connection, ScriptedServer, answer, refusal
+from tests.kube.lab import Lab
+from tests.kube.scripted import Connection, ScriptedServer, Step, a_client, answer, refusal, serving, watch
 
 PATH = "/api/v1/pods"
 
@@ -29,113 +30,107 @@ def token(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def client(server: ScriptedServer, time: FakeTime, token: Path) -> AsyncIterator[KubeClient]:
-    made = KubeClient(Endpoint(server.url, token_file=token), clock=time.clock)
-    yield made
-    await made.close()
+async def client(server: ScriptedServer, token: Path) -> AsyncIterator[KubeClient]:
+    async with a_client(server, {"token_file": token}) as made:
+        yield made
 
 
-def sent(server: ScriptedServer) -> list[str]:
-    return [request.headers.get("authorization", "") for request in server.requests]
+def sent(lab: Lab) -> list[str]:
+    """The tokens of all requests."""
+    return [request.headers["authorization"].removeprefix("Bearer ") for request in lab.requests]
 
 
-async def test_the_token_is_stripped_and_read_again_after_a_minute(
-    client: KubeClient, server: ScriptedServer, time: FakeTime, token: Path
-) -> None:
-    server.on("GET", then=answer())
-    await client.get(PATH)
+async def test_the_token_is_stripped_and_read_again_after_a_minute(lab: Lab, token: Path) -> None:
+    lab.on("GET", then=answer())
+    await lab.client.get(PATH)
     token.write_text("two")
-    time.now += 59
-    await client.get(PATH)
-    time.now += 1
-    await client.get(PATH)
-    assert sent(server) == ["Bearer one", "Bearer one", "Bearer two"]
+    for seconds in (59, 1.1):
+        await asyncio.sleep(seconds)
+        await lab.client.get(PATH)
+    assert sent(lab) == ["one", "one", "two"]
 
 
-async def test_a_401_reads_the_token_at_once_and_tries_once_more(
-    client: KubeClient, server: ScriptedServer, token: Path
+REFUSED = refusal(401, "Unauthorized")
+
+
+@pytest.mark.parametrize("kind", ["POST", "watch"])
+@pytest.mark.parametrize(
+    ("then", "answers", "tokens"),
+    [("two", [REFUSED, watch()], "one one two"), ("two", [REFUSED] * 2, "one one two"), ("one", [REFUSED], "one one")],
+    ids=["it works", "it is refused, too", "it is the same"],
+)
+async def test_a_401_reads_the_token_at_once_and_tries_once_more_with_another(
+    lab: Lab, token: Path, kind: str, then: str, answers: list[Step], tokens: str
 ) -> None:
-    server.on("POST", answer(201), refusal(401, "Unauthorized"), answer(201))
-    await client.create(PATH, b"{}")
-    token.write_text("two")
-    await client.create(PATH, b"{}")
-    assert sent(server) == ["Bearer one", "Bearer one", "Bearer two"]
-    assert [request.body for request in server.requests] == [b"{}"] * 3
+    async def ask() -> object:
+        if kind == "POST":
+            return await lab.client.create(PATH, b"{}")
+        return [line async for line in lab.client.stream(PATH, {"watch": "true"})]
+
+    lab.on(kind, watch(), *answers)
+    await ask()
+    token.write_text(then)
+    if answers[-1] is REFUSED:
+        with pytest.raises(UnauthorizedError):
+            await ask()
+    else:
+        await ask()
+    assert sent(lab) == tokens.split()
+    assert len({request.body for request in lab.requests}) == 1
 
 
-async def test_a_401_with_the_same_token_is_not_repeated(client: KubeClient, server: ScriptedServer) -> None:
-    server.on("GET", then=refusal(401, "Unauthorized"))
-    with pytest.raises(UnauthorizedError):
-        await client.get(PATH)
-    assert len(server.requests) == 1
-
-
-async def test_a_second_401_is_the_callers(client: KubeClient, server: ScriptedServer, token: Path) -> None:
-    server.on("GET", answer(), then=refusal(401, "Unauthorized"))
-    await client.get(PATH)
-    token.write_text("two")
-    with pytest.raises(UnauthorizedError):
-        await client.get(PATH)
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("content", [b"", b" \n", b"a\nb", b"\xff\xfe", b"a b"])
-async def test_an_unusable_token_file_keeps_the_old_token(
-    client: KubeClient, server: ScriptedServer, time: FakeTime, token: Path, content: bytes
-) -> None:
-    server.on("GET", then=answer())
-    await client.get(PATH)
-    token.write_bytes(content)
-    time.now += 61
-    await client.get(PATH)
+@pytest.mark.parametrize("content", [b"", b" \n", b"a\nb", b"\xff\xfe", b"a b", None])
+async def test_an_unusable_token_file_keeps_the_old_token(lab: Lab, token: Path, content: bytes | None) -> None:
+    lab.on("GET", then=answer())
+    await lab.client.get(PATH)
     token.unlink()
-    time.now += 61
-    await client.get(PATH)
-    token.write_text("two")
-    time.now += 61
-    await client.get(PATH)
-    assert sent(server) == ["Bearer one", "Bearer one", "Bearer one", "Bearer two"]
+    for written in (content, b"two"):
+        if written is not None:
+            token.write_bytes(written)
+        await asyncio.sleep(61)
+        await lab.client.get(PATH)
+    assert sent(lab) == ["one", "one", "two"]
 
 
-async def test_a_token_file_that_was_never_usable_is_named_and_recovers(
-    client: KubeClient, server: ScriptedServer, token: Path
-) -> None:
-    server.on("GET", then=answer())
+async def test_a_token_file_that_was_never_usable_is_named_and_recovers(lab: Lab, token: Path) -> None:
+    lab.on("GET", then=answer())
     token.write_text("")
     with pytest.raises(CredentialsError, match=r"token file .*token is empty or unreadable"):
-        await client.get(PATH)
+        await lab.client.get(PATH)
     token.write_text("three")
-    await client.get(PATH)
-    assert sent(server) == ["Bearer three"]
+    await lab.client.get(PATH)
+    assert sent(lab) == ["three"]
 
 
-async def test_a_burst_of_401_runs_the_plugin_once(server: ScriptedServer, time: FakeTime) -> None:
-    runs: list[float] = []
+@pytest.mark.usefixtures("real_time")
+async def test_a_burst_of_401_runs_the_plugin_once(lab: Lab) -> None:
+    runs, now = 0, 0.0
 
     def reload() -> Endpoint:
-        runs.append(time.now)
-        return replace(endpoint, authorization=f"Bearer {len(runs)}")
+        nonlocal runs
+        runs += 1
+        return replace(endpoint, authorization=f"Bearer {runs}")
 
-    endpoint = Endpoint(server.url, authorization="Bearer 0", reload=reload)
+    endpoint = Endpoint(lab.server.url, authorization="Bearer 0", reload=reload)
 
     async def only_the_first(connection: Connection) -> None:
         fresh = connection.request.headers["authorization"] == "Bearer 1"
-        await (answer() if fresh else refusal(401, "Unauthorized"))(connection)
+        await (answer() if fresh else REFUSED)(connection)
 
-    server.on("GET", then=only_the_first)
-    client = KubeClient(endpoint, clock=time.clock)
+    lab.on("GET", then=only_the_first)
+    client = KubeClient(endpoint, clock=lambda: now)
     await asyncio.gather(*(client.get(PATH) for _ in range(30)))
-    assert len(runs) == 1
-    server.on("GET", then=refusal(401, "Unauthorized"))
+    assert runs == 1
+    lab.on("GET", then=REFUSED)
     for _ in range(50):
         with pytest.raises(UnauthorizedError):
             await client.get(PATH)
-        time.now += 1
+        now += 1
     await client.close()
-    assert len(runs) <= 6
+    assert runs <= 6
 
 
-async def test_what_a_plugin_says_after_its_request_was_given_up_is_used(time: FakeTime) -> None:
+async def test_what_a_plugin_says_after_its_request_was_given_up_is_used() -> None:
     """A plugin that needs longer than a request was run again and again, and none of its tokens was ever used."""
     may_end, runs = threading.Event(), 0
 
@@ -146,101 +141,73 @@ async def test_what_a_plugin_says_after_its_request_was_given_up_is_used(time: F
         return replace(endpoint, authorization="Bearer 1")
 
     endpoint = Endpoint("http://127.0.0.1:1", authorization="Bearer 0", reload=slow)
-    credentials = RotatingCredentials(endpoint, time.clock)
+    credentials = RotatingCredentials(endpoint, asyncio.get_running_loop().time)
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(credentials.refused("Bearer 0"), 0.05)
-        time.now += 60
+        await asyncio.sleep(60)
     may_end.set()
     assert await credentials.refused("Bearer 0")
     assert (credentials.authorization(), runs) == ("Bearer 1", 1)
 
 
-# --- TLS ----------------------------------------------------------------
+# --- TLS -------------------------------------------------------------------------------------------------------------
 
 
-def serving(ca: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ca.issue_cert("127.0.0.1", "api.internal").configure_cert(context)
-    return context
+NAMES = ("127.0.0.1", "api.internal")
 
 
-@pytest.fixture
-async def https(time: FakeTime) -> AsyncIterator[ScriptedServer]:
-    made = ScriptedServer(time.clock)
-    made.on("GET", then=answer())
-    yield made
-    await made.stop()
+def written(authority: trustme.CA, file: Path) -> Path:
+    authority.cert_pem.write_to_path(str(file))
+    return file
 
 
-async def test_a_rotated_ca_is_trusted_for_new_connections(
-    https: ScriptedServer, time: FakeTime, tmp_path: Path
-) -> None:
-    first, second = trustme.CA(), trustme.CA()
-    await https.start(serving(first))
-    file = tmp_path / "ca.crt"
-    first.cert_pem.write_to_path(str(file))
-    client = KubeClient(Endpoint(https.url, ca_file=file), clock=time.clock)
-    await client.get(PATH)
-
-    await https.stop()
-    await https.start(serving(second))
-    with pytest.raises(TransportError, match=r"(?i)certificate verify failed"):
+async def test_a_rotated_ca_is_trusted_for_new_connections(https: ScriptedServer, tmp_path: Path) -> None:
+    first, second, file = trustme.CA(), trustme.CA(), tmp_path / "ca.crt"
+    await https.start(serving(first, *NAMES))
+    async with a_client(https, {"ca_file": written(first, file)}) as client:
         await client.get(PATH)
-    second.cert_pem.write_to_path(str(file))
-    # The first failure reads the CA again; no minute has to pass.
-    with pytest.raises(TransportError):
-        await client.get(PATH)
-    await client.get(PATH)
-
-    file.write_text("garbage")
-    time.now += 61
-    await client.get(PATH)
-    file.write_text("")
-    time.now += 61
-    await client.get(PATH)
-    await client.close()
-
-
-async def test_a_server_with_another_ca_gets_no_token(https: ScriptedServer, tmp_path: Path) -> None:
-    await https.start(serving(trustme.CA()))
-    trustme.CA().cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    client = KubeClient(Endpoint(https.url, ca_file=tmp_path / "ca.crt", authorization="Bearer secret"))
-    with pytest.raises(TransportError):
-        await client.get(PATH)
-    await client.close()
-    assert https.requests == []
-
-
-async def test_the_certificate_may_be_for_another_name_or_go_unverified(https: ScriptedServer, tmp_path: Path) -> None:
-    ca = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ca.issue_cert("api.internal").configure_cert(context)
-    await https.start(context)
-    ca.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
-    trusting = Endpoint(https.url, ca_file=tmp_path / "ca.crt")
-    for endpoint, works in (
-        (trusting, False),
-        (replace(trusting, tls_server_name="api.internal"), True),
-        (Endpoint(https.url, verify=False), True),
-        (Endpoint(https.url), False),
-    ):
-        client = KubeClient(endpoint)
-        if works:
+        await https.stop()
+        await https.start(serving(second, *NAMES))
+        with pytest.raises(TransportError, match=r"(?i)certificate verify failed"):
             await client.get(PATH)
-        else:
-            with pytest.raises(TransportError):
+        written(second, file)
+        # The first failure reads the CA again; no minute has to pass.
+        with pytest.raises(TransportError):
+            await client.get(PATH)
+        await client.get(PATH)
+        for unusable in ("garbage", ""):
+            file.write_text(unusable)
+            await asyncio.sleep(61)
+            await client.get(PATH)
+
+
+async def test_whom_to_trust_is_said_by_a_ca_and_a_name_or_not_at_all(https: ScriptedServer, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    await https.start(serving(authority, "api.internal"))
+    trusting = {"ca_file": written(authority, tmp_path / "ca.crt"), "authorization": "Bearer secret"}
+    name = {"tls_server_name": "api.internal"}
+    for credentials, works in (
+        (trusting, False),
+        (trusting | name, True),
+        ({"verify": False}, True),
+        ({}, False),
+        (trusting | name | {"ca_file": written(trustme.CA(), tmp_path / "other.crt")}, False),
+    ):
+        before = len(https.requests)
+        async with a_client(https, credentials) as client:
+            with contextlib.nullcontext() if works else pytest.raises(TransportError):
                 await client.get(PATH)
-        await client.close()
+        assert len(https.requests) - before == works, "who is not trusted gets no request, and so no token"
 
 
 async def test_a_rotated_client_certificate_is_presented_and_a_half_rotated_pair_is_not_used(
-    https: ScriptedServer, time: FakeTime, tmp_path: Path
+    https: ScriptedServer, tmp_path: Path
 ) -> None:
-    ca = trustme.CA()
-    context = serving(ca)
+    authority = trustme.CA()
+    context = serving(authority, *NAMES)
     context.verify_mode = ssl.CERT_REQUIRED
-    ca.configure_trust(context)
+    authority.configure_trust(context)
     await https.start(context)
     shown: list[str] = []
 
@@ -250,33 +217,23 @@ async def test_a_rotated_client_certificate_is_presented_and_a_half_rotated_pair
         await answer()(connection)
 
     https.on("GET", then=who)
-    ca.cert_pem.write_to_path(str(tmp_path / "ca"))
-    cert, key = tmp_path / "cert", tmp_path / "key"
-
-    def rotate(name: str, *, half: bool = False) -> None:
-        issued = ca.issue_cert(name)
-        cert.write_bytes(issued.cert_chain_pems[0].bytes())
-        if not half:
-            key.write_bytes(issued.private_key_pem.bytes())
-
-    rotate("one")
-    client = KubeClient(
-        Endpoint(https.url, ca_file=tmp_path / "ca", client_certificate_file=cert, client_key_file=key),
-        clock=time.clock,
-    )
-    for name, half in (("one", False), ("two", True), ("three", False)):
-        rotate(name, half=half)
-        time.now += 61
-        await client.get(PATH)
-    await client.close()
+    files = {"client_certificate_file": tmp_path / "cert", "client_key_file": tmp_path / "key"}
+    async with a_client(https, {"ca_file": written(authority, tmp_path / "ca"), **files}) as client:
+        for name, half in (("one", False), ("two", True), ("three", False)):
+            issued = authority.issue_cert(name)
+            files["client_certificate_file"].write_bytes(issued.cert_chain_pems[0].bytes())
+            if not half:
+                files["client_key_file"].write_bytes(issued.private_key_pem.bytes())
+            await asyncio.sleep(61)
+            await client.get(PATH)
     assert shown == ["one", "one", "three"]
 
 
-async def test_a_missing_or_empty_ca_is_named(time: FakeTime, tmp_path: Path) -> None:
-    for content in (None, ""):
-        if content is not None:
-            (tmp_path / "ca").write_text(content)
-        client = KubeClient(Endpoint("https://127.0.0.1:1", ca_file=tmp_path / "ca"))
-        with pytest.raises(CredentialsError, match=r"TLS files of https://127.0.0.1:1: .*ca"):
-            await client.get(PATH)
-        await client.close()
+@pytest.mark.parametrize("content", [None, ""], ids=["missing", "empty"])
+async def test_a_missing_or_empty_ca_is_named(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "ca").write_text(content)
+    client = KubeClient(Endpoint("https://127.0.0.1:1", ca_file=tmp_path / "ca"))
+    with pytest.raises(CredentialsError, match=r"TLS files of https://127.0.0.1:1: .*ca"):
+        await client.get(PATH)
+    await client.close()

@@ -20,6 +20,7 @@ from frameworkcontroller.api.pod import POD_DECODER
 from frameworkkube.errors import KubeError
 from frameworkkube.http.lines import LineSplitter
 from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
+from tests.kube.pods import event, listing, raw_object
 
 DECODERS: dict[str, WireDecoder[Any]] = {
     "Framework": WireDecoder(FRAMEWORK_DECODER),
@@ -28,16 +29,8 @@ DECODERS: dict[str, WireDecoder[Any]] = {
 }
 # A document of some kilobytes takes less than a millisecond; this much shows that a parser is not linear.
 MAX_CPU_SECONDS = 1.0
-FIELDS = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "deletionTimestamp",
-)
+NAMED = ("name", "namespace", "uid", "resourceVersion")
+FIELDS = (*NAMED, "labels", "annotations", "ownerReferences", "deletionTimestamp")
 VALUES: tuple[bytes, ...] = (
     *(b"null", b"true", b"0", b"-1", b"1e999", b"9" * 5000, b'""', b'"x"', b"[]", b"{}", b"[[]]", b'{"":null}'),
     *(b'"\\ud800"', b'"\\x"', b'"\xff"', b'"\x01"', b"NaN", b"tru", b'{"a":}', b"<html>", b'"' + b"x" * 10_000 + b'"'),
@@ -64,19 +57,15 @@ def broken_object(kind: str, draw: random.Random) -> bytes:
 
     A line without one is nobody's object, and ends the watch.
     """
-    metadata = {name: b'"%s"' % name.encode() for name in FIELDS[:4]}
+    metadata = {name: b'"%s"' % name.encode() for name in NAMED}
     parts = {"metadata": b"", "kind": b'"%s"' % kind.encode(), "spec": b"{}", "status": b"{}"}
     for _ in range(draw.randint(1, 3)):
         if draw.random() < 0.5:
             metadata[draw.choice(FIELDS)] = draw.choice(VALUES)
         else:
             parts[draw.choice(("kind", "spec", "status"))] = draw.choice(VALUES)
-    parts["metadata"] = _object(metadata | {"resourceVersion": b'"7"'})
-    return _object(parts)
-
-
-def _object(parts: dict[str, bytes]) -> bytes:
-    return b"{" + b",".join(b'"%s":%s' % (name.encode(), value) for name, value in parts.items()) + b"}"
+    parts["metadata"] = raw_object(metadata | {"resourceVersion": b'"7"'})
+    return raw_object(parts)
 
 
 def changed(document: bytes, draw: random.Random) -> bytes:
@@ -108,10 +97,9 @@ def check(kind: str, draw: random.Random) -> str:
         case 1:
             outcome = _check_line(kind, hostile, draw)
         case 2:
-            around = b'{"metadata":{"resourceVersion":"9"},"items":[%s,%s]}' % (healthy(kind, "a"), hostile)
-            outcome = _tried(lambda: DECODERS[kind].page(changed(around, draw)))
+            outcome = _tried(lambda: DECODERS[kind].page(changed(listing(9, healthy(kind, "a"), hostile), draw)))
         case _:
-            line = b'{"type":"MODIFIED","object":%s}' % draw.choice((hostile, healthy(kind, "a")))
+            line = event("MODIFIED", draw.choice((hostile, healthy(kind, "a"))))
             outcome = _check_stream(kind, changed(line, draw), draw)
     elapsed = time.process_time() - begun
     assert elapsed < MAX_CPU_SECONDS, f"took {elapsed:.2f} s of CPU time"
@@ -121,8 +109,7 @@ def check(kind: str, draw: random.Random) -> str:
 def _check_page(kind: str, hostile: bytes) -> str:
     """One broken object in a page: its neighbours are there."""
     objects = (healthy(kind, "a"), hostile, healthy(kind, "z"))
-    page = DECODERS[kind].page(b'{"metadata":{"resourceVersion":"9"},"items":[%s,%s,%s]}' % objects)
-    assert len(page.items) == 3
+    page = DECODERS[kind].page(listing(9, *objects))
     first, between, last = page.items
     assert (first.metadata.name, last.metadata.name) == ("a", "z")
     return "left out of a page" if isinstance(between, UndecodableObject) else "decoded in a page"
@@ -131,16 +118,16 @@ def _check_page(kind: str, hostile: bytes) -> str:
 def _check_line(kind: str, hostile: bytes, draw: random.Random) -> str:
     """A line with one broken object: it is an event."""
     change = draw.choice(("ADDED", "MODIFIED", "DELETED"))
-    event = DECODERS[kind].event(b'{"type":"%s","object":%s}' % (change.encode(), hostile))
-    assert event is not None
-    assert event.type == change
-    return "left out of a watch" if isinstance(event.object, UndecodableObject) else "decoded in a watch"
+    found = DECODERS[kind].event(event(change, hostile))
+    assert found is not None
+    assert found.type == change
+    return "left out of a watch" if isinstance(found.object, UndecodableObject) else "decoded in a watch"
 
 
 def _check_stream(kind: str, line: bytes, draw: random.Random) -> str:
     """Anything in a stream that comes in pieces: the line after it is decoded."""
     splitter, lines = LineSplitter(), list[bytes]()
-    stream = line + b'\n{"type":"ADDED","object":%s}\n' % healthy(kind, "z")
+    stream = line + b"\n" + event("ADDED", healthy(kind, "z")) + b"\n"
     while stream:
         size = draw.randint(1, len(stream))
         lines += splitter.feed(stream[:size])
