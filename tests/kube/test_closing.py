@@ -33,9 +33,7 @@ def _peer(one: socket.socket) -> int:
         return 0
 
 
-async def test_a_connection_that_is_not_used_again_is_closed_with_the_client(
-    client: KubeClient, https: ScriptedServer
-) -> None:
+async def test_an_unused_connection_is_closed_with_the_client(client: KubeClient, https: ScriptedServer) -> None:
     deaf: list[asyncio.Transport] = []
 
     async def last_answer(connection: Connection) -> None:
@@ -55,9 +53,7 @@ async def test_a_connection_that_is_not_used_again_is_closed_with_the_client(
         transport.abort()
 
 
-async def test_a_watch_and_kept_connections_are_closed_with_the_client(
-    client: KubeClient, https: ScriptedServer
-) -> None:
+async def test_a_watch_and_idle_connections_are_closed_too(client: KubeClient, https: ScriptedServer) -> None:
     https.on("watch", then=watch(b"{}", end="silence"))
     lines = client.stream(PATH, {"watch": "true"})
     assert await anext(lines) == b"{}"

@@ -64,9 +64,7 @@ def test_secrets_do_not_show_in_logs() -> None:
     assert repr(Endpoint("https://a/", authorization="Bearer secret")) == "Endpoint(server='https://a')"
 
 
-def test_proxies_of_the_environment_are_used_unless_it_excludes_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_of_the_environment_are_used_or_excluded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,.internal")
     for server, proxy in (("https://1.2.3.4", "http://proxy:3128"), ("https://api.internal:6443", None)):

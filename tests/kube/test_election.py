@@ -136,12 +136,10 @@ async def test_one_renewal_that_goes_wrong_does_not_end_the_term(world: Election
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("request_number", [0, 1])
-async def test_a_claim_whose_answer_is_lost_is_found_out_about(
-    world: Election, fault: Fault, request_number: int
-) -> None:
+@pytest.mark.parametrize("number", [0, 1])
+async def test_a_claim_whose_answer_is_lost_is_found_out_about(world: Election, fault: Fault, number: int) -> None:
     first = world.candidate("a").start()
-    world.fault("a", *[late(0)] * request_number, fault)
+    world.fault("a", *[late(0)] * number, fault)
     await asyncio.sleep(1)
     second = world.candidate("b").start()
     await asyncio.sleep(30)
@@ -150,9 +148,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_out_about(
 
 
 @pytest.mark.parametrize("slow", [0, 0.45 * RENEW_DEADLINE_SECONDS], ids=["answered at once", "answered late"])
-async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_later(
-    world: Election, slow: float
-) -> None:
+async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again(world: Election, slow: float) -> None:
     first = await world.leader(seconds=31)
     world.fault("a", slow_answer(slow))
     await asyncio.sleep(2)
@@ -168,9 +164,7 @@ async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again_
     assert world.spec["leaseTransitions"] == 0
 
 
-async def test_work_that_does_not_stop_must_not_write_after_the_deadline_and_ends_the_process_before_the_lease(
-    world: Election,
-) -> None:
+async def test_work_that_does_not_stop_may_not_write_after_the_deadline_and_ends_the_process(world: Election) -> None:
     first, _ = await world.leader_and_follower()
     first.stubborn_seconds = 1000
     await asyncio.sleep(30)
@@ -256,9 +250,7 @@ async def test_overtaken_work_that_does_not_stop_ends_the_process_soon(world: El
 
 
 @pytest.mark.parametrize("taken_over", [False, True], ids=["it claims", "it takes over"])
-async def test_a_candidate_that_is_stopped_meanwhile_does_not_keep_the_lease(
-    world: Election, *, taken_over: bool
-) -> None:
+async def test_a_candidate_stopped_meanwhile_does_not_keep_the_lease(world: Election, *, taken_over: bool) -> None:
     if taken_over:
         await world.candidate("b").start(lambda: asyncio.sleep(0)).ended()
     world.fault("a", late(0), FAULTS["hang after"])

@@ -71,9 +71,7 @@ async def test_no_candidate_works_while_another_holds_the_lease(world: Election,
 
 
 @pytest.mark.parametrize(("holder", "candidate"), [(1.0, 1.4), (1.4, 1.0), (0.5, 0.7), (2.0, 1.5)])
-async def test_clocks_of_other_rates_and_dates_make_no_two_leaders(
-    world: Election, holder: float, candidate: float
-) -> None:
+async def test_clocks_of_other_rates_make_no_two_leaders(world: Election, holder: float, candidate: float) -> None:
     await world.leader(rate=holder, wall_clock=lambda: 10**9 + world.server.clock())
     world.candidate("b", rate=candidate, wall_clock=lambda: 2 * 10**9 + world.server.clock()).start()
     await asyncio.sleep(100)

@@ -158,9 +158,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-async def test_a_stream_that_breaks_off_before_its_end_is_followed_by_pages_and_the_next_list_is_streamed(
-    lab: Lab, broken: Step
-) -> None:
+async def test_a_stream_that_breaks_off_is_followed_by_pages_and_then_by_a_stream(lab: Lab, broken: Step) -> None:
     lab.on("stream", broken, watch(added("b", 8), end_of_list(20), end="silence"))
     lab.on("GET", then=PAGES)
     lab.on("version", then=answer(body=listing(15)))
@@ -177,9 +175,7 @@ FAULTS = {str(code): refusal(code, "Whatever") for code in (403, 404, 429, 500, 
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_stream_that_never_opens_is_tried_again_after_a_pause_and_after_three_times_come_pages(
-    lab: Lab, fault: Step
-) -> None:
+async def test_a_stream_that_never_opens_is_tried_three_times_with_pauses_before_pages(lab: Lab, fault: Step) -> None:
     lab.on("stream", fault, fault, watch(added("a", 5), end_of_list(9), error(410, "Expired")), then=fault)
     lab.on("GET", PAGES)
     lab.on("watch", SILENT)

@@ -140,9 +140,7 @@ async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body
 
 
 @pytest.mark.parametrize("way", ["page", "event"])
-async def test_the_loop_goes_on_while_a_large_document_is_decoded(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+async def test_the_loop_goes_on_while_much_is_decoded(lab: Lab, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     large = {"spec": "x" * (1 << 20)}
     lab.listed(5, pod("a", 5) | large, then=[event("ADDED", pod("z", 7) | large)])
     quick = WireDecoder.quick

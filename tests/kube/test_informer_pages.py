@@ -41,9 +41,7 @@ async def list_of(lab: Lab, collection: Collection) -> None:
     assert len(made) == len(collection.sizes)
 
 
-async def test_many_large_objects_come_in_pages_of_a_few_mebibytes_and_the_next_list_begins_with_such_a_page(
-    lab: Lab,
-) -> None:
+async def test_many_large_objects_come_in_pages_of_a_few_mebibytes_and_again_in_the_next_list(lab: Lab) -> None:
     lab.on("watch", watch(error(410, "Expired")))
     collection = Collection([MIB] * 48)
     await list_of(lab, collection)

@@ -66,9 +66,7 @@ HOSTILE = {
 }
 
 
-def test_an_event_of_a_deep_object_is_read_without_a_look_at_each_of_its_brackets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_deep_event_is_read_without_a_look_at_each_of_its_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each took 0.7 s, and all others of its kind waited for it."""
     looks = 0
     cut = json_parts._end_of_value

@@ -201,9 +201,7 @@ async def test_whom_to_trust_is_said_by_a_ca_and_a_name_or_not_at_all(https: Scr
         assert len(https.requests) - before == works, "who is not trusted gets no request, and so no token"
 
 
-async def test_a_rotated_client_certificate_is_presented_and_a_half_rotated_pair_is_not_used(
-    https: ScriptedServer, tmp_path: Path
-) -> None:
+async def test_a_client_certificate_is_rotated_but_no_half_of_its_pair(https: ScriptedServer, tmp_path: Path) -> None:
     authority = trustme.CA()
     context = serving(authority, *NAMES)
     context.verify_mode = ssl.CERT_REQUIRED

@@ -64,9 +64,7 @@ ENDS: dict[str, tuple[Step, type[Exception], float]] = {
 
 
 @pytest.mark.parametrize(("step", "error", "seconds"), ENDS.values(), ids=ENDS)
-async def test_what_arrived_is_delivered_and_then_an_error_says_what_happened(
-    lab: Lab, step: Step, error: type[Exception], seconds: float
-) -> None:
+async def test_what_arrived_precedes_the_error(lab: Lab, step: Step, error: type[Exception], seconds: float) -> None:
     lab.on("watch", step)
     got, begun = list[bytes](), lab.server.clock()
     with pytest.raises(error) as caught:
