@@ -15,8 +15,8 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import container, pod
+from tests.client.faketime import FakeTime
 from tests.client.test_log_lines import stamp
-from tests.kube.faketime import FakeTime
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal
 
 if TYPE_CHECKING:

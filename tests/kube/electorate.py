@@ -245,7 +245,7 @@ class Candidate:
     """A process: a client, an election, and work that sends a request twice a second."""
 
     def __init__(self, name: str, election: Election, rate: float, settings: dict[str, Any]) -> None:
-        self.name, self._world, self._rate = name, election, rate
+        self._rate = rate
         self._loop = asyncio.get_running_loop()
         self._client = KubeClient(Endpoint(election.server.url), user_agent=name, clock=self._loop.time)
         self.alive = True

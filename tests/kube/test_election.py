@@ -11,11 +11,6 @@ from frameworkkube.errors import TooManyRequestsError
 from tests.kube.electorate import FAULTS, FORBIDDEN, POLL, ROUND_TRIP, Election, Fault, late, slow_answer
 from tests.kube.scripted import answer, refusal
 
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 # --- the Lease -------------------------------------------------------------------------------------------------------
 
 
@@ -31,7 +26,7 @@ async def test_the_first_candidate_creates_the_lease_as_client_go_does(world: El
 
 
 async def test_a_renewal_is_one_request_and_changes_only_the_time_of_renewal(world: Election) -> None:
-    await world.leader(wall_clock=lambda: now() + 0.25)
+    await world.leader(wall_clock=lambda: world.server.clock() + 0.25)
     first = world.spec
     await asyncio.sleep(20)
     assert world.spec == first | {"renewTime": world.spec["renewTime"]}
@@ -71,7 +66,7 @@ async def test_a_leader_that_stops_hands_over_within_a_period(world: Election) -
     await asyncio.sleep(10)
     await first.stop()
     assert (world.spec["holderIdentity"], world.spec["leaseDurationSeconds"]) == ("", 1)
-    stopped = now()
+    stopped = world.server.clock()
     await asyncio.sleep(10)
     world.assert_followed(stopped)
 
@@ -170,7 +165,7 @@ async def test_work_that_does_not_stop_may_not_write_after_the_deadline_and_ends
     await asyncio.sleep(30)
     world.cut_off("a")
     last_renewal = world.last_write("a")
-    await asyncio.sleep(last_renewal + RENEW_DEADLINE_SECONDS - 0.1 - now())
+    await asyncio.sleep(last_renewal + RENEW_DEADLINE_SECONDS - 0.1 - world.server.clock())
     held = [first.election.holds]
     await asyncio.sleep(0.2)
     assert [*held, first.election.holds] == [True, False]
@@ -230,7 +225,7 @@ async def test_a_deleted_lease_is_not_free_before_its_holder_has_had_its_time(wo
 @pytest.mark.parametrize("thief", ["c", ""])
 async def test_a_leader_that_is_overtaken_stops_within_a_renewal(world: Election, thief: str) -> None:
     first = await world.leader(seconds=31)
-    stolen = now()
+    stolen = world.server.clock()
     world.edit(holderIdentity=thief)
     await asyncio.sleep(1.8 + ROUND_TRIP)
     assert [at <= stolen + 1.8 + ROUND_TRIP for at in first.stopped_at] == [True]
@@ -242,7 +237,7 @@ async def test_a_leader_that_is_overtaken_stops_within_a_renewal(world: Election
 async def test_overtaken_work_that_does_not_stop_ends_the_process_soon(world: Election) -> None:
     first = await world.leader(seconds=31)
     first.stubborn_seconds = 1000
-    stolen = now()
+    stolen = world.server.clock()
     world.edit(holderIdentity="c")
     await asyncio.sleep(10)
     assert first.overdue_at is not None
@@ -270,12 +265,12 @@ async def test_a_lease_of_another_holder_is_not_released(world: Election) -> Non
 async def test_a_leader_that_released_the_lease_does_not_hold_it_any_more(world: Election) -> None:
     first = await world.leader()
     world.cut_off("a")
-    began = now()
+    began = world.server.clock()
     first.task.cancel()
     await asyncio.sleep(1)
     assert not first.election.holds
     await first.ended()
-    assert now() - began < 6, "a release that gets no answer is short"
+    assert world.server.clock() - began < 6, "a release that gets no answer is short"
 
 
 async def test_a_candidate_tries_again_when_the_server_has_asked_it_to(world: Election) -> None:
@@ -291,7 +286,7 @@ async def test_a_candidate_tries_again_when_the_server_has_asked_it_to(world: El
 async def test_attempts_are_spread(world: Election, draw: float, period: float) -> None:
     await world.leader()
     world.candidate("b", draw=lambda: draw).start()
-    began = now()
+    began = world.server.clock()
     await asyncio.sleep(100)
     looks = [request.at for request in world.server.requests if request.headers["user-agent"] == "b"]
     assert (looks[-1] - began) / (len(looks) - 1) == pytest.approx(period, rel=0.01)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 from tests.kube.lab import BOTH_WAYS, Lab
 from tests.kube.pods import Json, Pod, added, deleted, encoded, error, event, listing, modified, pod, raw_object
 from tests.kube.scripted import answer
+from tests.kube.wire_fuzzer import DECODERS, check
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 WIDE = b"[" + b",".join([b"{}"] * 300_000) + b"]"
@@ -116,6 +118,13 @@ async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_
     lab.follow(on_deleted=gone.append)
     await lab.eventually(lambda: gone)
     assert json.loads(gone[0])["metadata"]["name"] == "bad"
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_what_is_broken_at_random_costs_only_itself(kind: str) -> None:
+    """`wire_fuzzer` tries many more."""
+    outcomes = {check(kind, random.Random(number)) for number in range(250)}
+    assert {"left out of a page", "decoded in a page", "left out of a watch", "MalformedError", "decoded"} <= outcomes
 
 
 @pytest.mark.parametrize(
