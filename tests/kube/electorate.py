@@ -50,23 +50,14 @@ def afterwards(step: Step) -> Fault:
     return fault
 
 
-def late(seconds: float) -> Fault:
-    """The request has its effect only after a while, whether or not anybody still waits."""
+def late(effect: float = 0, answer: float = 0) -> Fault:
+    """The request has its effect so many seconds later, and its answer comes after that, if anybody still waits."""
 
-    async def fault(effect: Step, connection: Connection) -> None:
-        await asyncio.sleep(seconds)
-        await effect(connection)
-
-    return fault
-
-
-def slow_answer(seconds: float) -> Fault:
-    """The request has its effect at once, and its answer takes a while."""
-
-    async def fault(effect: Step, connection: Connection) -> None:
+    async def fault(step: Step, connection: Connection) -> None:
         held = _Held(connection)
-        await effect(held)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(effect)
+        await step(held)
+        await asyncio.sleep(answer)
         await connection.send(held.answer)
 
     return fault

@@ -8,7 +8,7 @@ import structlog
 
 from frameworkkube.election.election import LEASE_DURATION_SECONDS, RENEW_DEADLINE_SECONDS, check_times, unique_identity
 from frameworkkube.errors import TooManyRequestsError
-from tests.kube.electorate import FAULTS, FORBIDDEN, POLL, ROUND_TRIP, Election, Fault, late, slow_answer
+from tests.kube.electorate import FAULTS, FORBIDDEN, POLL, ROUND_TRIP, Election, Fault, late
 from tests.kube.scripted import answer, refusal
 
 # --- the Lease -------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ async def test_one_renewal_that_goes_wrong_does_not_end_the_term(world: Election
 @pytest.mark.parametrize("number", [0, 1])
 async def test_a_claim_whose_answer_is_lost_is_found_out_about(world: Election, fault: Fault, number: int) -> None:
     first = world.candidate("a").start()
-    world.fault("a", *[late(0)] * number, fault)
+    world.fault("a", *[late()] * number, fault)
     await asyncio.sleep(1)
     second = world.candidate("b").start()
     await asyncio.sleep(30)
@@ -145,7 +145,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_out_about(world: Election, 
 @pytest.mark.parametrize("slow", [0, 0.45 * RENEW_DEADLINE_SECONDS], ids=["answered at once", "answered late"])
 async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_leads_again(world: Election, slow: float) -> None:
     first = await world.leader(seconds=31)
-    world.fault("a", slow_answer(slow))
+    world.fault("a", late(answer=slow))
     await asyncio.sleep(2)
     world.cut_off("a")
     last_renewal = world.last_write()
@@ -248,7 +248,7 @@ async def test_overtaken_work_that_does_not_stop_ends_the_process_soon(world: El
 async def test_a_candidate_stopped_meanwhile_does_not_keep_the_lease(world: Election, *, taken_over: bool) -> None:
     if taken_over:
         await world.candidate("b").start(lambda: asyncio.sleep(0)).ended()
-    world.fault("a", late(0), FAULTS["hang after"])
+    world.fault("a", late(), FAULTS["hang after"])
     first = await world.leader()
     assert world.holder == "a"
     await first.stop()

@@ -72,19 +72,15 @@ async def test_a_write_sends_its_body_and_returns_the_answer_as_bytes(
     assert request.headers == request.headers | headers | fixed
 
 
-async def test_headers_of_the_endpoint_are_sent_each_time_a_name_occurs(lab: Lab) -> None:
+async def test_a_read_sends_its_query_encoded_and_each_header_of_the_endpoint(lab: Lab) -> None:
     headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+    query = {"labelSelector": "a in (b,c),d=e f&g"}
     lab.on("GET", answer())
     async with a_client(lab.server, {"headers": headers}) as client:
-        await client.get(POD)
-    sent = lab.requests[0].headers
-    assert (sent["impersonate-user"], sent["impersonate-group"]) == ("jane", "a, b")
-
-
-async def test_queries_are_encoded(lab: Lab) -> None:
-    lab.on("GET", answer())
-    await lab.client.get("/api/v1/pods", query={"labelSelector": "a in (b,c),d=e f&g"})
-    assert lab.requests[0].query == {"labelSelector": "a in (b,c),d=e f&g"}
+        await client.get(POD, query=query)
+    (request,) = lab.requests
+    assert request.query == query
+    assert (request.headers["impersonate-user"], request.headers["impersonate-group"]) == ("jane", "a, b")
 
 
 @pytest.mark.parametrize(
@@ -202,13 +198,10 @@ async def test_a_proxy_is_asked_for_the_whole_address(lab: Lab) -> None:
     assert lab.requests[0].path == POD
 
 
-def test_paths_follow_the_api() -> None:
+async def test_paths_follow_the_api(lab: Lab) -> None:
     assert resource_path("v1", "pods") == "/api/v1/pods"
     assert resource_path("v1", "pods", namespace="a", name="b") == "/api/v1/namespaces/a/pods/b"
     assert resource_path("g/v1", "things", name="a/../b") == "/apis/g/v1/things/a%2F..%2Fb"
-
-
-async def test_a_path_without_a_leading_slash_is_refused(lab: Lab) -> None:
     with pytest.raises(ValueError, match="path: expected it to start with '/', got 'api/v1'"):
         await lab.client.get("api/v1")
 
