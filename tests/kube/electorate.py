@@ -85,10 +85,7 @@ class Death(BaseException):
 
 @dataclass(frozen=True)
 class Seen:
-    """A write as it reached the server.
-
-    `holder` is who held the Lease after it, `by` whose request it was.
-    """
+    """A write as it reached the server, `by` whose request, and who held the Lease after it."""
 
     at: float
     by: str

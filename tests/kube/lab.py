@@ -34,12 +34,7 @@ class Lab:
         self._tasks: list[asyncio.Future[object]] = []
 
     def listed(
-        self,
-        version: int,
-        *items: Json | bytes,
-        then: Iterable[bytes] = (),
-        end: str = "silence",
-        lasts: float = 0,
+        self, version: int, *items: Json | bytes, then: Iterable[bytes] = (), end: str = "silence", lasts: float = 0
     ) -> None:
         """Script one list, and the lines and the end of the watch that follows it: in a stream both are one answer."""
         if self.streamed:

@@ -7,6 +7,7 @@ from email.utils import formatdate
 import pytest
 
 from frameworkkube.errors import ApiStatusError, RequestTimeoutError, TooManyRequestsError, error_of
+from frameworkkube.http.flow_control import FlowControl
 from tests.kube.lab import Lab
 from tests.kube.scripted import TEXT_429, Connection, Step, a_client, answer, refusal, reset_connection, silence
 
@@ -92,12 +93,17 @@ async def test_a_cancelled_probe_does_not_hold_requests_for_ever(lab: Lab) -> No
     await create(lab)
 
 
-async def test_a_shorter_pause_does_not_shorten_a_longer_one(lab: Lab) -> None:
-    lab.on("POST", answer(429, b"", Retry_After="30"), TEXT_429)
-    await asyncio.gather(create(lab), create(lab), return_exceptions=True)
-    await asyncio.sleep(2)
-    assert (await refused(lab)).retry_after_seconds == 28
-    assert len(lab.requests) == 2
+async def test_a_shorter_pause_does_not_shorten_a_longer_one_and_each_ends_to_the_moment() -> None:
+    now = 0.0
+    flow_control = FlowControl(lambda: now)
+    flow_control.pause(30)
+    flow_control.pause(1)
+    now = 2.0
+    with pytest.raises(TooManyRequestsError) as held:
+        await flow_control.enter()
+    assert held.value.retry_after_seconds == 28
+    now = 30.0
+    assert await flow_control.enter()
 
 
 WEBHOOK = 'admission webhook "a" denied the request: x'

@@ -1,7 +1,6 @@
 """A cache follows its server, whether that lists in pages or in a stream; where a stream does not come, pages do."""
 
 import asyncio
-import functools
 import json
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST
-from frameworkkube.informer.lists import Lists, Way
 from tests.kube.lab import BOTH_WAYS, Lab
 from tests.kube.pods import DECODER, added, bookmark, deleted, end_of_list, error, event, listing, modified, pod
 from tests.kube.scripted import SILENT, Connection, Step, after, answer, refusal, reset_connection, watch
@@ -31,10 +29,7 @@ async def test_pages_are_followed_to_the_last_before_the_cache_is_ready(lab: Lab
     assert ready_too_soon == [False]
     assert (made.has_synced, made.lists, made.resource_version, len(made)) == (True, 1, "7", 2)
     pages, (watched,) = lab.of("GET"), lab.of("watch")
-    assert [page.query for page in pages] == [
-        SELECTION | {"limit": "2"},
-        SELECTION | {"limit": "2", "continue": "two"},
-    ]
+    assert [page.query for page in pages] == [SELECTION | {"limit": "2"}, SELECTION | {"limit": "2", "continue": "two"}]
     assert watched.query == WATCH | {"resourceVersion": "7", "timeoutSeconds": "300"}
     assert (pages[0].headers["accept"], watched.headers["accept"]) == (PARTIAL_METADATA_LIST, PARTIAL_METADATA)
 
@@ -194,14 +189,3 @@ async def test_changes_among_the_objects_of_a_list_are_taken_in(lab: Lab) -> Non
     await lab.eventually(lambda: made.has_synced)
     assert lab.seen == ["+a/uid-a", "+b/uid-b", "~a/uid-a:Running", "-b/uid-b", "+b/second"]
     assert len(made) == 2
-
-
-def test_the_way_of_the_next_list_follows_from_what_became_of_the_last() -> None:
-    lists = Lists(streamed=True)
-    ways = [lists.way]
-    broke_off = functools.partial(lists.broke_off, opened=True)
-    for what in (broke_off, lists.expired, lists.expired, lists.complete, lists.refused, lists.expired, lists.complete):
-        what()
-        ways.append(lists.way)
-    pages, whole = Way.PAGES, Way.WHOLE
-    assert ways == [Way.STREAMED, pages, whole, pages, Way.STREAMED, pages, whole, pages]

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from frameworkkube.informer.watch_events import UndecodableObject, WireDecoder
 from tests.kube.lab import BOTH_WAYS, Lab
-from tests.kube.pods import Json, Pod, added, deleted, encoded, error, event, listing, modified, pod, raw_object
+from tests.kube.pods import Json, Pod, added, deleted, encoded, error, event, modified, pod, raw_object
 from tests.kube.scripted import answer
 from tests.kube.wire_fuzzer import DECODERS, check
 
@@ -127,19 +127,18 @@ def test_what_is_broken_at_random_costs_only_itself(kind: str) -> None:
     assert {"left out of a page", "decoded in a page", "left out of a watch", "MalformedError", "decoded"} <= outcomes
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"kind": "Status", "metadata": {}},
-        {"kind": "Status", "metadata": {}, "items": []},
-        {"kind": "PodList", "metadata": {"resourceVersion": "9"}},
-        listing(9, b'{"metadata":')[:-2],
-        b"<html>login</html>",
-        b"",
-    ],
-    ids=["a status", "no version", "no items", "cut off", "html", "nothing"],
-)
-async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body: object) -> None:
+NO_LISTS = {
+    "a status": b'{"kind":"Status","metadata":{}}',
+    "no version": b'{"kind":"Status","metadata":{},"items":[]}',
+    "no items": b'{"kind":"PodList","metadata":{"resourceVersion":"9"}}',
+    "cut off": b'{"metadata":{"resourceVersion":"9"},"items":[{"metadata":',
+    "html": b"<html>login</html>",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("body", NO_LISTS.values(), ids=NO_LISTS)
+async def test_a_success_that_is_no_list_does_not_empty_the_cache(lab: Lab, body: bytes) -> None:
     lab.listed(5, pod("a", 5), then=[error(410, "Expired")])
     lab.on("GET", answer(200, body))
     lab.listed(9, pod("a", 5))

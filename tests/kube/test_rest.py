@@ -7,37 +7,12 @@ from typing import Any
 
 import pytest
 
-from frameworkkube.errors import (
-    AlreadyExistsError,
-    AnswerTooLargeError,
-    ApiStatusError,
-    ConflictError,
-    ForbiddenError,
-    GoneError,
-    InvalidError,
-    NotFoundError,
-    NotSentError,
-    RequestTimeoutError,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
-    UnauthorizedError,
-)
+from frameworkkube import errors
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.paths import resource_path
 from tests.kube.lab import Lab
-from tests.kube.scripted import (
-    Connection,
-    Step,
-    a_client,
-    answer,
-    hang_up,
-    refusal,
-    reset_connection,
-    silence,
-    watch,
-)
+from tests.kube.scripted import Connection, Step, a_client, answer, hang_up, refusal, reset_connection, silence, watch
 
 POD = "/api/v1/namespaces/default/pods/web-0"
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -86,40 +61,40 @@ async def test_a_read_sends_its_query_encoded_and_each_header_of_the_endpoint(la
 @pytest.mark.parametrize(
     ("step", "kind", "code", "reason"),
     [
-        (refusal(400, "BadRequest"), ApiStatusError, 400, "BadRequest"),
-        (refusal(401, "Unauthorized"), UnauthorizedError, 401, "Unauthorized"),
-        (refusal(403, "Forbidden"), ForbiddenError, 403, "Forbidden"),
-        (refusal(404, "NotFound"), NotFoundError, 404, "NotFound"),
-        (refusal(409, "Conflict"), ConflictError, 409, "Conflict"),
-        (refusal(409, "AlreadyExists"), AlreadyExistsError, 409, "AlreadyExists"),
-        (refusal(410, "Expired"), GoneError, 410, "Expired"),
-        (refusal(410, "Gone"), GoneError, 410, "Gone"),
-        (refusal(422, "Invalid"), InvalidError, 422, "Invalid"),
-        (refusal(429, "TooManyRequests"), TooManyRequestsError, 429, "TooManyRequests"),
-        (refusal(500, "InternalError"), ServerError, 500, "InternalError"),
-        (refusal(504, "Timeout"), ServerError, 504, "Timeout"),
-        (answer(503, b"<html>down</html>", content_type="text/html"), ServerError, 503, "Because"),
-        (answer(502, b""), ServerError, 502, "Because"),
-        (answer(404, b"404 page not found", content_type="text/plain"), NotFoundError, 404, "Because"),
-        (answer(500, b"[" * 5000), ServerError, 500, "Because"),
-        (answer(500, [1]), ServerError, 500, "Because"),
-        (answer(302, b"", Location="http://127.0.0.1:9/"), ApiStatusError, 302, "Because"),
+        (refusal(400, "BadRequest"), errors.ApiStatusError, 400, "BadRequest"),
+        (refusal(401, "Unauthorized"), errors.UnauthorizedError, 401, "Unauthorized"),
+        (refusal(403, "Forbidden"), errors.ForbiddenError, 403, "Forbidden"),
+        (refusal(404, "NotFound"), errors.NotFoundError, 404, "NotFound"),
+        (refusal(409, "Conflict"), errors.ConflictError, 409, "Conflict"),
+        (refusal(409, "AlreadyExists"), errors.AlreadyExistsError, 409, "AlreadyExists"),
+        (refusal(410, "Expired"), errors.GoneError, 410, "Expired"),
+        (refusal(410, "Gone"), errors.GoneError, 410, "Gone"),
+        (refusal(422, "Invalid"), errors.InvalidError, 422, "Invalid"),
+        (refusal(429, "TooManyRequests"), errors.TooManyRequestsError, 429, "TooManyRequests"),
+        (refusal(500, "InternalError"), errors.ServerError, 500, "InternalError"),
+        (refusal(504, "Timeout"), errors.ServerError, 504, "Timeout"),
+        (answer(503, b"<html>down</html>", content_type="text/html"), errors.ServerError, 503, "Because"),
+        (answer(502, b""), errors.ServerError, 502, "Because"),
+        (answer(404, b"404 page not found", content_type="text/plain"), errors.NotFoundError, 404, "Because"),
+        (answer(500, b"[" * 5000), errors.ServerError, 500, "Because"),
+        (answer(500, [1]), errors.ServerError, 500, "Because"),
+        (answer(302, b"", Location="http://127.0.0.1:9/"), errors.ApiStatusError, 302, "Because"),
     ],
 )
 async def test_every_refusal_has_a_class_by_its_meaning(
-    lab: Lab, step: Step, kind: type[ApiStatusError], code: int, reason: str
+    lab: Lab, step: Step, kind: type[errors.ApiStatusError], code: int, reason: str
 ) -> None:
     lab.on("GET", step)
-    with pytest.raises(ApiStatusError) as caught:
+    with pytest.raises(errors.ApiStatusError) as caught:
         await lab.client.get(POD)
     assert (type(caught.value), caught.value.code, caught.value.reason) == (kind, code, reason)
-    assert isinstance(caught.value, ConflictError) == (reason == "Conflict"), "AlreadyExists is no conflict of versions"
+    assert isinstance(caught.value, errors.ConflictError) == (reason == "Conflict")
     assert len(lab.requests) == 1
 
 
 async def test_an_html_page_is_quoted_in_part(lab: Lab) -> None:
     lab.on("GET", answer(503, b"<html>\n" + b"x" * 10_000, content_type="text/html"))
-    with pytest.raises(ServerError, match="503 Because: <html> xxx") as caught:
+    with pytest.raises(errors.ServerError, match="503 Because: <html> xxx") as caught:
         await lab.client.get(POD)
     assert len(str(caught.value)) < 400
     assert caught.value.status == {}
@@ -140,7 +115,7 @@ async def test_a_request_whose_answer_is_lost_is_sent_once_and_reported(lab: Lab
     lab.on(method, answer(), step, then=answer())
     await lab.client.request(method, POD)
     # The second request goes over the kept connection, where the HTTP library would send it again by itself.
-    with pytest.raises(TransportError):
+    with pytest.raises(errors.TransportError):
         await lab.client.request(method, POD, body=b"{}" if method != "GET" else None)
     assert [request.connection for request in lab.requests] == [1, 1]
 
@@ -148,14 +123,14 @@ async def test_a_request_whose_answer_is_lost_is_sent_once_and_reported(lab: Lab
 async def test_a_refused_connection_is_a_transport_error(lab: Lab) -> None:
     await lab.server.stop()
     message = f"^GET {POD}: cannot connect to 127.0.0.1:{lab.server.port}: Connection refused$"
-    with pytest.raises(TransportError, match=message):
+    with pytest.raises(errors.TransportError, match=message):
         await lab.client.get(POD)
 
 
 async def test_an_answer_beyond_its_bound_is_an_error_of_its_own(lab: Lab) -> None:
     lab.on("GET", then=answer(200, b"x" * 1_000))
     assert len(await lab.client.request("GET", "/", max_bytes=1_000)) == 1_000
-    with pytest.raises(AnswerTooLargeError, match="GET /: the answer has more than 999 bytes"):
+    with pytest.raises(errors.AnswerTooLargeError, match="GET /: the answer has more than 999 bytes"):
         await lab.client.request("GET", "/", max_bytes=999)
     assert len(await lab.client.request("GET", "/")) == 1_000
 
@@ -167,7 +142,7 @@ async def test_a_write_is_given_the_time_that_slow_webhooks_may_take(lab: Lab, m
         lab.on(verb, step)
     # The API server ends any request after 60 s; it waits for a webhook for 30 s at most.
     seconds, started = 10 if method == "get" else 60, lab.server.clock()
-    with pytest.raises(RequestTimeoutError, match=f"no answer within {seconds} s"):
+    with pytest.raises(errors.RequestTimeoutError, match=f"no answer within {seconds} s"):
         await getattr(lab.client, method)(POD, **({} if method in {"delete", "get"} else {"body": b"{}"}))
     assert lab.server.clock() - started == pytest.approx(seconds, abs=0.1)
 
@@ -182,7 +157,7 @@ async def test_each_exchange_is_counted_with_its_code(lab: Lab) -> None:
     lab.on("GET", answer(), refusal(404, "NotFound"), reset_connection)
     async with a_client(lab.server, observer=Counter()) as client:
         await client.get(POD)
-        for error in (NotFoundError, TransportError):
+        for error in (errors.NotFoundError, errors.TransportError):
             with pytest.raises(error):
                 await client.get(POD)
     host = f"127.0.0.1:{lab.server.port}"
@@ -243,7 +218,7 @@ async def test_a_write_that_waited_is_not_sent_once_the_right_to_write_is_lost(l
     async with a_client(lab.server, **rights) as client:
         reading = asyncio.create_task(client.get(POD))
         await asyncio.sleep(1)
-        with pytest.raises(NotSentError, match=f"{method} {POD}: not sent"):
+        with pytest.raises(errors.NotSentError, match=f"{method} {POD}: not sent"):
             await client.request(method, POD, body=b"{}")
         await reading
         # A read may be sent, and a write again when it may.
@@ -261,7 +236,7 @@ async def test_the_right_to_write_is_asked_for_as_the_bytes_go_out(lab: Lab, siz
     for rights in ([False], [True, False], [True, True, False]):
         asked = iter(rights)
         async with a_client(lab.server, may_write=asked.__next__) as client:
-            with contextlib.nullcontext() if len(rights) == 3 else pytest.raises(NotSentError):
+            with contextlib.nullcontext() if len(rights) == 3 else pytest.raises(errors.NotSentError):
                 await client.replace(POD, b"x" * size)
     assert [request.body for request in lab.requests] == [b"x" * size]
     assert list(asked) == [False], "it was asked twice"
