@@ -48,9 +48,9 @@ def encoded(document: object) -> bytes:
     return document if isinstance(document, bytes) else json.dumps(document).encode()
 
 
-def raw_object(parts: dict[str, bytes]) -> bytes:
-    """An object of values that are JSON, or something that no library would write."""
-    return b"{" + b",".join(b'"%s":%s' % (name.encode(), value) for name, value in parts.items()) + b"}"
+def raw_object(parts: Json) -> bytes:
+    """As JSON, but for values in bytes, which may be what no library would write."""
+    return b"{" + b",".join(b'"%s":%s' % (name.encode(), encoded(value)) for name, value in parts.items()) + b"}"
 
 
 def event(kind: str, found: Json | bytes) -> bytes:

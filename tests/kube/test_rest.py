@@ -212,10 +212,12 @@ async def test_a_write_that_waited_is_not_sent_once_the_right_to_write_is_lost(l
         await asyncio.sleep(5)
         await answer()(connection)
 
+    def may_write() -> bool:
+        return not 3 < lab.server.clock() - begun < 9
+
     lab.on("GET", slow, answer())
     lab.on(method, answer())
-    rights = {"max_connections": 1, "may_write": lambda: not 3 < lab.server.clock() - begun < 9}
-    async with a_client(lab.server, **rights) as client:
+    async with a_client(lab.server, max_connections=1, may_write=may_write) as client:
         reading = asyncio.create_task(client.get(POD))
         await asyncio.sleep(1)
         with pytest.raises(errors.NotSentError, match=f"{method} {POD}: not sent"):

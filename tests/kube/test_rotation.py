@@ -1,8 +1,10 @@
-"""Tokens and certificates change under a running client."""
+"""Tokens and certificates change under a running client, which leaves no connection open when it is closed."""
 # ruff: noqa: ASYNC240 -- the files are a few bytes long
 
 import asyncio
 import contextlib
+import gc
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator
@@ -77,26 +79,19 @@ async def test_a_401_reads_the_token_at_once_and_tries_once_more_with_another(
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"a\nb", b"\xff\xfe", b"a b", None])
-async def test_an_unusable_token_file_keeps_the_old_token(lab: Lab, token: Path, content: bytes | None) -> None:
+async def test_an_unusable_token_file_is_named_or_the_old_token_kept(
+    lab: Lab, token: Path, content: bytes | None
+) -> None:
     lab.on("GET", then=answer())
-    await lab.client.get(PATH)
-    token.unlink()
-    for written in (content, b"two"):
+    for written, is_usable in ((content, False), (b"one", True), (content, True), (b"two", True)):
+        token.unlink(missing_ok=True)
         if written is not None:
             token.write_bytes(written)
         await asyncio.sleep(61)
-        await lab.client.get(PATH)
+        named = pytest.raises(CredentialsError, match=r"token file .*token is empty or unreadable")
+        with contextlib.nullcontext() if is_usable else named:
+            await lab.client.get(PATH)
     assert sent(lab) == ["one", "one", "two"]
-
-
-async def test_a_token_file_that_was_never_usable_is_named_and_recovers(lab: Lab, token: Path) -> None:
-    lab.on("GET", then=answer())
-    token.write_text("")
-    with pytest.raises(CredentialsError, match=r"token file .*token is empty or unreadable"):
-        await lab.client.get(PATH)
-    token.write_text("three")
-    await lab.client.get(PATH)
-    assert sent(lab) == ["three"]
 
 
 @pytest.mark.usefixtures("real_time")
@@ -232,3 +227,43 @@ async def test_a_missing_or_empty_ca_is_named(tmp_path: Path, content: str | Non
     with pytest.raises(CredentialsError, match=r"TLS files of https://127.0.0.1:1: .*ca"):
         await client.get(PATH)
     await client.close()
+
+
+def open_sockets(server: ScriptedServer) -> list[socket.socket]:
+    """The sockets of this process that are connected to the server."""
+    found = [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.fileno() != -1]
+    return [one for one in found if one.family == socket.AF_INET and _peer(one) == server.port]
+
+
+def _peer(one: socket.socket) -> int:
+    try:
+        return int(one.getpeername()[1])
+    except OSError:  # it listens
+        return 0
+
+
+async def test_a_closed_client_leaves_none_of_its_connections_open(https: ScriptedServer) -> None:
+    deaf: list[asyncio.Transport] = []
+
+    async def last_answer(connection: Connection) -> None:
+        """The connection is not used again, and the server never notices that the client ends TLS."""
+        transport = connection.writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        deaf.append(transport)
+        await answer(Connection="close")(connection)
+
+    await https.start(serving(trustme.CA(), *NAMES))
+    client = KubeClient(Endpoint(https.url, verify=False))
+    https.on("PUT", then=last_answer)
+    https.on("watch", watch(b"{}", end="silence"))
+    await asyncio.gather(*(client.replace(PATH, b"{}") for _ in range(10)))
+    await client.get(PATH)
+    lines = client.stream(PATH, {"watch": "true"})
+    assert await anext(lines) == b"{}"
+    assert len(open_sockets(https)) > 2, "that of the watch, one that is kept, and some that are not used again"
+    await client.close()
+    assert not open_sockets(https)
+    await lines.aclose()
+    for transport in deaf:
+        transport.abort()
