@@ -24,12 +24,11 @@ Fault = Callable[[Step, Connection], Awaitable[None]]
 """What happens to a request that would have been answered with the step; calling the step is its effect."""
 
 
+@dataclass
 class _Held(Connection):
     """Keeps an answer."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection.writer, connection.request)
-        self.answer = b""
+    answer: bytes = b""
 
     async def send(self, data: bytes) -> None:
         self.answer += data
@@ -44,7 +43,7 @@ def afterwards(step: Step) -> Fault:
     """The request has its effect, and then its answer goes wrong."""
 
     async def fault(effect: Step, connection: Connection) -> None:
-        await effect(_Held(connection))
+        await effect(_Held(connection.writer, connection.request))
         await step(connection)
 
     return fault
@@ -54,7 +53,7 @@ def late(effect: float = 0, answer: float = 0) -> Fault:
     """The request has its effect so many seconds later, and its answer comes after that, if anybody still waits."""
 
     async def fault(step: Step, connection: Connection) -> None:
-        held = _Held(connection)
+        held = _Held(connection.writer, connection.request)
         await asyncio.sleep(effect)
         await step(held)
         await asyncio.sleep(answer)
@@ -64,7 +63,6 @@ def late(effect: float = 0, answer: float = 0) -> Fault:
 
 
 HANG = before(silence)
-FORBIDDEN = before(refusal(403, "Forbidden", "leases is forbidden"))
 FAULTS: dict[str, Fault] = {
     "hang": HANG,
     "hang after": afterwards(silence),
@@ -72,6 +70,7 @@ FAULTS: dict[str, Fault] = {
     "reset after": afterwards(reset_connection),
     "error": before(refusal(500, "InternalError")),
     "error after": afterwards(refusal(500, "InternalError")),
+    "forbidden": before(refusal(403, "Forbidden", "leases is forbidden")),
     "conflict": before(refusal(409, "Conflict")),
     "html": before(answer(200, b"<html>sign in</html>", content_type="text/html")),
     "late by 3 s": late(3),
@@ -252,16 +251,9 @@ class Candidate:
             sleep=self._sleep,
             **{"draw": lambda: 0.5, **settings},
         )
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def task(self) -> asyncio.Task[None]:
-        """The process, which has been started."""
-        assert self._task is not None
-        return self._task
 
     def start(self, lead: Callable[[], Any] | None = None) -> "Candidate":
-        self._task = asyncio.create_task(self.election.run(lead or self.lead))
+        self.task = asyncio.create_task(self.election.run(lead or self.lead))
         return self
 
     async def request(self, *args: Any, timeout_seconds: float, **more: Any) -> bytes:
@@ -303,9 +295,8 @@ class Candidate:
         self.task.cancel()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self.kill()
-            await asyncio.gather(self._task, return_exceptions=True)
+        self.kill()
+        await asyncio.gather(self.task, return_exceptions=True)
         await self._client.close()
 
     def _overdue(self) -> None:

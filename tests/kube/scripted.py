@@ -57,12 +57,12 @@ class Request:
         return "version" if is_short else "GET"
 
 
+@dataclass
 class Connection:
     """The answering side of one TCP connection."""
 
-    def __init__(self, writer: asyncio.StreamWriter, request: Request) -> None:
-        self.writer = writer
-        self.request = request
+    writer: asyncio.StreamWriter
+    request: Request
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)

@@ -1,14 +1,12 @@
 """Pauses after failures: one formula, and plain retries that use it."""
 
-from types import SimpleNamespace
-
 import pytest
 import tenacity
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkkube.backoff import CEILING_SECONDS, FLOOR_SECONDS, pause_seconds, retrying
-from frameworkkube.errors import ApiStatusError, ServerError, TransportError
+from frameworkkube.errors import ApiStatusError, TransportError
 from tests.kube.lab import Lab
 from tests.kube.scripted import TEXT_429, answer, refusal, reset_connection
 
@@ -43,14 +41,3 @@ async def test_retrying_ends_with_the_last_error_and_its_waits_grow_up_to_a_ceil
     with pytest.raises(TransportError):
         await policy(lab.client.get, PATH)
     assert lab.slept == [1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
-
-
-async def test_retrying_gives_up_in_time(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.on("GET", then=refusal(500, "InternalError"))
-    monkeypatch.setattr(tenacity, "time", SimpleNamespace(monotonic=lab.server.clock))
-    policy = retrying(stop=tenacity.stop_before_delay(2.0), sleep=lab.sleep, draw=lambda: 0.0)
-    with pytest.raises(ServerError):
-        await policy(lab.client.get, PATH)
-    # A third pause would end after the two seconds.
-    assert lab.slept == [0.8, 0.8]
-    assert len(lab.requests) == 3

@@ -8,7 +8,7 @@ import structlog
 
 from frameworkkube.election.election import LEASE_DURATION_SECONDS, RENEW_DEADLINE_SECONDS, check_times, unique_identity
 from frameworkkube.errors import TooManyRequestsError
-from tests.kube.electorate import FAULTS, FORBIDDEN, POLL, ROUND_TRIP, Election, Fault, late
+from tests.kube.electorate import FAULTS, POLL, ROUND_TRIP, Election, Fault, late
 from tests.kube.scripted import answer, refusal
 
 # --- the Lease -------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ async def test_work_that_fails_releases_the_lease_and_its_error_is_raised(world:
 # --- faults --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [*FAULTS.values(), FORBIDDEN], ids=[*FAULTS, "forbidden"])
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_one_renewal_that_goes_wrong_does_not_end_the_term(world: Election, fault: Fault) -> None:
     first, second = await world.leader_and_follower()
     for _ in range(5):
@@ -293,7 +293,7 @@ async def test_attempts_are_spread(world: Election, draw: float, period: float) 
 
 
 async def test_a_candidate_says_once_why_it_waits(world: Election) -> None:
-    world.fault("a", *[FORBIDDEN] * 1000)
+    world.fault("a", *[FAULTS["forbidden"]] * 1000)
     with structlog.testing.capture_logs() as logs:
         world.candidate("a").start()
         await asyncio.sleep(60)
