@@ -49,7 +49,7 @@ async def test_a_new_holder_counts_the_transition_and_keeps_what_it_does_not_kno
     assert world.lease["metadata"]["annotations"] == {"team": "ml"}
 
 
-# --- succession ------------------------------------------------------------------------------------------------------
+# --- the end of a term ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seconds", [LEASE_DURATION_SECONDS, 40], ids=["by default", "promised more"])
@@ -94,9 +94,6 @@ async def test_being_stopped_twice_does_not_leave_the_work_behind(world: Electio
     assert len(world.work()) == work
 
 
-# --- work that ends by itself ----------------------------------------------------------------------------------------
-
-
 async def test_work_that_is_done_releases_the_lease_and_ends_the_run(world: Election) -> None:
     await world.candidate("a").start(lambda: asyncio.sleep(5)).ended()
     assert world.holder == ""
@@ -117,7 +114,7 @@ async def test_work_that_fails_releases_the_lease_and_its_error_is_raised(world:
     assert world.holder == ""
 
 
-# --- faults --------------------------------------------------------------------------------------------------------
+# --- faults ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
