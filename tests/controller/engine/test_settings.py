@@ -1,21 +1,23 @@
 """The configuration file: every key, those of Microsoft's controller included, and the error about every wrong one."""
 
-from __future__ import annotations
-
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT, TRANSIENT_CONFLICT
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import (
     CONTAINER_CONTRACT,
+    CodeInfo,
     ContainerPattern,
     PodPattern,
     Range,
@@ -23,13 +25,7 @@ from frameworkcontroller.core.policies.classification import (
 )
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.config.document import DocumentError
-from frameworkcontroller.engine.config.settings import (
-    LeaderElectionSettings,
-    Settings,
-    SettingsError,
-    load_settings,
-    read_settings,
-)
+from frameworkcontroller.engine.config.settings import Settings, SettingsError, load_settings, read_settings
 from testkit.waiting import patience
 from tests.controller import reference
 from tests.support.rows import each
@@ -41,6 +37,7 @@ grantRosterAccess: no
 crashLoopPause: no
 concurrentRequests: 32
 kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
+foreignGangs: {enabled: yes}
 leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
 """
 
@@ -55,88 +52,48 @@ def leaves(group: dict[str, Any], path: str = "") -> set[str]:
 
 def test_the_file_of_microsofts_controller_has_every_key_of_the_reference() -> None:
     section = reference.REFERENCE.read_text().partition("## 11. Configuration")[2].partition("**Added.**")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    wanted: set[str] = set()
-    for row in rows:
-        for key in row.replace("`", "").split(","):
-            name = key.strip()
-            wanted.add(f"logObjectSnapshot{name}" if name.startswith(".") else name)
-    assert leaves(yaml.safe_load(MICROSOFT)) == wanted
+    cells = [line.split("|")[1].replace("`", "") for line in section.splitlines() if line.startswith("| `")]
+    names = [name.strip() for cell in cells for name in cell.split(",")]
+    assert leaves(yaml.safe_load(MICROSOFT)) == {
+        f"logObjectSnapshot{name}" if name.startswith(".") else name for name in names
+    }
 
 
 def test_every_key_is_read() -> None:
-    read = read_settings(MICROSOFT + OURS)
-    assert read.kube_api_server_address == "http://10.0.0.1:8080"
-    assert read.kube_config_file_path == Settings().kube_config_file_path
-    assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (200, 300, 500)
-    assert read.large_framework_compression is False
-    assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (2, 10)
+    text = MICROSOFT + OURS
+    read, defaults = read_settings(text), json.loads(msgspec.json.encode(Settings()))
+    written = json.loads(msgspec.json.encode(replace(read, pod_failure_spec=())))
+    assert written == yaml.safe_load(text) | {"podFailureSpec": []}
+    assert [key for key in written if written[key] == defaults[key]] == ["kubeConfigFilePath", "podFailureSpec"]
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
-    assert (read.namespaces, read.concurrent_requests) == (("team-a", "team-b"), 32)
-    assert read.leader_election == LeaderElectionSettings(False, "a", "b", 6, 4.5, 1)
-    assert read.core == CoreConfig(
-        60,
-        0,
-        1,
-        2,
-        grant_roster_access=False,
-        crash_loop_pause=False,
-        kueue=True,
-        kueue_manages_all=True,
-        codes=read.core.codes,
-    )
+    flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
+    assert read.core == CoreConfig(60, 0, 1, 2, codes=read.core.codes, **flags)
 
 
 def test_configured_codes_come_after_the_container_contract_with_defaults_for_what_is_left_out() -> None:
-    codes = read_settings(MICROSOFT).core.codes
-    assert codes[: len(CONTAINER_CONTRACT)] == CONTAINER_CONTRACT
-    configured = codes[len(CONTAINER_CONTRACT) :]
-    assert [(info.code, info.phrase, info.type) for info in configured] == [
-        (221, "Everything", TRANSIENT_CONFLICT),
-        (-1000, "OnlyAttributes", TRANSIENT),
-        (-1001, "OnlyName", FAILED),
-        (-1002, "", PERMANENT),
-        (220, "NoType", FAILED),
-        (-(2**31), "", FAILED),
-        (2**31 - 1, "", FAILED),
-        (-1003, "", FAILED),
-        (-1004, "", FAILED),
-        (-1005, "", FAILED),
-    ]
-    patterns = {info.code: info.patterns for info in configured}
-    parse = Regex.parse
-    container = ContainerPattern(parse("^main$"), parse("^Error$"), parse("licen[cs]e"), Range(0, 64), Range(1, 255))
-    assert patterns[221] == (
-        PodPattern(parse("worker-[0-9]+$"), parse("^NodeShutdown$"), parse("(?i)maintenance window"), (container,)),
+    regex = Regex.parse
+    container = ContainerPattern(regex("^main$"), regex("^Error$"), regex("licen[cs]e"), Range(0, 64), Range(1, 255))
+    words = (regex("worker-[0-9]+$"), regex("^NodeShutdown$"), regex("(?i)maintenance window"))
+    ranges = (ContainerPattern(code=Range(None, 0)), ContainerPattern(code=Range()), ContainerPattern())
+    assert read_settings(MICROSOFT).core.codes == (
+        *CONTAINER_CONTRACT,
+        CodeInfo(221, "Everything", TRANSIENT_CONFLICT, (PodPattern(*words, (container,)),)),
+        CodeInfo(-1000, "OnlyAttributes", TRANSIENT, (PodPattern(reason=regex("^Evicted$")),)),
+        CodeInfo(-1001, "OnlyName", FAILED, (PodPattern(message=regex("lost")),)),
+        CodeInfo(-1002, "", PERMANENT, (PodPattern(containers=(ContainerPattern(signal=Range(9)),)),)),
+        CodeInfo(220, "NoType", FAILED, (PodPattern(containers=ranges),)),
+        CodeInfo(-(2**31), "", FAILED, (PodPattern(),)),
+        CodeInfo(2**31 - 1, "", FAILED, (PodPattern(), PodPattern(containers=(ContainerPattern(),)))),
+        CodeInfo(-1003, "", FAILED, (PodPattern(),)),
+        CodeInfo(-1004, "", FAILED, (PodPattern(reason=regex(""), containers=(ContainerPattern(code=Range()),)),)),
+        CodeInfo(-1005, "", FAILED, (PodPattern(reason=regex("x")),)),
     )
-    assert patterns[-(2**31)] == patterns[-1003] == (PodPattern(),)
-    assert patterns[2**31 - 1] == (PodPattern(), PodPattern(containers=(ContainerPattern(),)))
-    (pattern,) = patterns[220]
-    assert [container.code for container in pattern.containers] == [Range(None, 0), Range(), None]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "~", "podFailureSpec:\nlogObjectSnapshot:\n  pod:\n"])
-def test_a_key_that_is_absent_or_null_has_its_default(text: str) -> None:
-    assert read_settings(text) == Settings()
-
-
-def test_defaults_are_those_of_the_frameworks_api() -> None:
-    read = load_settings(None)
-    assert read.core == CoreConfig(
-        300,
-        2_592_000,
-        60,
-        900,
-        grant_roster_access=True,
-        crash_loop_pause=True,
-        kueue=False,
-        kueue_manages_all=False,
-        codes=CONTAINER_CONTRACT,
-    )
-    assert (read.kube_client_qps, read.kube_client_burst, read.worker_number) == (None, 120, 200)
-    assert (read.crd_established_check_interval_sec, read.crd_established_check_timeout_sec) == (1, 60)
-    assert read.large_framework_compression is True
-    assert read.log_object_snapshot.triggers == set(HistoryCause)
+@each("text", ["", "# nothing\n", "---\n", "~", "podFailureSpec:\nlogObjectSnapshot:\n  pod:\n"])
+def test_without_a_file_or_a_key_or_with_null_there_is_the_default(text: str) -> None:
+    """What the defaults are, the comments of the shipped file say."""
+    assert read_settings(text) == load_settings(None) == Settings()
 
 
 @each(
@@ -150,7 +107,6 @@ def test_defaults_are_those_of_the_frameworks_api() -> None:
         # The smaller of two limits bounds requests.
         ("workerNumber: 200\nconcurrentRequests: 64", "slots", 64),
         ("workerNumber: 10\nconcurrentRequests: 64", "slots", 10),
-        ("workerNumber: 200\nconcurrentRequests: 300", "slots", 200),
         # The longest time fits into the calendar.
         (f"frameworkCompletedRetainSec: {2**63 - 1}", "framework_completed_retain_sec", 100 * 365 * 86400),
         # The tag of a mapping is ignored.
@@ -161,12 +117,20 @@ def test_a_value_is_read_as_people_read_it(text: str, name: str, value: float) -
     assert getattr(read_settings(text), name) == value
 
 
+def test_anchors_are_followed() -> None:
+    first, second = "type: &t {attributes: [Permanent]}, podPatterns: [{}]", "type: *t, podPatterns: [{}]"
+    read = read_settings(f"podFailureSpec: [{{code: 1, {first}}}, {{code: 2, {second}}}]")
+    assert read.core.codes[-1].type == PERMANENT
+
+
+# --- what is wrong ---------------------------------------------------------------------------------------------------
+
+
 def code(**changes: str) -> str:
     """A podFailureSpec whose second entry has these values."""
     entry = {"code": "1000", "phrase": "P", "type": "{name: Failed, attributes: []}", "podPatterns": "[{}]"} | changes
-    lines = [f"  {key}: {value}" for key, value in entry.items() if value]
-    first = "- {code: 999, phrase: P, type: {name: Failed}, podPatterns: [{}]}"
-    return "\n".join(["podFailureSpec:", first, "-", *lines])
+    written = ", ".join(f"{key}: {value}" for key, value in entry.items() if value)
+    return f"podFailureSpec: [{{code: 999, podPatterns: [{{}}]}}, {{{written}}}]"
 
 
 def value(key: str, written: str, reason: str) -> tuple[str, str]:
@@ -179,160 +143,117 @@ def entry(path: str, reason: str, **changes: str) -> tuple[str, str]:
     return code(**changes), f"podFailureSpec[1]{path}: {reason}"
 
 
+def pattern(path: str, reason: str, written: str) -> tuple[str, str]:
+    return entry(f".podPatterns[0]{path}", reason, podPatterns=f"[{written}]")
+
+
 LITERAL = "is not supported; write a decimal number, or quote text"
+KEY = "a key must be text, and merge keys are not supported"
+NAME = r"Expected `str` matching regex '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\Z'"
+RE2 = "is not a regular expression in RE2 syntax"
+PERL = "invalid perl operator: (?!"
+TIMES = "the lease duration, 12 s, must be greater than the renew deadline, 12 s"
 MIN_DELAY = "frameworkMinRetryDelaySecForTransientConflictFailed"
 MAX_DELAY = "frameworkMaxRetryDelaySecForTransientConflictFailed"
-WRONG = {
+ALIASES = "\n".join(f"- &a{number + 1} [*a{number}, *a{number}]" for number in range(40))
+WRONG = [
     # The document.
-    "syntax": ("workerNumber: [", "line 1, column 16: expected the node content, but found '<stream end>'"),
-    "tab": ("pod:\n\tx: 1", "line 2, column 1: found character '\\t' that cannot start any token"),
-    "two-documents": ("a: 1\n---\nb: 1", "line 2, column 1: but found another document"),
-    "control-character": ("a: \x07", "character 4, U+0007, is not allowed in YAML"),
-    "list": ("- 1", "Expected `object`, got `array`"),
-    "text": ("hello", "Expected `object`, got `str`"),
-    "deep": ("[" * 5000, "it is nested too deeply"),
-    "unknown": ("kubeClientQPS: 1", "Object contains unknown field `kubeClientQPS`"),
-    "unknown-null": ("x: ~", "Object contains unknown field `x`"),
-    "twice": ("workerNumber: 1\nworkerNumber: 2", "workerNumber: the key is given twice"),
-    "twice-within": (
-        "podFailureSpec: [{code: 1, type: {name: Failed, name: Failed}}]",
-        "podFailureSpec[0].type.name: the key is given twice",
-    ),
-    "merge": ("<<: {workerNumber: 1}", "<<: a key must be text, and merge keys are not supported"),
-    "key-flag": ("yes: 1", "yes: a key must be text, and merge keys are not supported"),
-    "key-unprintable": ('"a\\e": 1', "Object contains unknown field `a\\x1b`"),
-    "key-list": ("[a]: 1", "a key must be text, found a list or a mapping"),
+    ("workerNumber: [", "line 1, column 16: expected the node content, but found '<stream end>'"),
+    ("pod:\n\tx: 1", "line 2, column 1: found character '\\t' that cannot start any token"),
+    ("a: 1\n---\nb: 1", "line 2, column 1: but found another document"),
+    ("a: \x07", "character 4, U+0007, is not allowed in YAML"),
+    ("- 1", "Expected `object`, got `array`"),
+    ("[" * 5000, "it is nested too deeply"),
+    ("kubeClientQPS: 1", "Object contains unknown field `kubeClientQPS`"),
+    ("x: ~", "Object contains unknown field `x`"),
+    ("workerNumber: 1\nworkerNumber: 2", "workerNumber: the key is given twice"),
+    ("podFailureSpec: [{type: {name: a, name: a}}]", "podFailureSpec[0].type.name: the key is given twice"),
+    ("<<: {workerNumber: 1}", f"<<: {KEY}"),
+    ("yes: 1", f"yes: {KEY}"),
+    ("logObjectSnapshot: {12: 1}", f"logObjectSnapshot.12: {KEY}"),
+    ('"a\\e": 1', "Object contains unknown field `a\\x1b`"),
+    ("[a]: 1", "a key must be text, found a list or a mapping"),
     # Types, and words that YAML reads as something else.
-    "quoted-number": value("workerNumber", "'20'", "Expected `int`, got `str`"),
-    "yes-for-number": value("workerNumber", "yes", "Expected `int`, got `bool`"),
-    "octal": value("workerNumber", "0140", f"int '0140' {LITERAL}"),
-    "base-60": value("workerNumber", "1:30", f"int '1:30' {LITERAL}"),
-    "hexadecimal": value("workerNumber", "0x10", f"int '0x10' {LITERAL}"),
-    "octal-for-text": value("kubeConfigFilePath", "0140", f"int '0140' {LITERAL}"),
-    "digits": value("workerNumber", "9" * 41, f"int '{'9' * 41}' {LITERAL}"),
-    "fraction": value("workerNumber", "20.0", "Expected `int`, got `float`"),
-    "number-for-flag": value("largeFrameworkCompression", "1", "Expected `bool`, got `int`"),
-    "text-for-flag": value("largeFrameworkCompression", "'true'", "Expected `bool`, got `str`"),
-    "number-for-text": value("kubeConfigFilePath", "12", "Expected `str`, got `int`"),
-    "no-for-text": value("kubeConfigFilePath", "no", "Expected `str`, got `bool`"),
-    "date-for-text": value("kubeConfigFilePath", "2026-01-01", f"timestamp '2026-01-01' {LITERAL}"),
-    "list-for-text": value("kubeConfigFilePath", "[a]", "Expected `str`, got `array`"),
-    "tagged": value("kubeConfigFilePath", "!secret x", f"!secret 'x' {LITERAL}"),
-    "lying-flag": value("grantRosterAccess", "!!bool maybe", f"bool 'maybe' {LITERAL}"),
-    "lying-mapping": value("kubeConfigFilePath", "!!map x", f"map 'x' {LITERAL}"),
-    "lying-list": ("logObjectSnapshot: !!map [pod]", "line 1, column 20: expected a mapping node, but found sequence"),
-    "half-character": value("kubeConfigFilePath", '"\\ud800"', f"str '\\ud800' {LITERAL}"),
-    "not-a-number": value("kubeClientQps", ".nan", f"float '.nan' {LITERAL}"),
-    "infinite": value("kubeClientQps", ".inf", f"float '.inf' {LITERAL}"),
-    "exponent": value("kubeClientQps", "1e400", f"float '1e400' {LITERAL}"),
+    value("workerNumber", "'20'", "Expected `int`, got `str`"),
+    value("workerNumber", "yes", "Expected `int`, got `bool`"),
+    value("workerNumber", "20.0", "Expected `int`, got `float`"),
+    value("workerNumber", "0140", f"int '0140' {LITERAL}"),
+    value("workerNumber", "1:30", f"int '1:30' {LITERAL}"),
+    value("workerNumber", "0x10", f"int '0x10' {LITERAL}"),
+    value("workerNumber", "9" * 41, f"int '{'9' * 41}' {LITERAL}"),
+    value("largeFrameworkCompression", "1", "Expected `bool`, got `int`"),
+    value("grantRosterAccess", "!!bool maybe", f"bool 'maybe' {LITERAL}"),
+    value("kubeConfigFilePath", "0140", f"int '0140' {LITERAL}"),
+    value("kubeConfigFilePath", "no", "Expected `str`, got `bool`"),
+    value("kubeConfigFilePath", "2026-01-01", f"timestamp '2026-01-01' {LITERAL}"),
+    value("kubeConfigFilePath", "!secret x", f"!secret 'x' {LITERAL}"),
+    value("kubeConfigFilePath", "!!map x", f"map 'x' {LITERAL}"),
+    value("kubeConfigFilePath", '"\\ud800"', f"str '\\ud800' {LITERAL}"),
+    ("logObjectSnapshot: !!map [pod]", "line 1, column 20: expected a mapping node, but found sequence"),
+    value("kubeClientQps", ".nan", f"float '.nan' {LITERAL}"),
+    value("kubeClientQps", ".inf", f"float '.inf' {LITERAL}"),
+    value("kubeClientQps", "1e400", f"float '1e400' {LITERAL}"),
     # Ranges.
-    "qps-0": value("kubeClientQps", "0", "Expected `float` > 0.0"),
-    "qps-high": value("kubeClientQps", "10000.5", "Expected `float` <= 10000.0"),
-    "burst-low": value("kubeClientBurst", "-1", "Expected `int` >= 0"),
-    "burst-high": value("kubeClientBurst", "10001", "Expected `int` <= 10000"),
-    "workers-0": value("workerNumber", "0", "Expected `int` >= 1"),
-    "interval": value("crdEstablishedCheckIntervalSec", "0", "Expected `int` >= 1"),
-    "timeout": value("crdEstablishedCheckTimeoutSec", "9", "Expected `int` >= 10"),
-    "cache": value("objectLocalCacheCreationTimeoutSec", "59", "Expected `int` >= 60"),
-    "retain": value("frameworkCompletedRetainSec", "-1", "Expected `int` >= 0"),
-    "requests": value("concurrentRequests", "1001", "Expected `int` <= 1000"),
-    "min-delay": value(MIN_DELAY, "901", f"must not be greater than {MAX_DELAY}, which is 900; found 901"),
-    "max-delay": (
-        f"{MAX_DELAY}: 59",
-        f"{MIN_DELAY}: must not be greater than {MAX_DELAY}, which is 59; found 60",
-    ),
+    value("kubeClientQps", "0", "Expected `float` > 0.0"),
+    value("kubeClientQps", "10000.5", "Expected `float` <= 10000.0"),
+    value("kubeClientBurst", "-1", "Expected `int` >= 0"),
+    value("kubeClientBurst", "10001", "Expected `int` <= 10000"),
+    value("workerNumber", "0", "Expected `int` >= 1"),
+    value("crdEstablishedCheckIntervalSec", "0", "Expected `int` >= 1"),
+    value("crdEstablishedCheckTimeoutSec", "9", "Expected `int` >= 10"),
+    value("objectLocalCacheCreationTimeoutSec", "59", "Expected `int` >= 60"),
+    value("frameworkCompletedRetainSec", "-1", "Expected `int` >= 0"),
+    value("concurrentRequests", "1001", "Expected `int` <= 1000"),
+    value(MIN_DELAY, "901", f"must not be greater than {MAX_DELAY}, which is 900; found 901"),
+    (f"{MAX_DELAY}: 59", f"{MIN_DELAY}: must not be greater than {MAX_DELAY}, which is 59; found 60"),
     # Names and addresses.
-    "address": value(
-        "kubeApiServerAddress", "10.1.1.1:80", "must be http[s]://host:port, found the text '10.1.1.1:80'"
-    ),
-    "namespace": (
-        "namespaces: [a, Team_A]",
-        "namespaces[1]: Expected `str` matching regex '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\\\Z'",
-    ),
+    value("kubeApiServerAddress", "10.1.1.1:80", "must be http[s]://host:port, found the text '10.1.1.1:80'"),
+    ("namespaces: [a, Team_A]", f"namespaces[1]: {NAME}"),
+    ("leaderElection: {name: ''}", f"leaderElection.name: {NAME}"),
     # Groups.
-    "snapshot-list": value("logObjectSnapshot", "[pod]", "Expected `object`, got `array`"),
-    "snapshot-group": value("logObjectSnapshot", "{pods: {}}", "Object contains unknown field `pods`"),
-    "snapshot-key": (
-        "logObjectSnapshot: {pod: {onPodRetry: true}}",
-        "logObjectSnapshot.pod: Object contains unknown field `onPodRetry`",
-    ),
-    "key-number": (
-        "logObjectSnapshot: {12: 1}",
-        "logObjectSnapshot.12: a key must be text, and merge keys are not supported",
-    ),
-    "election-times": value(
-        "leaderElection",
-        "{renewDeadlineSec: 12}",
-        "the lease duration, 12 s, must be greater than the renew deadline, 12 s",
-    ),
-    "election-name": (
-        "leaderElection: {name: ''}",
-        "leaderElection.name: Expected `str` matching regex '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\\\\Z'",
-    ),
+    value("leaderElection", "{renewDeadlineSec: 12}", TIMES),
+    value("logObjectSnapshot", "{pods: {}}", "Object contains unknown field `pods`"),
+    ("logObjectSnapshot: {pod: {x: true}}", "logObjectSnapshot.pod: Object contains unknown field `x`"),
     # podFailureSpec.
-    "spec-itself": ("podFailureSpec: &a [*a]", "podFailureSpec[0]: Expected `object`, got `array`"),
-    "aliases": (
-        "podFailureSpec:\n- &a0 [x]\n" + "\n".join(f"- &a{n + 1} [*a{n}, *a{n}]" for n in range(40)),
-        "podFailureSpec[0]: Expected `object`, got `array`",
+    value("podFailureSpec", "{}", "Expected `array`, got `object`"),
+    ("podFailureSpec: &a [*a]", "podFailureSpec[0]: Expected `object`, got `array`"),
+    (f"podFailureSpec:\n- &a0 [x]\n{ALIASES}", "podFailureSpec[0]: Expected `object`, got `array`"),
+    ("podFailureSpec: [~]", "podFailureSpec[0]: Expected `object`, got `null`"),
+    entry("", "Object missing required field `code`", code=""),
+    entry("", "Object missing required field `code`", code="~"),
+    entry(".code", f"int '0137' {LITERAL}", code="0137"),
+    entry(".code", "Expected `int` <= 2147483647", code="2147483648"),
+    entry(".code", "219 is reserved, as all of 200 to 219 and of -999 to 0 are", code="219"),
+    entry(".code", "999 is the code of podFailureSpec[0] already", code="999"),
+    entry(".phrase", "Expected `str`, got `bool`", phrase="on"),
+    entry(".type.name", "Invalid enum value ''", type="{name: ''}"),
+    entry(".type.name", "Invalid enum value 'Succeeded'", type="{name: Succeeded}"),
+    entry(".type.attributes[0]", "Invalid enum value 'x'", type="{attributes: [x, Permanent]}"),
+    entry("", "Object missing required field `podPatterns`", podPatterns=""),
+    entry(".podPatterns", "Expected `array` of length >= 1", podPatterns="[]"),
+    entry(".podPatterns[1]", "Object contains unknown field `codeRange`", podPatterns="[{}, {codeRange: {min: 1}}]"),
+    pattern(".messageRegex", f"'(' {RE2}: missing ): (", "{messageRegex: '('}"),
+    pattern(".containers[1].reasonRegex", f"'(?!b)' {RE2}: {PERL}", "{containers: [{}, {reasonRegex: '(?!b)'}]}"),
+    pattern(".messageRegex", "Expected `str`, got `int`", "{messageRegex: 137}"),
+    pattern(".containers[0].codeRange", "Expected `object | null`, got `int`", "{containers: [{codeRange: 1}]}"),
+    pattern(
+        ".containers[0].signalRange", "min 9 is greater than max 1", "{containers: [{signalRange: {min: 9, max: 1}}]}"
     ),
-    "spec-mapping": value("podFailureSpec", "{}", "Expected `array`, got `object`"),
-    "entry-null": ("podFailureSpec: [~]", "podFailureSpec[0]: Expected `object`, got `null`"),
-    "code-missing": entry("", "Object missing required field `code`", code=""),
-    "code-null": entry("", "Object missing required field `code`", code="~"),
-    "code-octal": entry(".code", f"int '0137' {LITERAL}", code="0137"),
-    "code-large": entry(".code", "Expected `int` <= 2147483647", code="2147483648"),
-    "code-reserved": entry(".code", "219 is reserved, as all of 200 to 219 and of -999 to 0 are", code="219"),
-    "code-twice": entry(".code", "999 is the code of podFailureSpec[0] already", code="999"),
-    "phrase-on": entry(".phrase", "Expected `str`, got `bool`", phrase="on"),
-    "type-text": entry(".type", "Expected `object`, got `str`", type="Failed"),
-    "type-name-empty": entry(".type.name", "Invalid enum value ''", type="{name: ''}"),
-    "type-name": entry(".type.name", "Invalid enum value 'Succeeded'", type="{name: Succeeded}"),
-    "attribute": entry(
-        ".type.attributes[0]", "Invalid enum value 'x'", type="{name: Failed, attributes: [x, Permanent]}"
-    ),
-    "patterns-missing": entry("", "Object missing required field `podPatterns`", podPatterns=""),
-    "patterns-empty": entry(".podPatterns", "Expected `array` of length >= 1", podPatterns="[]"),
-    "pod-range": entry(
-        ".podPatterns[1]", "Object contains unknown field `codeRange`", podPatterns="[{}, {codeRange: {min: 1}}]"
-    ),
-    "regex": entry(
-        ".podPatterns[0].messageRegex",
-        "'(' is not a regular expression in RE2 syntax: missing ): (",
-        podPatterns="[{messageRegex: '('}]",
-    ),
-    "regex-lookahead": entry(
-        ".podPatterns[0].containers[1].reasonRegex",
-        "'a(?!b)' is not a regular expression in RE2 syntax: invalid perl operator: (?!",
-        podPatterns="[{containers: [{}, {reasonRegex: 'a(?!b)'}]}]",
-    ),
-    "regex-number": entry(
-        ".podPatterns[0].messageRegex", "Expected `str`, got `int`", podPatterns="[{messageRegex: 137}]"
-    ),
-    "range-number": entry(
-        ".podPatterns[0].containers[0].codeRange",
-        "Expected `object | null`, got `int`",
-        podPatterns="[{containers: [{codeRange: 1}]}]",
-    ),
-    "range-backwards": entry(
-        ".podPatterns[0].containers[0].signalRange",
-        "min 9 is greater than max 1",
-        podPatterns="[{containers: [{signalRange: {min: 9, max: 1}}]}]",
-    ),
-}
+]
 
 
-@each("text, words", WRONG.values(), ids=WRONG)
+@each("text, words", WRONG)
 def test_an_error_names_the_path_of_the_key_and_the_reason(text: str, words: str) -> None:
     with pytest.raises(DocumentError) as caught:
         read_settings(text)
     assert str(caught.value) == words
 
 
-def test_anchors_are_followed() -> None:
-    text = code(type="&t {name: Failed, attributes: [Permanent]}") + (
-        "\n- {code: 5, phrase: Q, type: *t, podPatterns: [{}]}"
-    )
-    assert read_settings(text).core.codes[-1].type == PERMANENT
+def test_the_command_line_takes_the_place_of_the_namespace_in_the_file() -> None:
+    read = read_settings(OURS)
+    assert read.in_namespaces(["team-c", "team-d"]).namespaces == ("team-c", "team-d")
+    with pytest.raises(SettingsError, match=r"^--namespace: must be 1 to 63 lower-case .*; found 'Team'$"):
+        read.in_namespaces(["team", "Team"])
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
@@ -345,39 +266,28 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "f.yaml"
-    for content, words in [
-        (b"workerNumber: x", "workerNumber: Expected `int`, got `str`"),
-        (b"a: \xff", "byte 4 is not UTF-8"),
-    ]:
-        file.write_bytes(content)
+    (tmp_path / "wrong").write_text("workerNumber: x")
+    (tmp_path / "bytes").write_bytes(b"a: \xff")
+    for name, reason in {
+        "wrong": "workerNumber: Expected `int`, got `str`",
+        "bytes": "byte 4 is not UTF-8",
+        "none": "No such file or directory",
+        "": "Is a directory",
+    }.items():
         with pytest.raises(SettingsError) as caught:
-            load_settings(file)
-        assert str(caught.value).startswith(f"{file}: {words}")
-    with pytest.raises(SettingsError) as caught:
-        load_settings(tmp_path / "none.yaml")
-    assert str(caught.value) == f"{tmp_path / 'none.yaml'}: No such file or directory"
-    with pytest.raises(SettingsError) as caught:
-        load_settings(tmp_path)
-    assert str(caught.value) == f"{tmp_path}: Is a directory"
+            load_settings(tmp_path / name)
+        assert str(caught.value) == f"{tmp_path / name}: {reason}"
 
 
 def test_a_bad_file_in_the_working_folder_stops_the_start_with_one_line(tmp_path: Path) -> None:
     """RE2 would print a line of its own."""
     (tmp_path / "frameworkcontroller.yaml").write_text(code(podPatterns="[{messageRegex: '('}]"))
-    ended = subprocess.run(
-        [sys.executable, "-m", "frameworkcontroller"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=patience(30),
-        check=False,
-    )
+    command = [sys.executable, "-m", "frameworkcontroller"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=patience(30), check=False)
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
-    assert line.startswith(
-        "frameworkcontroller: frameworkcontroller.yaml: podFailureSpec[1].podPatterns[0].messageRegex: "
-    )
+    where = "podFailureSpec[1].podPatterns[0].messageRegex"
+    assert line.startswith(f"frameworkcontroller: frameworkcontroller.yaml: {where}: ")
 
 
 # --- anything --------------------------------------------------------------------------------------------------------
@@ -389,13 +299,6 @@ yes ~ .inf 1e400 -1 2026-13-45 = %
 TAGS = [f"!!{kind} " for kind in ("int", "bool", "null", "timestamp", "map", "set")]
 ODD = ["- ", ": ", "\n", "  ", "&a ", "!x ", '"\\ud800"', "\x00", "\ufeff", "9" * 5000]
 WORDS = st.sampled_from([*PIECES.split(), *TAGS, *ODD])
-
-
-def test_the_command_line_takes_the_place_of_the_namespace_in_the_file() -> None:
-    read = read_settings(OURS)
-    assert read.in_namespaces(["team-a", "team-b"]).namespaces == ("team-a", "team-b")
-    with pytest.raises(SettingsError, match=r"^--namespace: must be 1 to 63 lower-case .*; found 'Team'$"):
-        read.in_namespaces(["team", "Team"])
 
 
 def one_line_or_settings(text: str) -> None:
