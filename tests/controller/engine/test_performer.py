@@ -1,16 +1,18 @@
-"""What an answer of the API server means in the core's terms."""
-
-from __future__ import annotations
+"""What an answer of the API server means in the core's terms, and what a status write does, request by request."""
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace as replaced
+from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Labels
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, TaskRoleStatus, roles_digest
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -26,72 +28,79 @@ from frameworkcontroller.core.effects import (
     Outcome,
     Refused,
     RetainPod,
+    RolesSummary,
+    StaleStatus,
     Subject,
     WriteRoster,
+    WriteStatus,
 )
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.errors import (
-    AlreadyExistsError,
-    AnswerTooLargeError,
-    ApiStatusError,
-    ConflictError,
-    ForbiddenError,
-    InvalidError,
-    KubeError,
-    NotFoundError,
-    TooManyRequestsError,
-    TransportError,
-)
+from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError, TransportError, error_of_status
 from frameworkkube.http.client import PARTIAL_METADATA
+from tests.controller.core.values import framework, task
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-SUBJECT = Subject("n", "fw", "u")
-ATTEMPT = RoleAttempt("n", "fw", "u", 0, "config-map-uid", "worker", "role-uid")
 
 
 class Client:
-    """Reads answer or raise one after another, every other request answers or raises `answer`."""
+    """Answers each request with the next entry of a script, and with the last one from then on."""
 
-    def __init__(self, answer: bytes | KubeError, reads: Sequence[bytes | KubeError] = ()) -> None:
-        self.answer, self.reads = answer, list(reads)
-        self.deletions: list[tuple[str, str | None]] = []
-        self.accepted: list[str | None] = []
+    def __init__(self, *script: bytes | KubeError) -> None:
+        self.script, self.calls, self.accepted = list(script), list[str](), list[str | None]()
+        self.status = b""
 
-    async def get(self, _path: str, **more: Any) -> bytes:
+    async def get(self, _path: str, *, max_bytes: int | None = None, **more: Any) -> bytes:
         self.accepted.append(more.get("accept"))
-        return self._give(self.reads.pop(0))
-
-    async def delete(self, _path: str, *, uid: str, resource_version: str | None = None, **_more: Any) -> bytes:
-        self.deletions.append((uid, resource_version))
-        return self._give(self.answer)
+        return self._answer("get")
 
     async def create(self, _path: str, _body: bytes, **_more: Any) -> bytes:
-        return self._give(self.answer)
+        return self._answer("create")
 
-    async def patch(self, _path: str, _body: bytes, *, max_bytes: int | None = None, **_more: Any) -> bytes:
+    async def replace(self, _path: str, body: bytes, **_more: Any) -> bytes:
+        self.status = msgspec.json.decode(body, type=dict[str, msgspec.Raw])["status"]
+        return self._answer(f"put {json.loads(body)['metadata']['resourceVersion']}")
+
+    async def patch(self, path: str, _body: bytes, *, max_bytes: int | None = None, **_more: Any) -> bytes:
         assert max_bytes is not None, "64 at once of 5 MiB each were 190 MiB in the controller"
-        return self._give(self.answer)
+        return self._answer("patch")
 
-    def _give(self, answer: bytes | KubeError) -> bytes:
+    async def delete(self, _path: str, *, uid: str, resource_version: str | None = None, **_more: Any) -> bytes:
+        return self._answer(f"delete {uid} {resource_version}")
+
+    def _answer(self, call: str) -> bytes:
+        self.calls.append(call)
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(answer, KubeError):
             raise answer
         return answer
 
 
-GONE = NotFoundError(404, "NotFound", "gone")
+async def performed(client: Client, effect: Effect) -> Outcome:
+    return await Performer(cast("Any", client)).perform(Subject("n", "fw", "u"), effect)
+
+
+def refusal(code: int, reason: str, message: str = "no", **details: Any) -> ApiStatusError:
+    status = {"kind": "Status", "status": "Failure", "message": message, "reason": reason, "code": code}
+    return error_of_status(status | {"details": details})
+
+
+def stored(uid: str, version: str, status: FrameworkStatus | None = None, **metadata: Any) -> bytes:
+    """An object as the API server has it: a Pod, or a Framework with its status."""
+    metadata |= {"name": "fw-worker-0", "namespace": "n", "uid": uid, "resourceVersion": version}
+    return msgspec.json.encode({"metadata": metadata, "spec": {}, "status": status or {}})
+
+
+GONE = refusal(404, "NotFound", "gone")
+BUSY = refusal(429, "TooManyRequests", retryAfterSeconds=7)
+LOST = TransportError("reset")
 TOO_LARGE = AnswerTooLargeError("the answer has more than 524288 bytes")
 DENIED = 'admission webhook "validate.example.org" denied the request: no'
 NO_POD = 'pods "fw-worker-0" is forbidden: '
-REFUSAL = InvalidError(
-    422,
-    "Invalid",
-    "no",
-    status={"kind": "Status", "status": "Failure", "message": "no", "reason": "Invalid", "code": 422},
-)
+STARTED = refusal(403, "Forbidden", NO_POD + 'User "a" cannot patch resource "pods"')
+OTHER_UID = "Pod is invalid: metadata.uid: Invalid value: field is immutable"
+DESCRIBED = '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'
+
+ATTEMPT = RoleAttempt("n", "fw", "u", 0, "config-map-uid", "worker", "role-uid")
 CREATION = CreatePod("worker", 0, "uid", 0, PodSource(ATTEMPT, msgspec.Raw(b"{}"), 100))
 DELETION = DeletePod("worker", 0, "uid", on_node=True)
 RETENTION = RetainPod("worker", 0, "uid")
@@ -101,43 +110,23 @@ ACCESS = GrantRosterAccess(("default",), "config-map-uid")
 OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
     "a deletion": (DELETION, b"{}", Done()),
     "a deletion of what is not found": (DELETION, GONE, Missing()),
-    "a deletion of another instance": (DELETION, ConflictError(409, "Conflict", "the UID does not match"), Missing()),
-    "too many requests": (
-        DELETION,
-        TooManyRequestsError(429, "TooManyRequests", "slow down", retry_after_seconds=3),
-        Failed("429 TooManyRequests: slow down", 3),
-    ),
-    "a lost answer": (DELETION, TransportError("reset"), Failed("reset")),
+    "a deletion of another instance": (DELETION, refusal(409, "Conflict", "the UID does not match"), Missing()),
+    "too many requests": (DELETION, BUSY, Failed("429 TooManyRequests: no", 7)),
+    "a lost answer": (DELETION, LOST, Failed("reset")),
     # The diagnostics of a Pod are those of Microsoft's controller.
-    "a refused Pod": (
-        CREATION,
-        REFUSAL,
-        Refused(422, '{"ErrStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Invalid","code":422}}'),
-    ),
-    "a refused ConfigMap": (CreateConfigMap(0, b"{}"), REFUSAL, Refused(422, "422 Invalid: no")),
+    "a refused Pod": (CREATION, refusal(422, "Invalid"), Refused(422, DESCRIBED)),
+    "a refused ConfigMap": (CreateConfigMap(0, b"{}"), refusal(422, "Invalid"), Refused(422, "422 Invalid: no")),
     "access to the roster, a Role and its binding": (ACCESS, b"{}", Done()),
     # Which answers to the patch that lets go of a Pod are final.
-    "a policy": (RETENTION, InvalidError(422, "Invalid", "no"), Refused(422, "no")),
-    "a webhook": (RETENTION, ApiStatusError(400, "BadRequest", DENIED), Refused(400, DENIED)),
-    "an admission plugin": (RETENTION, ForbiddenError(403, "Forbidden", NO_POD + "no"), Refused(403, NO_POD + "no")),
-    "a patch that is too large": (RETENTION, ApiStatusError(413, "TooLarge", "limit is 3"), Refused(413, "limit is 3")),
-    "no patch": (RETENTION, ApiStatusError(405, "MethodNotAllowed", "no patch"), Refused(405, "no patch")),
-    "an API server that has just started": (
-        RETENTION,
-        ForbiddenError(403, "Forbidden", NO_POD + 'User "a" cannot patch resource "pods"'),
-        Failed(f'403 Forbidden: {NO_POD}User "a" cannot patch resource "pods"'),
-    ),
-    "a change meanwhile": (RETENTION, ConflictError(409, "Conflict", "modified"), Failed("409 Conflict: modified")),
-    "a webhook that is down": (
-        RETENTION,
-        ApiStatusError(500, "InternalError", "failed calling webhook"),
-        Failed("500 InternalError: failed calling webhook"),
-    ),
-    "a patch of another Pod": (
-        RETENTION,
-        InvalidError(422, "Invalid", "Pod is invalid: metadata.uid: Invalid value: field is immutable"),
-        Missing(),
-    ),
+    "a policy": (RETENTION, refusal(422, "Invalid"), Refused(422, "no")),
+    "a webhook": (RETENTION, refusal(400, "BadRequest", DENIED), Refused(400, DENIED)),
+    "an admission plugin": (RETENTION, refusal(403, "Forbidden", NO_POD + "no"), Refused(403, NO_POD + "no")),
+    "a patch that is too large": (RETENTION, refusal(413, "TooLarge", "limit is 3"), Refused(413, "limit is 3")),
+    "no patch": (RETENTION, refusal(405, "MethodNotAllowed", "no patch"), Refused(405, "no patch")),
+    "an API server that has just started": (RETENTION, STARTED, Failed(f"403 Forbidden: {STARTED.message}")),
+    "a change meanwhile": (RETENTION, refusal(409, "Conflict", "modified"), Failed("409 Conflict: modified")),
+    "a webhook that is down": (RETENTION, refusal(500, "InternalError"), Failed("500 InternalError: no")),
+    "a patch of another Pod": (RETENTION, refusal(422, "Invalid", OTHER_UID), Missing()),
     "a patch of no Pod": (RETENTION, GONE, Missing()),
     # A change whose answer is too large has happened.
     "a large answer to a deletion": (DELETION, TOO_LARGE, Done()),
@@ -149,73 +138,99 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
 
 @each("effect, answer, outcome", OUTCOMES.values(), ids=OUTCOMES)
 def test_an_answer_means_an_outcome(effect: Effect, answer: bytes | KubeError, outcome: Outcome) -> None:
-    performer = Performer(Client(answer))  # type: ignore[arg-type]
-    assert asyncio.run(performer.perform(SUBJECT, effect)) == outcome
+    assert asyncio.run(performed(Client(answer), effect)) == outcome
 
 
-CHANGED = ConflictError(409, "Conflict", "the ResourceVersion in the precondition does not match")
+def status(state: State) -> FrameworkStatus:
+    plain = framework(state)
+    return replace(plain, attempt_status=replace(plain.attempt_status, task_role_statuses=()))
 
 
-def pod(uid: str, version: str, **more: Any) -> bytes:
-    return json.dumps({"metadata": {"name": "fw-worker-0", "uid": uid, "resourceVersion": version} | more}).encode()
+BEFORE, WRITTEN, OTHER = status(State.PREPARING), status(State.RUNNING), status(State.DELETING)
+NO_ROLES = RolesSummary(roles=(), order=(), ready=0, total=0, by_arrival=False, member_revision=1)
+WRITE = WriteStatus(WRITTEN, NO_ROLES, 7, "41", BEFORE)
+ON_NO_NODE = DeletePod("worker", 0, "uid")
+CHANGED = refusal(409, "Conflict", "the object has been modified")
+SICK = refusal(503, "ServiceUnavailable")
+ETCD, GRPC = "etcdserver: request is too large", "rpc error: trying to send message larger than max (2 vs. 1)"
+AGAIN = "the Framework changed during each of several attempts to write its status"
+PUT_TWICE = ["put 41", "get", "put 44"]
+STAYED = "Pod fw-worker-0 changed while it was to be deleted"
+Script = list[bytes | KubeError]
+READ, TAKEN, EDITED = stored("uid", "7"), stored("u", "42", WRITTEN), stored("u", "44", BEFORE)
+AFTER_EDIT = stored("u", "45", WRITTEN)
+CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
+    # A Pod without a node is deleted only as it was read; a forced deletion asks nothing.
+    "unchanged": (ON_NO_NODE, [READ, b"{}"], Done(), ["get", "delete uid 7"]),
+    "gone": (ON_NO_NODE, [GONE], Missing(), ["get"]),
+    "another Pod": (ON_NO_NODE, [stored("other", "7")], Missing(), ["get"]),
+    "changed": (ON_NO_NODE, [READ, CHANGED, stored("uid", "8")], Failed(STAYED), ["get", "delete uid 7", "get"]),
+    "replaced": (ON_NO_NODE, [READ, CHANGED, stored("other", "8")], Missing(), ["get", "delete uid 7", "get"]),
+    "gone meanwhile": (ON_NO_NODE, [READ, CHANGED, GONE], Missing(), ["get", "delete uid 7", "get"]),
+    "lost": (ON_NO_NODE, [LOST], Failed("reset"), ["get"]),
+    "forced": (DeletePod("worker", 0, "uid", grace_seconds=0), [b"{}"], Done(), ["delete uid None"]),
+    # The write of a status never waits, since it holds a slot.
+    "written": (WRITE, [TAKEN], Done(resource_version="42"), ["put 41"]),
+    "overloaded": (WRITE, [BUSY], Failed(str(BUSY), 7.0), ["put 41"]),
+    "the server is sick": (WRITE, [SICK], Failed(str(SICK)), ["put 41"]),
+    "the answer was lost": (WRITE, [LOST], Failed("reset"), ["put 41"]),
+    "the answer to a write was lost": (WRITE, [CHANGED, TAKEN], Done(resource_version="42"), ["put 41", "get"]),
+    "etcd finds it too large": (WRITE, [refusal(500, "InternalError", ETCD)], Refused(413, ETCD), ["put 41"]),
+    "its client finds it too large": (WRITE, [refusal(500, "InternalError", GRPC)], Refused(413, GRPC), ["put 41"]),
+    "the spec was edited": (WRITE, [CHANGED, EDITED, AFTER_EDIT], Done(resource_version="45"), PUT_TWICE),
+    "edited all the time": (WRITE, [CHANGED, EDITED] * 5, Failed(AGAIN), PUT_TWICE + ["get", "put 44"] * 3 + ["get"]),
+    "another writer": (WRITE, [CHANGED, stored("u", "44", OTHER)], StaleStatus(), ["put 41", "get"]),
+    "another instance": (WRITE, [CHANGED, stored("another", "44", BEFORE)], Missing(), ["put 41", "get"]),
+    "no Framework": (WRITE, [GONE], Missing(), ["put 41"]),
+    "no Framework after a conflict": (WRITE, [CHANGED, GONE], Missing(), ["put 41", "get"]),
+    "it cannot be read after a conflict": (WRITE, [CHANGED, LOST], Failed("reset"), ["put 41", "get"]),
+    "refused": (WRITE, [refusal(422, "Invalid", "too large")], Refused(422, "too large"), ["put 41"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("reads", "deletion", "outcome", "sent"),
+@each("effect, script, outcome, calls", CALLS.values(), ids=CALLS)
+def test_some_effects_take_several_requests(effect: Effect, script: Script, outcome: Outcome, calls: list[str]) -> None:
+    client = Client(*script)
+    assert asyncio.run(performed(client, effect)) == outcome
+    assert client.calls == calls
+
+
+async def test_large_roles_are_known_again_by_a_digest_of_what_was_stored() -> None:
+    role = TaskRoleStatus("w", "u", None, tuple(task(State.RUNNING, index=index) for index in range(3000)))
+    written = replace(WRITTEN, attempt_status=replace(WRITTEN.attempt_status, task_role_statuses=(role,)))
+    client = Client(stored("u", "42", WRITTEN))
+    outcome = await performed(client, replaced(WRITE, status=written))
+    assert isinstance(outcome, Done)
+    sent = STATUS_DECODER.decode(client.status)
+    assert sent.attempt_status.task_role_statuses is None
+    assert outcome.roles == roles_digest(sent) is not None
+    # Somebody has edited the spec: what is stored is known without being unpacked, so it need not be readable.
+    unreadable = replace(sent, attempt_status=replace(sent.attempt_status, task_role_statuses_compressed="%%%"))
+    effect = replaced(WRITE, previous=unreadable, previous_roles=roles_digest(unreadable))
+    client = Client(CHANGED, stored("u", "44", unreadable), AFTER_EDIT)
+    assert await performed(client, effect) == Done(resource_version="45")
+
+
+@each(
+    "code, reason, message, is_final",
     [
-        ([pod("uid", "7")], b"{}", Done(), [("uid", "7")]),
-        ([GONE], b"{}", Missing(), []),
-        ([pod("other", "7")], b"{}", Missing(), []),
-        (
-            [pod("uid", "7"), pod("uid", "8")],
-            CHANGED,
-            Failed("Pod fw-worker-0 changed while it was to be deleted"),
-            [("uid", "7")],
-        ),
-        ([pod("uid", "7"), pod("other", "8")], CHANGED, Missing(), [("uid", "7")]),
-        ([pod("uid", "7"), GONE], CHANGED, Missing(), [("uid", "7")]),
-        ([TransportError("reset")], b"{}", Failed("reset"), []),
-    ],
-    ids=["unchanged", "gone", "another", "changed", "replaced", "gone meanwhile", "lost"],
-)
-async def test_a_pod_without_a_node_is_deleted_only_as_it_was_read(
-    reads: list[bytes | KubeError], deletion: bytes | KubeError, outcome: Outcome, sent: list[tuple[str, str]]
-) -> None:
-    client = Client(deletion, reads)
-    performer = Performer(client)  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, DeletePod("worker", 0, "uid")) == outcome
-    assert (client.deletions, client.reads) == (sent, [])
-
-
-async def test_a_forced_deletion_asks_nothing() -> None:
-    client = Client(b"{}")
-    performer = Performer(client)  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, DeletePod("worker", 0, "uid", grace_seconds=0)) == Done()
-    assert client.deletions == [("uid", None)]
-
-
-@pytest.mark.parametrize(
-    ("code", "message", "is_final"),
-    [
-        (403, 'pods "fw-w-0" is forbidden: exceeded quota: compute', False),
-        (422, 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "exceeded quota"', True),
-        (400, "the object provided is unrecognized (must be of type Pod)", False),
-        (422, 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "object provided is unrecognized"', True),
+        (403, "Forbidden", 'pods "fw-w-0" is forbidden: exceeded quota: compute', False),
+        (422, "Invalid", 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "exceeded quota"', True),
+        (400, "BadRequest", "the object provided is unrecognized (must be of type Pod)", False),
+        (422, "Invalid", 'Pod "fw-w-0" is invalid: spec.x: Invalid value: "object provided is unrecognized"', True),
     ],
 )
-async def test_words_that_a_user_has_written_make_no_refusal_one_to_try_again(
-    code: int, message: str, *, is_final: bool
+def test_words_that_a_user_has_written_make_no_refusal_one_to_try_again(
+    code: int, reason: str, message: str, *, is_final: bool
 ) -> None:
-    refusal = ApiStatusError(code, "Invalid", message + "x" * 100_000)
-    outcome = await Performer(Client(refusal)).perform(SUBJECT, CREATION)  # type: ignore[arg-type]
+    outcome = asyncio.run(performed(Client(refusal(code, reason, message + "x" * 100_000)), CREATION))
     assert isinstance(outcome, Refused if is_final else Failed)
     assert len(outcome.message) < 3000
 
 
 @pytest.mark.parametrize("effect", [CreateConfigMap(0, b"{}"), DELETION], ids=["creation", "deletion"])
 async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect: Effect) -> None:
-    performer = Performer(Client(b"<html>sign in</html>"))  # type: ignore[arg-type]
-    found = await performer.perform(SUBJECT, effect)
+    found = await performed(Client(b"<html>sign in</html>"), effect)
     assert isinstance(found, Failed)
     assert "cannot be decoded" in found.message
 
@@ -225,53 +240,48 @@ async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -
     own = {names.FRAMEWORK_NAME: "fw", "of-a-user": "y" * 1000}
     owner = {"kind": "K" * 1000, "name": "n", "uid": "u", "controller": True}
     owners = [owner, owner | {"controller": False}]
-    client = Client(b"", reads=[pod("u", "7", labels=own, annotations={"a": "b" * 1000}, ownerReferences=owners)])
-    outcome = await Performer(client).perform(SUBJECT, FindPod("worker", 0))  # type: ignore[arg-type]
+    client = Client(stored("u", "7", labels=own, annotations={"a": "b" * 1000}, ownerReferences=owners))
+    outcome = await performed(client, FindPod("worker", 0))
     assert client.accepted == [PARTIAL_METADATA], "of the API server, too"
     assert isinstance(outcome, Found)
     assert (outcome.metadata.labels, outcome.metadata.annotations) == (Labels(framework="fw"), {})
     assert [len(one.kind) for one in outcome.metadata.owner_references] == [256]
 
 
+class Grown(Client):
+    """All names are in use, by objects with MiB of owners; it counts how many of them are sent at a time."""
+
+    reading = most = 0
+
+    async def create(self, *_: Any, **_more: Any) -> bytes:
+        raise refusal(409, "AlreadyExists")
+
+    async def get(self, _path: str, *, max_bytes: int | None = None, **_more: Any) -> bytes:
+        if max_bytes is not None:
+            raise TOO_LARGE
+        self.reading += 1
+        self.most = max(self.most, self.reading)
+        await asyncio.sleep(0)
+        self.reading -= 1
+        return stored("uid", "7", ownerReferences=[{"kind": "ConfigMap", "name": "c", "uid": "config-map-uid"}])
+
+    async def patch(self, path: str, *_: Any, max_bytes: int | None = None, **_more: Any) -> bytes:
+        assert max_bytes is not None
+        self.calls.append(path.rsplit("/", 2)[-2])
+        raise TOO_LARGE
+
+
 async def test_large_objects_under_the_names_of_pods_are_read_one_at_a_time() -> None:
     """Of 6.5 MiB of owners each, 64 at once were 344 MiB in the controller."""
-    reading, most = 0, 0
-
-    class Large(Client):
-        async def get(self, _path: str, *, max_bytes: int | None = None, **_more: Any) -> bytes:
-            nonlocal reading, most
-            if max_bytes is not None:
-                raise AnswerTooLargeError(f"the answer has more than {max_bytes} bytes")
-            reading += 1
-            most = max(most, reading)
-            await asyncio.sleep(0)
-            reading -= 1
-            return pod("uid", "7")
-
-    performer = Performer(Large(b"{}"))  # type: ignore[arg-type]
-    found = await asyncio.gather(*(performer.perform(SUBJECT, FindPod("worker", index)) for index in range(8)))
-    assert all(isinstance(one, Found) for one in found)
-    assert most == 1
+    client = Grown()
+    performer = Performer(cast("Any", client))
+    finds = (performer.perform(Subject("n", "fw", "u"), FindPod("worker", index)) for index in range(8))
+    assert all(isinstance(one, Found) for one in await asyncio.gather(*finds))
+    assert client.most == 1
 
 
 async def test_access_whose_objects_have_grown_is_read_one_at_a_time_and_written_without_its_answer() -> None:
     """64 Roles with 8 MiB of owners under the names of ours, read at once, were 446 MiB in the controller."""
-    patched: list[str] = []
-
-    class Grown(Client):
-        async def create(self, *_: Any, **_more: Any) -> bytes:
-            raise AlreadyExistsError(409, "AlreadyExists", "it exists")
-
-        async def get(self, _path: str, *, max_bytes: int | None = None, **_more: Any) -> bytes:
-            if max_bytes is not None:
-                raise AnswerTooLargeError(f"the answer has more than {max_bytes} bytes")
-            return pod("uid", "7", ownerReferences=[{"kind": "ConfigMap", "name": "c", "uid": "config-map-uid"}])
-
-        async def patch(self, path: str, *_: Any, max_bytes: int | None = None, **_more: Any) -> bytes:
-            patched.append(path.rsplit("/", 2)[-2])
-            assert max_bytes is not None
-            raise AnswerTooLargeError(f"the answer has more than {max_bytes} bytes")
-
-    performer = Performer(Grown(b"{}"))  # type: ignore[arg-type]
-    assert await performer.perform(SUBJECT, ACCESS) == Done()
-    assert patched == ["roles", "rolebindings"]
+    client = Grown()
+    assert await performed(client, ACCESS) == Done()
+    assert client.calls == ["roles", "rolebindings"]
