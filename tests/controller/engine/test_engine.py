@@ -1,163 +1,29 @@
 """The engine between caches and requests that are stubs: what starts, what is read again, what is ignored."""
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
+import gc
 import json
 import threading
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import (
-    CreateConfigMap,
-    DeleteConfigMap,
-    DeleteWorkload,
-    Done,
-    Effect,
-    Failed,
-    Missing,
-    Outcome,
-    PatchWorkload,
-    Refused,
-    StaleStatus,
-    WorkloadEffect,
-    WriteStatus,
-)
-from frameworkcontroller.core.machines.attempt import complete
-from frameworkcontroller.core.machines.framework import new_status
+from frameworkcontroller.core.effects import CreateConfigMap, Failed, Missing, Outcome, Refused, StaleStatus
 from frameworkcontroller.core.pods import facts
-from frameworkcontroller.core.policies.completion import predefined
+from frameworkcontroller.core.pods.facts import RoleFacts
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from frameworkcontroller.core.status.reports import Transition
-from frameworkcontroller.engine.config.settings import KueueSettings, Settings
-from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.history import WRITTEN_SECONDS
+from frameworkcontroller.engine.run import log_loop_error
 from frameworkkube.errors import NotFoundError, ServerError
-from tests.controller.engine.lines import Lines
-from tests.kube.scripted import refuse_to_list
+from tests.controller.engine.stubs import ROLE, SPEC, Client, Lines, Performer, engine_of, framework, running, until
 from tests.kube.virtualtime import beside_a_thread, in_virtual_time
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
-    from frameworkcontroller.core.effects import Subject
-    from frameworkcontroller.core.pods.facts import RoleFacts
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-
-FRAMEWORKS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
-SPEC = {
-    "executionType": "Start",
-    "taskRoles": [
-        {
-            "name": "worker",
-            "taskNumber": 1,
-            "task": {"pod": {"spec": {"containers": [{"name": "main", "image": "x"}]}}},
-        }
-    ],
-}
-
-
-def framework(version: int = 1, uid: str = "u", generation: int = 1) -> dict[str, Any]:
-    metadata = {
-        "name": "fw",
-        "namespace": "n",
-        "uid": uid,
-        "resourceVersion": str(version),
-        "generation": generation,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    return {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "spec": SPEC}
-
-
-class Client:
-    """Lists these Frameworks, watches what a test puts into the queue, and answers reads in their order."""
-
-    def __init__(self, *frameworks: dict[str, Any]) -> None:
-        self.frameworks = frameworks
-        self.events: asyncio.Queue[bytes] = asyncio.Queue()
-        self.reads: list[Any] = []
-
-    async def request(self, method: str, path: str, **_more: Any) -> bytes:
-        assert method == "GET"
-        items = self.frameworks if path == FRAMEWORKS else ()
-        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
-
-    async def stream(
-        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
-    ) -> AsyncIterator[bytes]:
-        refuse_to_list(query)
-        on_open()
-        while path == FRAMEWORKS:
-            yield await self.events.get()
-        await asyncio.Event().wait()
-
-    async def get(self, path: str, **_more: Any) -> bytes:
-        assert path.endswith("/namespaces/n/frameworks/fw")
-        found = self.reads.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return found if isinstance(found, bytes) else json.dumps(found).encode()
-
-    async def create(self, path: str, _body: bytes, **_more: Any) -> bytes:
-        assert path == "/api/v1/namespaces/n/events"
-        return json.dumps(framework()).encode()
-
-    def shows(self, kind: str, seen: dict[str, Any]) -> None:
-        self.events.put_nowait(json.dumps({"type": kind, "object": seen}).encode())
-
-
-class Performer:
-    """Remembers effects; their outcomes are `Done`, after the ones that a test gives."""
-
-    def __init__(self, *outcomes: Outcome) -> None:
-        self.outcomes, self.performed = list(outcomes), list[Effect]()
-        self.hold: asyncio.Event | None = None
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        assert (subject.namespace, subject.name) == ("n", "fw")
-        self.performed.append(effect)
-        if self.hold is not None:
-            await self.hold.wait()
-        if isinstance(effect, WriteStatus) and self.outcomes:
-            return self.outcomes.pop(0)
-        return Done(uid="made", resource_version=str(100 + len(self.performed)))
-
-    @property
-    def writes(self) -> list[WriteStatus]:
-        return [effect for effect in self.performed if isinstance(effect, WriteStatus)]
-
-
-@contextlib.asynccontextmanager
-async def running(
-    client: Client, performer: Performer, config: CoreConfig | None = None, **settings: Any
-) -> AsyncIterator[Engine]:
-    engine = Engine(client, performer, config or Settings().core, **settings)  # type: ignore[arg-type]
-    task = asyncio.create_task(engine.run())
-    try:
-        yield engine
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
-async def until(condition: Callable[[], object], every: float = 0.2) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(every)
-    raise AssertionError("it did not happen")
 
 
 @beside_a_thread
@@ -182,20 +48,13 @@ async def test_a_framework_whose_status_another_writer_changed_is_read_until_the
         assert b'workqueue_retries_total{controller="framework",name="framework"} 1.0' in engine.metrics.text()
 
 
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "another"])
 @in_virtual_time
-async def test_a_framework_that_is_gone_when_it_is_read_again_is_left_alone() -> None:
+async def test_a_framework_that_is_another_or_gone_when_it_is_read_again_is_left_alone_until_it_is_seen(
+    is_gone: bool,
+) -> None:
     client, performer = Client(framework()), Performer(StaleStatus())
-    client.reads = [NotFoundError(404, "NotFound", "gone")]
-    async with running(client, performer):
-        await until(lambda: not client.reads)
-        await asyncio.sleep(60)
-        assert len(performer.writes) == 1
-
-
-@in_virtual_time
-async def test_a_framework_that_was_read_is_not_replaced_by_an_earlier_one_of_its_name_in_the_cache() -> None:
-    client, performer = Client(framework()), Performer(StaleStatus())
-    client.reads = [framework(version=7, uid="v")]
+    client.reads = [NotFoundError(404, "NotFound", "gone") if is_gone else framework(7, "v")]
     async with running(client, performer):
         await until(lambda: not client.reads)
         await asyncio.sleep(60)
@@ -223,18 +82,6 @@ async def test_the_outcome_of_an_effect_is_ignored_once_its_framework_is_deleted
 
 
 @in_virtual_time
-async def test_the_history_of_a_deleted_framework_has_its_status_although_it_cannot_be_decoded() -> None:
-    status = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}
-    client, lines = Client(framework() | {"status": status}), Lines()
-    async with running(client, Performer(), lines=lines):
-        client.shows("DELETED", framework(version=6) | {"status": status})
-        await until(lambda: lines.written)
-    trigger, document = lines.written[0].split(b": ObjectSnapshot: ")
-    assert trigger.endswith(b"OnFrameworkDeletion")
-    assert json.loads(document)["status"] == status
-
-
-@in_virtual_time
 async def test_nothing_starts_while_this_process_may_not_act() -> None:
     performer = Performer()
     async with running(Client(framework()), performer, may_act=lambda: False) as engine:
@@ -244,28 +91,26 @@ async def test_nothing_starts_while_this_process_may_not_act() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "counted"),
+    ("outcome", "code"),
     [
-        (Missing(), 'code="404",outcome="Missing"'),
-        (Refused(403, "not allowed"), 'code="403",outcome="Refused"'),
-        (Refused(413, "request is too large"), 'code="413",outcome="Refused"'),
-        (Failed("no answer"), 'code="",outcome="Failed"'),
+        pytest.param(Missing(), "404", id="not found"),
+        pytest.param(Refused(403, "not allowed"), "403", id="forbidden"),
+        pytest.param(Refused(413, "request is too large"), "413", id="too large"),
+        pytest.param(Failed("no answer"), "", id="failed"),
     ],
-    ids=["not found", "forbidden", "too large", "failed"],
 )
 @in_virtual_time
-async def test_a_status_that_is_not_written_is_logged_and_counted_by_its_reason(outcome: Outcome, counted: str) -> None:
-    performer = Performer(outcome)
+async def test_a_status_that_is_not_written_is_logged_and_counted_by_its_reason(outcome: Outcome, code: str) -> None:
+    counted = f'status_write_failures_total{{code="{code}",outcome="{type(outcome).__name__}"}} 1.0'
     with capture_logs() as logs:
-        async with running(Client(framework()), performer) as engine:
-            metric = f"frameworkcontroller_status_write_failures_total{{{counted}}} 1.0"
-            await until(lambda: metric in engine.metrics.text().decode())
+        async with running(Client(framework()), Performer(outcome)) as engine:
+            await until(lambda: counted in engine.metrics.text().decode())
     said = [entry for entry in logs if entry["log_level"] == "warning" and entry.get("framework") == "n/fw"]
     assert said[0]["event"] in {"request failed, will be tried again", "status not written: there is no such Framework"}
 
 
 def framework_of(tasks: int, *, pod: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    role = {"name": "worker", "taskNumber": tasks, "task": {"pod": pod or {}}}
+    role = ROLE | {"taskNumber": tasks, "task": {"pod": pod or {}}}
     return framework() | {"spec": SPEC | {"taskRoles": [role]} | spec}
 
 
@@ -299,105 +144,12 @@ async def test_what_comes_during_a_long_pass_is_not_forgotten(monkeypatch: pytes
 
 @in_virtual_time
 async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
-    engine = Engine(Client(), Performer(), Settings().core)  # type: ignore[arg-type]
+    engine = engine_of(Client(), Performer())
     work = engine._start(("n", "fw"), FRAMEWORK_DECODER.decode(json.dumps(framework())))
     ended = Transition("task", "fw-worker-0", State.RUNNING, State.COMPLETED)
     with capture_logs() as logs:
-        pauses = sum(1 for _ in engine._report(work, Decision(reports=[ended] * 10_000)))
-    assert len(logs) == 10_000
-    assert pauses == 10_000 // TASKS_IN_A_ROW
-
-
-@pytest.mark.parametrize(
-    ("waits", "goes_on"),
-    [({"executionType": "Create"}, {"executionType": "Start"}), ({"suspend": True}, {"suspend": False})],
-    ids=["Create", "suspended"],
-)
-@beside_a_thread
-async def test_a_framework_that_is_not_to_start_is_kept_in_outline_once_it_has_its_status(
-    waits: dict[str, Any], goes_on: dict[str, Any]
-) -> None:
-    """300 bytes became 7.7 MB, for as long as the Framework waited."""
-    waiting = framework_of(10_000, **waits)
-    client, performer = Client(waiting), Performer()
-    async with running(client, performer) as engine:
-        await until(lambda: performer.writes)
-        (write,) = performer.writes
-        assert len(write.summary.roles[0].task_statuses) == 10_000
-        written = waiting | {"status": msgspec.to_builtins(write.status)}
-        client.shows("MODIFIED", written | {"metadata": waiting["metadata"] | {"resourceVersion": "101"}})
-        await until(lambda: not engine._works)
-        view = engine._caches.view(("n", "fw"))
-        assert view is not None
-        assert view.framework.size < 1000
-        text = engine.metrics.text()
-        assert b'frameworkcontroller_frameworks{state="AttemptCreationPending"} 1.0' in text
-        assert f"frameworkcontroller_suspended_frameworks {float('suspend' in waits)}".encode() in text
-        # It is started: the cache has all of it again, and nothing of its status is made anew.
-        meta = waiting["metadata"] | {"resourceVersion": "102", "generation": 2}
-        client.shows("MODIFIED", written | {"metadata": meta, "spec": waiting["spec"] | goes_on})
-        await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
-        before, after = (one.summary.roles[0] for one in performer.writes[:2])
-        assert after.task_statuses[9999].instance_uid == before.task_statuses[9999].instance_uid
-
-
-class OrphanClient(Client):
-    """There is a ConfigMap that the Framework owns, of an hour later than the Framework."""
-
-    async def request(self, method: str, path: str, **more: Any) -> bytes:
-        if path != "/api/v1/configmaps":
-            return await super().request(method, path, **more)
-        owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": "u", "controller": True}
-        meta = {"name": "fw-attempt", "namespace": "n", "uid": "orphan", "resourceVersion": "1"}
-        meta |= {"labels": {names.FRAMEWORK_NAME: "fw"}, "ownerReferences": [owner]}
-        item = {"metadata": meta | {"creationTimestamp": "2026-01-01T01:00:00Z"}}
-        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": [item]}).encode()
-
-
-@in_virtual_time
-async def test_a_suspended_framework_keeps_no_config_map_whose_creation_a_dead_controller_has_asked_for() -> None:
-    stored = framework() | {"spec": SPEC | {"suspend": True}}
-    status = msgspec.to_builtins(new_status("fw", datetime(2026, 1, 1, tzinfo=UTC)))
-    stored["status"] = status | {"suspendedSince": "2026-01-01T00:00:00Z", "observedGeneration": 1}
-    client, performer = OrphanClient(stored), Performer()
-    client.reads = [stored]
-    async with running(client, performer):
-        await until(lambda: any(isinstance(effect, DeleteConfigMap) for effect in performer.performed))
-    assert [effect.uid for effect in performer.performed if isinstance(effect, DeleteConfigMap)] == ["orphan"]
-    assert not any(isinstance(effect, CreateConfigMap) for effect in performer.performed)
-
-
-class WorkloadClient(Client):
-    """There is a Workload of the Framework, which nobody has finished."""
-
-    async def request(self, method: str, path: str, **more: Any) -> bytes:
-        if not path.endswith("/workloads"):
-            return await super().request(method, path, **more)
-        owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": "u", "controller": True}
-        meta = {"name": names.workload_name("fw", "u"), "namespace": "n", "uid": "w", "resourceVersion": "1"}
-        meta |= {"labels": {names.FRAMEWORK_NAME: "fw"}, "ownerReferences": [owner]}
-        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": meta}]}).encode()
-
-
-@in_virtual_time
-@pytest.mark.parametrize("end", ["completed", "suspended"])
-async def test_the_workload_of_a_framework_at_rest_is_finished_or_given_up(end: str) -> None:
-    """A controller has died between the status and the Workload."""
-    stored = framework() | {"spec": SPEC | {"suspend": end == "suspended"}}
-    status = new_status("fw", datetime(2026, 1, 1, tzinfo=UTC))
-    if end == "completed":
-        status = complete(status, predefined(Code.SUCCEEDED, "all well"))
-        status = replace(status, state=State.COMPLETED, completion_time=status.start_time)
-    since = {"suspendedSince": "2026-01-01T00:00:00Z"} if end == "suspended" else {}
-    stored["status"] = msgspec.to_builtins(status) | {"observedGeneration": 1} | since
-    client, performer = WorkloadClient(stored), Performer()
-    client.reads = [stored]
-    settings = replace(Settings(), kueue=KueueSettings(enabled=True))
-    async with running(client, performer, config=settings.core):
-        await until(lambda: any(isinstance(effect, WorkloadEffect) for effect in performer.performed))
-    (effect,) = (effect for effect in performer.performed if isinstance(effect, WorkloadEffect))
-    assert isinstance(effect, PatchWorkload if end == "completed" else DeleteWorkload)
-    assert effect.uid == "w"
+        pauses = list(engine._report(work, Decision(reports=[ended] * 10_000)))
+    assert (len(logs), len(pauses)) == (10_000, 10_000 // TASKS_IN_A_ROW)
 
 
 @in_virtual_time
@@ -412,7 +164,7 @@ async def test_large_templates_are_read_beside_the_loop(monkeypatch: pytest.Monk
     pod = {"metadata": {"annotations": {"x": "y" * 100_000}}, "spec": {"containers": [{"name": "main"}]}}
     client, performer = Client(framework_of(3, pod=pod)), Performer()
     async with running(client, performer):
-        await until(lambda: any(isinstance(effect, CreateConfigMap) for effect in performer.performed))
+        await until(lambda: performer.of(CreateConfigMap))
         assert len(readers) == 1
         assert readers[0] != threading.get_ident()
 
@@ -452,3 +204,37 @@ async def test_a_status_waits_for_the_history_that_it_overwrites_but_not_for_lon
         await until(lambda: len(performer.writes) > before, WRITTEN_SECONDS / 100)
         assert performer.writes[before].status.attempt_status.id == 1
         assert (asyncio.get_running_loop().time() - begun < WRITTEN_SECONDS / 2) is is_read
+
+
+def leave_behind(error: Exception) -> None:
+    """Let a future of the loop end with an error that nobody retrieves."""
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(log_loop_error)
+    loop.create_future().set_exception(error)
+    gc.collect()
+
+
+def fail(error: Exception) -> None:
+    """Let a transport fail."""
+    context = {"message": "Fatal error", "exception": error, "transport": object()}
+    log_loop_error(asyncio.get_running_loop(), context)
+
+
+@pytest.mark.parametrize(
+    ("raises", "error", "level"),
+    [
+        pytest.param(leave_behind, ConnectionResetError("gone"), "info", id="a connection that nothing waited for"),
+        pytest.param(fail, RuntimeError("closed"), "info", id="a transport"),
+        pytest.param(leave_behind, ValueError("a defect"), "error", id="any other, with its traceback"),
+    ],
+)
+async def test_an_error_of_the_event_loop_is_one_line_of_the_log(
+    raises: Callable[[Exception], None], error: Exception, level: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with capture_logs() as logs:
+        raises(error)
+    connection = {"event": "a connection ended that nothing waited for", "error": repr(error)}
+    what = "Future exception was never retrieved"
+    defect = {"event": "error in the event loop", "what": what, "exc_info": error}
+    assert logs == [(defect if level == "error" else connection) | {"log_level": level}]
+    assert capfd.readouterr().err == ""

@@ -1,12 +1,9 @@
 """The loop of gangs of other controllers: whatever one gang raises, the others go on."""
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from unittest.mock import Mock
 
 import msgspec
@@ -18,22 +15,20 @@ from frameworkcontroller.core.effects import CreateConfigMap, Done, Effect, Find
 from frameworkcontroller.engine.foreign import PODS, ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
-from tests.controller.engine import test_engine
-from tests.controller.engine.test_engine import running, until
+from tests.controller.engine import stubs
+from tests.controller.engine.stubs import beside, running, until
 from tests.kube.virtualtime import in_virtual_time
 from tests.support import foreign_pods as make
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
+class Client(stubs.Client):
+    """Lists a Pod of each of these Jobs, and watches nothing."""
 
-class Client(test_engine.Client):
-    """Lists the Pods of three Jobs, and watches nothing."""
+    def __init__(self, *pods: str) -> None:
+        super().__init__()
+        self.pods = pods
 
-    pods: Sequence[str] = ("bad", "good", "worse")
-
-    async def request(self, method: str, path: str, **_more: Any) -> bytes:
-        assert method == "GET"
+    async def request(self, method: str, path: str, **more: Any) -> bytes:
         items = [make.of_job(0, name=name) for name in self.pods] if path.endswith("/pods") else []
         return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
 
@@ -70,43 +65,29 @@ def made(client: Client, performer: Performer, metrics: Metrics) -> ForeignGangs
     )
 
 
-def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
-    performer = Performer()
-
-    async def work() -> None:
-        metrics = Metrics()
-        gangs = made(Client(), performer, metrics)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(30):
-                await gangs.run()
-        assert 'frameworkcontroller_foreign_gangs{phase="gathering"} 0.0' in metrics.text().decode()
-
+@in_virtual_time
+async def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
+    performer, metrics = Performer(), Metrics()
     with capture_logs() as logs:
-        in_virtual_time(work)()
+        async with beside(made(Client("bad", "good", "worse"), performer, metrics).run()):
+            await asyncio.sleep(30)
+    assert 'frameworkcontroller_foreign_gangs{phase="gathering"} 0.0' in metrics.text().decode()
     told = {line["gang"].split(".")[1] for line in logs if "cannot be processed" in line["event"]}
     assert told == {"bad", "worse"}
     assert ("good", CreateConfigMap) in performer.done
 
 
-class Many(Client):
-    """Lists a Pod of each of 300 gangs."""
-
-    pods = tuple(f"many{number}" for number in range(300))
-
-
 @in_virtual_time
 async def test_of_many_new_gangs_of_a_namespace_a_hundred_begin_at_once_and_ten_a_second() -> None:
     """A Pod that named another gang fifty times a second cost 157 requests a second."""
-    performer = Performer()
-    gangs = made(Many(), performer, Metrics())
-    work = asyncio.create_task(gangs.run())
-    for seconds, number in ((0.5, 100), (10, 200), (10, 300)):
-        await asyncio.sleep(seconds)
-        assert number - 5 <= len({name for name, _ in performer.done}) <= number + 10
-    work.cancel()
+    performer, many = Performer(), Client(*(f"many{number}" for number in range(300)))
+    async with beside(made(many, performer, Metrics()).run()):
+        for seconds, number in ((0.5, 100), (10, 200), (10, 300)):
+            await asyncio.sleep(seconds)
+            assert number - 5 <= len({name for name, _ in performer.done}) <= number + 10
 
 
-class Late(test_engine.Client):
+class Late(stubs.Client):
     """Lists no Pods of other controllers until it is told to."""
 
     def __init__(self) -> None:
@@ -122,7 +103,7 @@ class Late(test_engine.Client):
 @in_virtual_time
 async def test_the_engine_is_ready_when_these_caches_are_full_and_stalls_when_this_loop_does() -> None:
     client = Late()
-    async with running(client, test_engine.Performer(), foreign_gangs=True) as engine:
+    async with running(client, stubs.Performer(), foreign_gangs=True) as engine:
         await until(lambda: engine._caches.has_synced)
         assert (engine.has_synced, engine.stalled_seconds) == (False, 0)
         client.lists.set()

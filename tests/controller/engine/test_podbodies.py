@@ -1,11 +1,9 @@
 """What is kept of prepared templates, and how much of what is large is on its way, of all Frameworks together."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import uuid
-from typing import TYPE_CHECKING, cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,23 +12,17 @@ from msgspec import Raw
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, WriteStatus
+from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, Subject, WriteStatus
 from frameworkcontroller.core.pods.facts import LARGE_BYTES, read
 from frameworkcontroller.core.pods.template import PodSource, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.engine.actions import LARGE_STATUS_BYTES, LARGE_STATUS_TASKS, Actions, Work
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.observe.metrics import Metrics
-from frameworkcontroller.engine.requests import pod_bodies
 from frameworkcontroller.engine.requests.pod_bodies import AT_ONCE_BYTES, CAPACITY, PodBodies
 from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS
-from tests.controller.core.values import at, ended, framework, task
-from tests.controller.engine.test_engine import until
+from tests.controller.core.values import ended, framework, moment, task
+from tests.controller.engine.stubs import beside, until
 from tests.kube.virtualtime import in_virtual_time
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Subject
-    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-    from frameworkcontroller.engine.requests.performer import Performer
 
 
 def creation(size: int, role: str = "worker", index: int = 0, problem: str = "") -> CreatePod:
@@ -63,6 +55,7 @@ async def test_a_template_is_prepared_once_for_all_tasks_of_its_role(prepared: l
 
 
 async def test_of_many_templates_those_that_were_used_last_are_kept_in_8_mib(prepared: list[str]) -> None:
+    assert CAPACITY == 8 * 1024 * 1024
     bodies, size = PodBodies(), 60_000
     fit = CAPACITY // (2 * size)
     roles = [f"r{number}" for number in range(2 * fit)]
@@ -105,38 +98,22 @@ async def test_what_is_large_is_not_kept(prepared: list[str]) -> None:
 async def test_what_can_be_no_pod_is_not_prepared(prepared: list[str]) -> None:
     with pytest.raises(TemplateError, match="too many"):
         await PodBodies().render(creation(100, problem="too many"))
-    assert pod_bodies.CAPACITY == 8 * 1024 * 1024
     assert prepared == []
 
 
-def is_large(effect: Effect) -> bool:
-    match effect:
-        case CreatePod():
-            return effect.source.size > LARGE_BYTES
-        case WriteStatus():
-            roles = effect.summary.roles
-            tasks = sum(len(role.task_statuses) for role in roles)
-            return (
-                max(len(roles), tasks) > LARGE_STATUS_TASKS
-                or bool(effect.text_bytes)
-                or effect.rest_bytes > LARGE_BYTES
-            )
-    raise AssertionError(effect)
-
-
 class Slow:
-    """A performer whose requests take a second, and who counts them."""
+    """A performer whose requests take a second, and who counts them: those of one effect, and others."""
 
-    def __init__(self) -> None:
-        self.now: dict[bool, int] = {True: 0, False: 0}
-        self.most: dict[bool, int] = {True: 0, False: 0}
+    def __init__(self, effect: Effect) -> None:
+        self.effect = effect
+        self.now, self.most = {True: 0, False: 0}, {True: 0, False: 0}
 
     async def perform(self, _subject: Subject, effect: Effect) -> Outcome:
-        large = is_large(effect)
-        self.now[large] += 1
-        self.most[large] = max(self.most[large], self.now[large])
+        is_it = effect is self.effect
+        self.now[is_it] += 1
+        self.most[is_it] = max(self.most[is_it], self.now[is_it])
         await asyncio.sleep(1)
-        self.now[large] -= 1
+        self.now[is_it] -= 1
         return Done()
 
 
@@ -157,23 +134,21 @@ def write(tasks: int, text_bytes: int = 0, roles: int = 1, rest_bytes: int = 0) 
     return WriteStatus(framework(State.RUNNING), summary, 1, "1", None, rest_bytes=rest_bytes, text_bytes=text_bytes)
 
 
+MANY, STATUSES = LARGE_STATUS_TASKS, 64 // OBJECTS_PER_STATUS
+
+
 @pytest.mark.parametrize(
     ("large", "small", "most"),
     [
         pytest.param(creation(LARGE_BYTES), creation(100), 20, id="Pods"),
-        pytest.param(write(LARGE_STATUS_TASKS + 1), write(LARGE_STATUS_TASKS), 64 // OBJECTS_PER_STATUS, id="statuses"),
-        pytest.param(
-            write(0, roles=LARGE_STATUS_TASKS + 1),
-            write(0, roles=LARGE_STATUS_TASKS),
-            64 // OBJECTS_PER_STATUS,
-            id="statuses of many TaskRoles",
-        ),
-        pytest.param(write(LARGE_STATUS_TASKS + 1), creation(100), 20, id="large statuses, small Pods"),
-        pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), 64 // OBJECTS_PER_STATUS, id="statuses of long texts"),
+        pytest.param(write(MANY + 1), creation(100), 20, id="large statuses, small Pods"),
+        pytest.param(write(MANY + 1), write(MANY), STATUSES, id="statuses"),
+        pytest.param(write(0, roles=MANY + 1), write(0, roles=MANY), STATUSES, id="statuses of many TaskRoles"),
+        pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), STATUSES, id="statuses of long texts"),
         pytest.param(
             write(1, rest_bytes=LARGE_BYTES + 1),
             write(1, rest_bytes=LARGE_BYTES),
-            64 // OBJECTS_PER_STATUS,
+            STATUSES,
             id="statuses of long specs",
         ),
     ],
@@ -182,18 +157,18 @@ def write(tasks: int, text_bytes: int = 0, roles: int = 1, rest_bytes: int = 0) 
 async def test_of_what_is_large_one_is_sent_at_a_time_by_all_frameworks_with_pauses_and_others_beside_it(
     large: Effect, small: Effect, most: int
 ) -> None:
-    performer, ends = Slow(), list[Exception | None]()
-    metrics, now = Metrics(Settings().core.codes), Now(at(0), at(0))
+    performer, ends = cast("Any", slow := Slow(large)), list[Exception | None]()
 
     def on_end(_work: Work, error: Exception | None) -> None:
         ends.append(error)
 
-    actions = Actions(lambda _work: True, on_end, cast("Performer", performer), metrics, slots=64, now=lambda: now)
-    task, begun = asyncio.create_task(actions.run()), asyncio.get_running_loop().time()
+    metrics = Metrics(Settings().core.codes)
+    actions = Actions(lambda _work: True, on_end, performer, metrics, slots=64, now=lambda: moment(0))
+    begun = asyncio.get_running_loop().time()
     for number in range(20):
-        work = Work(("ns", f"fw{number}"), cast("FrameworkReconciler", Reconciler()))
+        work = Work(("ns", f"fw{number}"), cast("Any", Reconciler()))
         actions.submit(work, [large, small])
-    await until(lambda: ends == [None] * 40, every=0.5)
-    task.cancel()
-    assert performer.most == {True: 1, False: most}
+    async with beside(actions.run()):
+        await until(lambda: ends == [None] * 40, every=0.5)
+    assert slow.most == {True: 1, False: most}
     assert asyncio.get_running_loop().time() - begun >= (2 * 20 - 1)

@@ -1,64 +1,78 @@
 """A Framework at rest: the engine keeps an outline of it, and deletes it as it was seen when its time is over."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json
-import tracemalloc
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    DeleteConfigMap,
     DeleteFramework,
+    DeleteWorkload,
     Done,
     Effect,
     Failed,
     Missing,
     Outcome,
+    PatchWorkload,
     StaleStatus,
+    Subject,
+    WorkloadEffect,
     WriteStatus,
 )
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
-from frameworkcontroller.engine import engine
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
-from frameworkcontroller.engine.config.settings import Settings
+from frameworkcontroller.engine.config.settings import KueueSettings, Settings
+from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
-from tests.controller.core.values import ended, task
+from tests.controller.core.values import ended, framework_end, task
 from tests.controller.core.values import framework as status_of
-from tests.controller.engine.lines import Lines
-from tests.controller.engine.test_engine import Client, Performer, framework, running, until
-from tests.kube.virtualtime import in_virtual_time
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Subject
+from tests.controller.engine import stubs
+from tests.controller.engine.stubs import Client, Lines, Performer, engine_of, framework, memory, owned, running, until
+from tests.kube.virtualtime import beside_a_thread, in_virtual_time
+from tests.support.rows import each
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 BYTES = 2048
 """Of an outline, at most."""
+ONE_COMPLETED = b'frameworkcontroller_frameworks{state="Completed"} 1.0'
+NO_TASKS = b'frameworkcontroller_tasks{state="Completed"} 0.0'
 
 
-def completed(generation: int = 1, ttl: int | None = 100, tasks: int = 2, **more: Any) -> dict[str, Any]:
+def status_in(state: State, tasks: int = 0, observed: int = 1) -> dict[str, Any]:
+    """A status as it is stored, with so many Tasks of the same state."""
+    end, whole = (ended(0), framework_end(0)) if state is State.COMPLETED else (None, None)
+    status = msgspec.to_builtins(replace(status_of(state, whole), transition_time=SINCE, observed_generation=observed))
+    of_tasks = [msgspec.to_builtins(task(state, end, index=index)) for index in range(tasks)]
+    if tasks:
+        roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": of_tasks}]
+        status["attemptStatus"]["taskRoleStatuses"] = roles
+    return dict(status)
+
+
+def completed(
+    generation: int = 1, ttl: int | None = 100, tasks: int = 2, observed: int = 1, **more: Any
+) -> dict[str, Any]:
     """A Framework as it is stored once it is Completed."""
-    status = replace(status_of(State.COMPLETED), transition_time=SINCE, observed_generation=1)
-    done = [task(State.COMPLETED, ended(0), index=index) for index in range(tasks)]
-    role = {"name": "worker", "instanceUID": "r", "taskStatuses": done}
-    stored = msgspec.to_builtins(status)
-    stored["attemptStatus"]["taskRoleStatuses"] = msgspec.to_builtins([role])
-    whole = framework(version=5, generation=generation)
-    whole["spec"] = whole["spec"] | {"ttlSecondsAfterFinished": ttl}
-    whole["metadata"] |= more
-    return whole | {"status": stored}
+    whole = framework(5, generation=generation)
+    spec, metadata = whole["spec"] | {"ttlSecondsAfterFinished": ttl}, whole["metadata"] | more
+    return whole | {"spec": spec, "metadata": metadata, "status": status_in(State.COMPLETED, tasks, observed)}
+
+
+def many_completed(number: int) -> list[dict[str, Any]]:
+    return [completed(ttl=5, name=f"fw{one}", uid=f"u{one}") for one in range(number)]
 
 
 def decoded(document: dict[str, Any]) -> Framework:
@@ -79,19 +93,22 @@ def test_an_outline_says_who_and_until_when() -> None:
     assert outline_of(outline) is outline
 
 
+def in_state(state: str, **status: Any) -> dict[str, Any]:
+    """A Framework whose status is that of a Completed one but for this."""
+    return framework() | {"status": completed()["status"] | {"state": state} | status}
+
+
+GOING = {"metadata": completed(deletionTimestamp="2026-01-01T00:00:05Z")["metadata"]}
 NOT_AT_REST = {
     "edited since": completed(generation=2),
-    "not Completed and being deleted": framework(generation=1)
-    | {"status": completed()["status"] | {"state": "AttemptCreationPending"}}
-    | {"metadata": completed(deletionTimestamp="2026-01-01T00:00:05Z")["metadata"]},
+    "not Completed and being deleted": in_state("AttemptCreationPending") | GOING,
     "without a status": framework(),
-    "not Completed": framework() | {"status": completed()["status"] | {"state": "AttemptCompleted"}},
-    "Completed in words only": framework()
-    | {"status": completed()["status"] | {"state": "AttemptRunning", "ready": "Completed"}},
+    "not Completed": in_state("AttemptCompleted"),
+    "Completed in words only": in_state("AttemptRunning", ready="Completed"),
 }
 
 
-@pytest.mark.parametrize("document", NOT_AT_REST.values(), ids=NOT_AT_REST)
+@each("document", NOT_AT_REST.values(), ids=NOT_AT_REST)
 def test_of_any_other_there_is_no_outline(document: dict[str, Any]) -> None:
     assert outline_of(decoded(document)) is None
 
@@ -100,24 +117,17 @@ def test_whatever_raises_the_framework_is_kept_whole(monkeypatch: pytest.MonkeyP
     def fails(_found: Framework) -> None:
         raise UnicodeDecodeError("utf-8", b"x", 0, 1, "no text")
 
-    monkeypatch.setattr(engine, "outline_of", fails)
+    monkeypatch.setattr("frameworkcontroller.engine.engine.outline_of", fails)
     whole = decoded(completed())
-    made = engine.Engine(Client(), Performer(), Settings().core)  # type: ignore[arg-type]
-    assert made.keep_framework(whole) is whole
+    assert engine_of(Client(), Performer()).keep_framework(whole) is whole
 
 
 def test_an_outline_takes_little_memory_whatever_the_framework_takes() -> None:
     document = json.dumps(completed(tasks=500, annotations={"x": "y" * 100_000})).encode()
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         outlines = [outline_of(FRAMEWORK_DECODER.decode(document)) for _ in range(50)]
         assert all(isinstance(one, Outline) and one.metadata.name for one in outlines)
-        gc.collect()
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert used / len(outlines) < BYTES
+        assert used() / len(outlines) < BYTES
 
 
 @in_virtual_time
@@ -126,36 +136,37 @@ async def test_one_that_is_found_at_rest_is_counted_and_left_alone_until_its_tim
     async with running(client, performer, clock=clock) as engine:
         await asyncio.sleep(80)
         assert performer.performed == []
-        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
+        assert ONE_COMPLETED in engine.metrics.text()
         await asyncio.sleep(20)
         assert performer.performed == [DeleteFramework("5")]
-        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
+        assert ONE_COMPLETED in engine.metrics.text()
         client.shows("DELETED", completed())
-        await until(lambda: b'frameworkcontroller_frameworks{state="Completed"} 0.0' in engine.metrics.text())
+        await until(lambda: ONE_COMPLETED.replace(b"1.0", b"0.0") in engine.metrics.text())
 
 
 class Slow(Performer):
-    """The API server, which takes a second for each deletion and answers as a test says."""
+    """The API server, which takes some seconds for each request and answers as a test says, the same at last."""
 
-    def __init__(self, answer: Outcome) -> None:
+    def __init__(self, *answers: Outcome | Exception, seconds: float = 1) -> None:
         super().__init__()
-        self.answer, self.most, self._now = answer, 0, 0
+        self.answers, self.seconds, self.most, self._now = list(answers), seconds, 0, 0
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         self.performed.append(effect)
         self._now += 1
         self.most = max(self.most, self._now)
-        await asyncio.sleep(1)
+        await asyncio.sleep(self.seconds)
         self._now -= 1
-        return self.answer
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 @in_virtual_time
 async def test_of_many_whose_time_is_over_few_are_deleted_at_a_time_and_none_is_read() -> None:
     """100 of 10,000 Tasks were read at once: the memory of the controller went to 1.4 GiB."""
-    many = [completed(ttl=5, name=f"fw{number}", uid=f"u{number}") for number in range(100)]
-    client, performer = Client(*many), Slow(Failed("the server is busy"))
-    client.reads = []
+    client, performer = Client(*many_completed(100)), Slow(Failed("the server is busy"))
     async with running(client, performer, clock=clock):
         await asyncio.sleep(40)
         assert (performer.performed, performer.most) == ([DeleteFramework("5")] * 100, SLOTS)
@@ -163,6 +174,7 @@ async def test_of_many_whose_time_is_over_few_are_deleted_at_a_time_and_none_is_
         assert len(performer.performed) == 100
         await asyncio.sleep(60)
         assert len(performer.performed) == 200, "what failed is tried again"
+    assert client.at == []
 
 
 @in_virtual_time
@@ -172,8 +184,8 @@ async def test_one_that_is_held_by_a_finalizer_is_kept_in_outline_and_left_alone
     async with running(client, performer, clock=clock) as engine:
         await asyncio.sleep(2 * AGAIN_SECONDS)
         assert performer.performed == []
-        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
-        assert b'frameworkcontroller_tasks{state="Completed"} 0.0' in engine.metrics.text()
+        assert ONE_COMPLETED in engine.metrics.text()
+        assert NO_TASKS in engine.metrics.text()
 
 
 @in_virtual_time
@@ -188,8 +200,7 @@ async def test_one_that_was_edited_before_it_could_be_deleted_is_kept_as_it_asks
 
 @in_virtual_time
 async def test_one_whose_edit_cannot_be_read_while_its_deletion_waits_ends_nothing() -> None:
-    many = [completed(ttl=5, name=f"fw{number}", uid=f"u{number}") for number in range(SLOTS + 1)]
-    client, performer = Client(*many), Slow(Done())
+    client, performer = Client(*many_completed(SLOTS + 1)), Slow(Done())
     async with running(client, performer, clock=clock) as engine:
         await asyncio.sleep(0.5)
         odd = completed(ttl=5, name=f"fw{SLOTS}", uid=f"u{SLOTS}", resourceVersion="6")
@@ -201,54 +212,78 @@ async def test_one_whose_edit_cannot_be_read_while_its_deletion_waits_ends_nothi
         await until(lambda: len(performer.performed) == SLOTS + 2)
 
 
-class Broken(Slow):
-    """An API server whose first answer no program can read."""
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        outcome = await super().perform(subject, effect)
-        if len(self.performed) == 1:
-            raise ValueError("it cannot be read")
-        return outcome
-
-
 @in_virtual_time
 async def test_a_deletion_that_raises_is_a_failure_that_is_tried_again() -> None:
-    client, performer = Client(completed(ttl=5)), Broken(Done())
+    client, performer = Client(completed(ttl=5)), Slow(ValueError("it cannot be read"), Done())
     async with running(client, performer, clock=clock) as engine:
         await asyncio.sleep(AGAIN_SECONDS / 2)
         assert b'workqueue_retries_total{controller="framework",name="framework"} 1.0' in engine.metrics.text()
         await until(lambda: len(performer.performed) == 2, every=10)
 
 
-@in_virtual_time
-async def test_one_that_comes_to_rest_is_worked_on_again_after_an_edit() -> None:
-    client, performer = Client(completed(generation=2)), Performer()
+def large(number: int, tasks: int = LARGE_STATUS_TASKS + 1, **more: Any) -> dict[str, Any]:
+    """A Framework `fw<number>` of so many Tasks."""
+    one = framework(uid=f"u{number}", name=f"fw{number}")
+    return one | {"spec": {"taskRoles": [stubs.ROLE | {"taskNumber": tasks}], **more}}
+
+
+@pytest.mark.parametrize(
+    ("whole", "edit", "tasks"),
+    [
+        pytest.param(completed(observed=0), {}, 2, id="Completed"),
+        pytest.param(large(0, 10_000, executionType="Create"), {"executionType": "Start"}, 10_000, id="Create"),
+        pytest.param(large(0, 10_000, suspend=True), {"suspend": False}, 10_000, id="suspended"),
+    ],
+)
+@beside_a_thread
+async def test_one_that_has_come_to_rest_is_kept_in_outline_and_worked_on_again_after_an_edit(
+    whole: dict[str, Any], edit: dict[str, Any], tasks: int
+) -> None:
+    """300 bytes became 7.7 MB, for as long as a Framework waited."""
+    client, performer, meta = Client(whole), Performer(), whole["metadata"]
+    state = whole.get("status", {"state": "AttemptCreationPending"})["state"]
     async with running(client, performer, clock=clock) as engine:
         await until(lambda: performer.writes)
-        written = performer.writes[0].status
-        assert written.observed_generation == 2
-        assert b'frameworkcontroller_tasks{state="Completed"} 2.0' in engine.metrics.text()
-        stored = completed(generation=2, resourceVersion="101") | {"status": msgspec.to_builtins(written)}
-        client.shows("MODIFIED", stored)
-        await until(lambda: b'frameworkcontroller_tasks{state="Completed"} 0.0' in engine.metrics.text())
-        assert b'frameworkcontroller_frameworks{state="Completed"} 1.0' in engine.metrics.text()
-        edited = stored["metadata"] | {"generation": 3, "resourceVersion": "102"}
-        client.shows("MODIFIED", stored | {"metadata": edited})
-        await until(lambda: len(performer.writes) > 1)
-        assert performer.writes[1].status.observed_generation == 3
-        assert performer.writes[1].resource_version == "102"
+        (write,) = performer.writes
+        assert f'frameworkcontroller_tasks{{state="{state}"}} {tasks}.0' in engine.metrics.text().decode()
+        stored = whole | {"status": msgspec.to_builtins(write.status)}
+        client.shows("MODIFIED", stored | {"metadata": meta | {"resourceVersion": "101"}})
+        await until(lambda: not engine._works)
+        view = engine._caches.view(("n", meta["name"]))
+        assert view is not None
+        assert view.framework.size < 1000
+        text = engine.metrics.text().decode()
+        assert f'frameworkcontroller_frameworks{{state="{state}"}} 1.0' in text
+        assert f'frameworkcontroller_tasks{{state="{state}"}} 0.0' in text
+        assert f"frameworkcontroller_suspended_frameworks {float('suspend' in edit)}" in text
+        # It is edited: the cache has all of it again, and nothing of its status is made anew.
+        edited = stored | {"metadata": meta | {"resourceVersion": "102", "generation": 2}, "spec": whole["spec"] | edit}
+        client.shows("MODIFIED", edited)
+        await until(lambda: len(performer.writes) > 1 and bool(performer.of(CreateConfigMap)) == bool(edit))
+        again = performer.writes[1]
+        assert (again.resource_version, again.status.observed_generation) == ("102", 2)
+        before, after = (one.summary.roles[0].task_statuses for one in (write, again))
+        assert (len(before), after[-1].instance_uid) == (tasks, before[-1].instance_uid)
 
 
 class Acceptor(Performer):
-    """The API server, which takes each first status and shows it."""
+    """The API server, which takes each first status after some seconds and shows it; it sees who is worked on."""
 
-    def __init__(self, client: Client, frameworks: list[dict[str, Any]]) -> None:
-        super().__init__()
-        self._client = client
+    engine: Engine | None = None
+    most = 0
+
+    def __init__(self, client: Client, frameworks: list[dict[str, Any]], *outcomes: Outcome, seconds: float) -> None:
+        super().__init__(*outcomes)
+        self._client, self._seconds = client, seconds
         self._frameworks = {one["metadata"]["name"]: one for one in frameworks}
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        await asyncio.sleep(self._seconds)
         assert isinstance(effect, WriteStatus)
+        if self.engine is not None:
+            self.most = max(self.most, sum(not one.settled for one in self.engine._works.values()))
+        if self.outcomes:
+            return self.outcomes.pop()
         seen = self._frameworks.pop(subject.name)
         written = seen | {"status": effect.status, "metadata": seen["metadata"] | {"resourceVersion": "100"}}
         self._client.events.put_nowait(msgspec.json.encode({"type": "MODIFIED", "object": written}))
@@ -257,63 +292,21 @@ class Acceptor(Performer):
 
 @in_virtual_time
 async def test_one_that_is_not_to_start_takes_little_memory_however_many_tasks_it_has() -> None:
-    tasks, wanted = 10_000, list[dict[str, Any]]()
-    for number in range(3):
-        one = framework(uid=f"u{number}")
-        one["metadata"] |= {"name": f"fw{number}"}
-        role = one["spec"]["taskRoles"][0] | {"taskNumber": tasks}
-        wanted.append(one | {"spec": {"executionType": "Create", "description": "x" * 100_000, "taskRoles": [role]}})
+    wanted = [large(one, 10_000, executionType="Create", description="x" * 100_000) for one in range(3)]
     client = Client()
-    performer = Acceptor(client, wanted)
+    performer = Acceptor(client, wanted, seconds=0)
     idle = (b'_frameworks{state="AttemptCreationPending"} 3.0', b'_tasks{state="AttemptCreationPending"} 0.0')
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         async with running(client, performer) as engine:
             await asyncio.sleep(1)
-            before, _ = tracemalloc.get_traced_memory()
+            before = used()
             for one in wanted:
                 client.shows("ADDED", one)
             await until(lambda: all(one in engine.metrics.text() for one in idle))
             # The last event is in memory until the next one comes, once for all Frameworks.
             client.shows("BOOKMARK", {"metadata": {"resourceVersion": "101"}})
             await asyncio.sleep(1)
-            gc.collect()
-            used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert (used - before) / len(wanted) < 4 * BYTES
-
-
-class Answering(Client):
-    """Answers each read with the Framework as it was listed, after a while."""
-
-    async def get(self, path: str, **_more: Any) -> bytes:
-        await asyncio.sleep(0.5)
-        return next(json.dumps(one).encode() for one in self.frameworks if one["metadata"]["name"] == Path(path).name)
-
-
-class Late(Acceptor):
-    """An API server that takes a second for each status, and sees how many Frameworks are worked on."""
-
-    most = 0
-
-    engine: engine.Engine
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        await asyncio.sleep(1)
-        self.most = max(self.most, sum(not one.settled for one in self.engine._works.values()))
-        return await self.answer(subject, effect)
-
-    async def answer(self, subject: Subject, effect: Effect) -> Outcome:
-        return await super().perform(subject, effect)
-
-
-def large(number: int, **more: Any) -> dict[str, Any]:
-    """A Framework `fw<number>` that is large."""
-    one = framework(uid=f"u{number}")
-    one["metadata"] |= {"name": f"fw{number}"}
-    return one | {"spec": {"taskRoles": [one["spec"]["taskRoles"][0] | {"taskNumber": LARGE_STATUS_TASKS + 1}], **more}}
+            assert (used() - before) / len(wanted) < 4 * BYTES
 
 
 @in_virtual_time
@@ -321,44 +314,29 @@ async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -
     """130 of 10,000 Tasks that were not to start took a gibibyte until each had one."""
     wanted = [large(number, executionType="Create") for number in range(40)]
     client = Client(*wanted)
-    performer = Late(client, wanted)
-    async with running(client, performer) as performer.engine:
-        idle = b'_frameworks{state="AttemptCreationPending"} 40.0'
-        await until(lambda: idle in performer.engine.metrics.text() and not performer.engine._works, every=1)
+    performer = Acceptor(client, wanted, seconds=1)
+    async with running(client, performer) as engine:
+        performer.engine, idle = engine, b'_frameworks{state="AttemptCreationPending"} 40.0'
+        await until(lambda: idle in engine.metrics.text() and not engine._works, every=1)
         assert performer.most <= PLACES
-
-
-class Disputed(Late):
-    """Another writer is always faster, and the Framework is read again."""
-
-    async def answer(self, subject: Subject, effect: Effect) -> Outcome:
-        self.performed.append(effect)
-        return StaleStatus()
 
 
 @in_virtual_time
 async def test_of_many_large_ones_that_are_read_again_few_are_worked_on_too() -> None:
-    wanted = [large(number) for number in range(40)]
-    client = Answering(*wanted)
-    performer = Disputed(client, wanted)
+    """Another writer is always faster."""
+    client, stale = Client(*map(large, range(40))), [StaleStatus()] * 1000
+    client.read_seconds = 0.5
+    performer = Acceptor(client, [], *stale, seconds=1)
     async with running(client, performer) as performer.engine:
-        await until(lambda: len(performer.performed) > 100, every=1)
+        await until(lambda: len(performer.outcomes) < len(stale) - 100, every=1)
         assert performer.most <= PLACES
-
-
-class Slower(Performer):
-    """An API server that takes seconds for each status, whose Framework is gone then."""
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        await asyncio.sleep(3)
-        return Missing()
 
 
 @in_virtual_time
 async def test_large_ones_that_are_deleted_at_once_keep_their_places_while_a_write_of_them_waits() -> None:
     """Twenty a second took 1.8 GB of a controller in 40 s, with the rights of any tenant."""
     client = Client()
-    async with running(client, Slower()):
+    async with running(client, Slow(Missing(), seconds=3)):
         for number in range(100):
             client.shows("ADDED", large(number))
             await asyncio.sleep(0.1)
@@ -368,23 +346,16 @@ async def test_large_ones_that_are_deleted_at_once_keep_their_places_while_a_wri
         assert sum(isinstance(one, Work) for one in gc.get_objects()) <= PLACES
 
 
-class Silent(Performer):
-    """Answers nothing."""
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        await asyncio.Event().wait()
-        raise AssertionError
+SILENCE = 1e6
+"""Seconds, of an API server that answers nothing."""
 
 
 @in_virtual_time
 async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> None:
     """Nothing of them had to be written, and six kept the places of all others for ever."""
-    status = msgspec.to_builtins(replace(status_of(State.RUNNING), observed_generation=1))
-    tasks = [task(State.RUNNING, index=index) for index in range(LARGE_STATUS_TASKS + 1)]
-    roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": msgspec.to_builtins(tasks)}]
-    status["attemptStatus"]["taskRoleStatuses"] = roles
-    number = 2 * PLACES
-    async with running(Client(*(large(one) | {"status": status} for one in range(number))), Silent()) as engine:
+    status, number = status_in(State.RUNNING, LARGE_STATUS_TASKS + 1), 2 * PLACES
+    client = Client(*(large(one) | {"status": status} for one in range(number)))
+    async with running(client, Slow(Missing(), seconds=SILENCE)) as engine:
         await until(lambda: len(engine._works) == number, every=1)
 
 
@@ -392,9 +363,8 @@ async def test_large_ones_that_run_are_all_worked_on_by_the_next_leader() -> Non
 async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> None:
     """They were counted for ever, so that the others looked for a place every 30 s in the end."""
     wanted = [large(number, executionType="Create") for number in range(3 * PLACES)]
-    status = msgspec.to_builtins(replace(status_of(State.CREATION_PENDING), observed_generation=1))
-    client = Client(*wanted)
-    async with running(client, Silent()) as engine:
+    client, status = Client(*wanted), status_in(State.CREATION_PENDING)
+    async with running(client, Slow(Missing(), seconds=SILENCE)) as engine:
         await until(lambda: len(engine._beginning._waiting["n"]) == 2 * PLACES)
         for one in wanted[PLACES:]:
             meta = one["metadata"] | {"resourceVersion": "7"}
@@ -408,11 +378,11 @@ class Hesitant(Performer):
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         if isinstance(effect, WriteStatus):
             return Done(resource_version=str(int(effect.resource_version) + 1))
-        await asyncio.Event().wait()
+        await asyncio.sleep(SILENCE)
         raise AssertionError
 
 
-def idle_tasks(engine: engine.Engine) -> int:
+def idle_tasks(engine: Engine) -> int:
     return sum(work.reconciler.tasks_by_state[State.CREATION_PENDING] for work in engine._works.values())
 
 
@@ -428,12 +398,13 @@ async def test_of_many_large_ones_without_a_pod_few_have_tasks_until_others_are_
         await until(lambda: len(engine._works) == 30, every=1)
         await asyncio.sleep(60)
         assert idle_tasks(engine) == most
+        gone: list[str] = []
         for _ in range(5):
             names = [key[1] for key, work in engine._works.items() if work.reconciler.tasks_by_state]
             for name in names:
                 client.shows("DELETED", large(int(name.removeprefix("fw"))))
-            left = len(engine._works) - len(names)
-            await until(lambda left=left: (len(engine._works), idle_tasks(engine)) == (left, most), every=1)
+            gone.extend(names)
+            await until(lambda: (len(engine._works), idle_tasks(engine)) == (30 - len(gone), most), every=1)
 
 
 @in_virtual_time
@@ -442,10 +413,7 @@ async def test_of_many_large_ones_that_are_started_few_are_read_until_others_hav
 ) -> None:
     """They were not to start, and had their Tasks in the status."""
     monkeypatch.setattr(shares, "MOST_IDLE", most := 5 * (LARGE_STATUS_TASKS + 1))
-    status = msgspec.to_builtins(replace(status_of(State.CREATION_PENDING), observed_generation=1))
-    tasks = [task(State.CREATION_PENDING, index=index) for index in range(LARGE_STATUS_TASKS + 1)]
-    roles = [{"name": "worker", "instanceUID": "r", "taskStatuses": msgspec.to_builtins(tasks)}]
-    status["attemptStatus"]["taskRoleStatuses"] = roles
+    status = status_in(State.CREATION_PENDING, LARGE_STATUS_TASKS + 1)
     wanted = [large(number) | {"status": status} for number in range(30)]
     async with running(Client(*wanted), Hesitant()) as engine:
         await until(lambda: idle_tasks(engine) >= most, every=1)
@@ -456,8 +424,8 @@ async def test_of_many_large_ones_that_are_started_few_are_read_until_others_hav
 PENDING = {"state": "AttemptCreationPending"}
 
 
-@pytest.mark.parametrize(
-    ("tasks", "more", "status", "waits"),
+@each(
+    "tasks, more, status, waits",
     [
         pytest.param(300, {}, PENDING, True, id="its Tasks come along"),
         pytest.param(100, {}, PENDING, False, id="it has few"),
@@ -470,13 +438,11 @@ PENDING = {"state": "AttemptCreationPending"}
     ],
 )
 def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
-    tasks: int, more: dict[str, Any], status: dict[str, str] | None, *, waits: bool
+    tasks: int, more: dict[str, Any], status: dict[str, str] | None, waits: bool
 ) -> None:
-    one = large(0, **more)
-    one["spec"]["taskRoles"][0]["taskNumber"] = tasks
-    if one["spec"].pop("going", False):
-        one["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = decoded(one if status is None else one | {"status": status})
+    spec = dict(more)
+    going = GOING if spec.pop("going", False) else {}
+    found = decoded(large(0, tasks, **spec) | going | ({} if status is None else {"status": status}))
     full, free = Beginning(lambda _namespace: True), Beginning(lambda _namespace: False)
     assert full.wait_seconds(("n", "fw"), found) == (LONGEST_LOOK_SECONDS if waits else 0)
     assert free.wait_seconds(("n", "fw"), found) == 0
@@ -490,32 +456,68 @@ def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     assert (beginning._works, beginning._waiting) == ({}, {})
 
 
-@pytest.mark.parametrize("owner", ["fw-attempt", "other-attempt", ""])
-async def test_of_a_pod_that_is_not_the_frameworks_no_history_is_written_and_of_its_own_no_state_again(
-    owner: str,
+@each("owner, written", [("fw-attempt", 2), ("other-attempt", 0), ("", 0)])
+def test_of_a_pod_that_is_not_the_frameworks_no_history_is_written_and_of_its_own_no_state_again(
+    owner: str, written: int
 ) -> None:
     """Whoever took the label off and on a Pod of a mebibyte wrote 13 MB of log a second."""
-    lines = Lines()
-    made = engine.Engine(Client(), Performer(), Settings().core, lines=lines)  # type: ignore[arg-type]
+    lines, pod = Lines(), owned("fw-w-0", uid="p")
     owners = [{"kind": "ConfigMap", "name": owner, "uid": "c", "controller": True}] if owner else []
-    pod = {"metadata": {"name": "fw-w-0", "namespace": "n", "uid": "p", "resourceVersion": "1"}}
-    pod["metadata"] |= {"labels": {"FC_FRAMEWORK_NAME": "fw"}, "ownerReferences": owners}
+    pod["metadata"]["ownerReferences"] = owners
+    engine = engine_of(Client(), Performer(), lines=lines)
     for going in ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}):
         pod["metadata"] |= going
         for _ in range(10):
-            made.on_pod_gone(json.dumps(pod).encode())
-    assert len(lines.written) == (2 if owner == "fw-attempt" else 0)
+            engine.on_pod_gone(json.dumps(pod).encode())
+    assert len(lines.written) == written
+
+
+SUSPENDED = framework() | {
+    "spec": stubs.SPEC | {"suspend": True},
+    "status": status_in(State.CREATION_PENDING) | {"suspendedSince": "2026-01-01T00:00:00Z"},
+}
 
 
 @in_virtual_time
-async def test_the_history_of_one_at_rest_is_whole() -> None:
-    lines = Lines()
-    client = Client(completed())
+async def test_one_that_is_suspended_keeps_no_config_map_whose_creation_a_dead_controller_has_asked_for() -> None:
+    # It is of an hour later than the Framework.
+    orphan = owned("fw-attempt", uid="orphan", creationTimestamp="2026-01-01T01:00:00Z")
+    performer = Performer()
+    async with running(Client(SUSPENDED, configmaps=orphan), performer):
+        await until(lambda: performer.of(DeleteConfigMap))
+    assert [effect.uid for effect in performer.of(DeleteConfigMap)] == ["orphan"]
+    assert not performer.of(CreateConfigMap)
+
+
+@pytest.mark.parametrize(
+    ("whole", "effect"), [(completed(), PatchWorkload), (SUSPENDED, DeleteWorkload)], ids=["Completed", "suspended"]
+)
+@in_virtual_time
+async def test_the_workload_of_one_at_rest_is_finished_or_given_up(
+    whole: dict[str, Any], effect: type[PatchWorkload | DeleteWorkload]
+) -> None:
+    """A controller has died between the status and the Workload."""
+    client, performer = Client(whole, workloads=owned(names.workload_name("fw", "u"), uid="w")), Performer()
+    settings = replace(Settings(), kueue=KueueSettings(enabled=True))
+    async with running(client, performer, settings.core, clock=clock):
+        await until(lambda: any(isinstance(one, WorkloadEffect) for one in performer.performed))
+    (found,) = (one for one in performer.performed if isinstance(one, WorkloadEffect))
+    assert isinstance(found, effect)
+    assert found.uid == "w"
+
+
+ODD = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}
+
+
+@pytest.mark.parametrize("whole", [completed(), framework() | {"status": ODD}], ids=["at rest", "cannot be decoded"])
+@in_virtual_time
+async def test_the_history_of_a_framework_is_whole(whole: dict[str, Any]) -> None:
+    client, lines = Client(whole), Lines()
     async with running(client, Performer(), clock=clock, lines=lines):
         await asyncio.sleep(10)
-        client.shows("DELETED", completed())
+        client.shows("DELETED", whole)
         await until(lambda: lines.written)
-    document = json.loads(lines.written[0].split(b": ObjectSnapshot: ")[1])
-    whole = json.loads(json.dumps(completed()))
-    assert document["status"] == whole["status"]
-    assert document["spec"] == whole["spec"]
+    trigger, document = lines.written[0].split(b": ObjectSnapshot: ")
+    assert trigger.endswith(b"OnFrameworkDeletion")
+    seen = json.loads(document)
+    assert (seen["spec"], seen["status"]) == (whole["spec"], json.loads(json.dumps(whole["status"])))
