@@ -1,12 +1,9 @@
 """Events on Frameworks: limited, counted when they repeat, and never an obstacle."""
 
-from __future__ import annotations
-
 import asyncio
-import contextlib
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,9 +12,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.engine.observe import event_recorder
 from frameworkcontroller.engine.observe.event_recorder import BURST, MESSAGE_CHARACTERS, REFILL_SECONDS, EventRecorder
 from frameworkkube.errors import NotFoundError, ServerError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from tests.controller.engine.stubs import beside
 
 SUBJECT = Subject("n", "fw", "u")
 SLOW = KubeEvent("GangWaiting", "worker-1 is missing", warning=True)
@@ -47,56 +42,49 @@ def metadata(name: str) -> bytes:
     return json.dumps({"metadata": {"name": name, "uid": "e", "resourceVersion": "1"}}).encode()
 
 
-@contextlib.asynccontextmanager
-async def recording(client: Client, recorder: EventRecorder) -> AsyncIterator[EventRecorder]:
-    task = asyncio.create_task(recorder.run())
-    try:
-        yield recorder
+def recorder_of(client: Client) -> EventRecorder:
+    return EventRecorder(cast("Any", client))
+
+
+async def write(recorder: EventRecorder) -> None:
+    """Let it write what waits."""
+    async with beside(recorder.run()) as work:
         for _ in range(200):
             await asyncio.sleep(0)
-        assert not task.done()
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        assert not work.done()
 
 
-def recorder_of(client: Client) -> EventRecorder:
-    return EventRecorder(client)  # type: ignore[arg-type]
+async def repeat(client: Client, times: int) -> list[str]:
+    """Record an event so often, and return what was asked of the server."""
+    recorder = recorder_of(client)
+    for _ in range(times):
+        recorder.record(SUBJECT, SLOW)
+    await write(recorder)
+    return [what for what, _ in client.written]
 
 
 async def test_an_event_names_the_framework_and_a_repeated_one_raises_its_count() -> None:
     client = Client()
-    async with recording(client, recorder_of(client)) as recorder:
-        for _ in range(3):
-            recorder.record(SUBJECT, SLOW)
-    (first, body), *again = client.written
-    assert first == "create events"
+    assert await repeat(client, 3) == ["create events", "patch fw.1", "patch fw.1"]
+    body, *again = (body for _, body in client.written)
     assert body["involvedObject"]["uid"] == "u"
     assert (body["type"], body["reason"], body["message"]) == ("Warning", SLOW.reason, SLOW.message)
-    assert [(what, change["count"]) for what, change in again] == [("patch fw.1", 2), ("patch fw.1", 3)]
+    assert [change["count"] for change in again] == [2, 3]
 
 
 async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None:
     client = Client(metadata("old"), NotFoundError(404, "NotFound", "expired"))
-    async with recording(client, recorder_of(client)) as recorder:
-        for _ in range(3):
-            recorder.record(SUBJECT, SLOW)
-    assert [what for what, _ in client.written] == ["create events", "patch old", "create events", "patch fw.3"]
+    assert await repeat(client, 3) == ["create events", "patch old", "create events", "patch fw.3"]
 
 
 async def test_a_failure_or_an_answer_that_cannot_be_decoded_costs_one_event() -> None:
     client = Client(ServerError(500, "InternalError", "no"), b"<html>", RuntimeError("a defect"))
-    async with recording(client, recorder_of(client)) as recorder:
-        for _ in range(4):
-            recorder.record(SUBJECT, SLOW)
-    assert [what for what, _ in client.written] == ["create events"] * 4
+    assert await repeat(client, 4) == ["create events"] * 4
 
 
 async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    client = Client()
-    recorder = EventRecorder(client, clock=lambda: now)  # type: ignore[arg-type]
+    recorder = EventRecorder(cast("Any", Client()), clock=lambda: now)
     for number in range(BURST + 5):
         recorder.record(SUBJECT, KubeEvent("Reason", f"message {number}"))
     assert recorder.dropped == 5
@@ -113,9 +101,9 @@ async def test_what_was_used_last_is_remembered(monkeypatch: pytest.MonkeyPatch)
     client = Client()
     recorder = recorder_of(client)
     for number in range(BURST + 5):
-        async with recording(client, recorder):
-            recorder.record(SUBJECT, SLOW)
-            recorder.record(Subject("n", f"other-{number}", f"uid-{number}"), SLOW)
+        recorder.record(SUBJECT, SLOW)
+        recorder.record(Subject("n", f"other-{number}", f"uid-{number}"), SLOW)
+        await write(recorder)
     assert recorder.dropped == 5
     ours = [change["count"] for what, change in client.written if what == "patch fw.1"]
     assert ours == list(range(2, BURST + 1))
@@ -123,9 +111,10 @@ async def test_what_was_used_last_is_remembered(monkeypatch: pytest.MonkeyPatch)
 
 async def test_a_long_message_is_cut_before_it_is_remembered() -> None:
     client = Client()
-    async with recording(client, recorder_of(client)) as recorder:
-        for end in "ab":
-            recorder.record(SUBJECT, KubeEvent("PodCreationFailed", "x" * MESSAGE_CHARACTERS + end))
+    recorder = recorder_of(client)
+    for end in "ab":
+        recorder.record(SUBJECT, KubeEvent("PodCreationFailed", "x" * MESSAGE_CHARACTERS + end))
+    await write(recorder)
     (_, body), (again, _) = client.written
     assert body["message"] == "x" * MESSAGE_CHARACTERS
     assert again == "patch fw.1"
@@ -137,8 +126,7 @@ async def test_events_of_one_namespace_leave_those_of_others_alone() -> None:
     for number in range(event_recorder.WAITING + 100):
         recorder.record(Subject("hostile", f"fw-{number}", f"u-{number}"), SLOW)
     recorder.record(SUBJECT, SLOW)
-    async with recording(client, recorder):
-        pass
+    await write(recorder)
     places = [place for place, (_, body) in enumerate(client.written) if body["metadata"]["namespace"] == "n"]
     assert places == [1], "namespaces take turns"
     assert recorder.dropped == 100

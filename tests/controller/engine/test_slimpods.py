@@ -1,9 +1,6 @@
 """What the cache keeps of a Pod: everything that decides, in little memory."""
 
-from __future__ import annotations
-
-import gc
-import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,17 +15,26 @@ from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.engine.cache import slim_pods
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.values import task
+from tests.controller.engine.stubs import memory
 from tests.support.rows import each
 
-CONDITIONS = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Initialized", "Ready")]
 UID = "8d3d4d2e-5a53-4a9c-9d7e-6e9a1b1f2a3c"
 BYTES = 1200
 """Of a Pod, at most."""
 
 
+def conditions(*kinds: str, **more: str) -> list[dict[str, str]]:
+    return [{"type": kind, "status": "True"} | more for kind in kinds]
+
+
+def ended(code: int, second: int = 0, message: str = "", name: str = "main") -> dict[str, Any]:
+    end = {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{second:02d}Z", "message": message}
+    return {"name": name, "state": {"terminated": end}}
+
+
 def document(index: int = 0, **status: Any) -> dict[str, Any]:
     """A Pod as the API server has it, of which the program decodes a part."""
-    running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    of_barrier = names.BARRIER_CONTAINER
     return {
         "metadata": {
             "name": f"training-worker-{index}",
@@ -41,34 +47,33 @@ def document(index: int = 0, **status: Any) -> dict[str, Any]:
             | {names.TASK_INDEX: str(index), "network-status": f"{index}" * 500},
             "ownerReferences": [{"kind": "ConfigMap", "name": "training-attempt", "uid": UID, "controller": True}],
         },
-        "spec": {"nodeName": f"node-{index % 10}", "initContainers": [{"name": names.BARRIER_CONTAINER}]},
+        "spec": {"nodeName": f"node-{index % 10}", "initContainers": [{"name": of_barrier}]},
         "status": {
             "phase": "Running",
             "podIP": f"10.1.{index // 256}.{index % 256}",
             "hostIP": f"10.0.0.{index % 10}",
-            "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-                for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
-            ],
-            "initContainerStatuses": [
-                {
-                    "name": names.BARRIER_CONTAINER,
-                    "state": {"terminated": {"exitCode": 0, "finishedAt": f"2026-01-01T00:00:{index % 60:02d}Z"}},
-                }
-            ],
-            "containerStatuses": [{"name": "main", "state": running}],
+            "conditions": conditions(
+                *("PodScheduled", "Initialized", "ContainersReady", "Ready"), lastTransitionTime="2026-01-01T00:00:00Z"
+            ),
+            "initContainerStatuses": [ended(0, index % 60, name=of_barrier)],
+            "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}],
             **status,
         },
     }
 
 
+def pod_of(document: dict[str, Any]) -> Pod:
+    return POD_DECODER.decode(msgspec.json.encode(document))
+
+
 def decoded(index: int = 0, **status: Any) -> Pod:
-    return POD_DECODER.decode(msgspec.json.encode(document(index, **status)))
+    return pod_of(document(index, **status))
 
 
-def ended(code: int, second: int = 0, message: str = "", name: str = "main") -> dict[str, Any]:
-    end = {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{second:02d}Z", "message": message}
-    return {"name": name, "state": {"terminated": end}}
+def gate(restarts: int, **last_state: Any) -> list[dict[str, Any]]:
+    """The barrier, which runs again."""
+    state = {"state": {"running": {}}, "lastState": last_state}
+    return [{"name": names.BARRIER_CONTAINER, "restartCount": restarts} | state]
 
 
 PODS = {
@@ -76,7 +81,7 @@ PODS = {
     "cannot be scheduled": decoded(
         phase="Pending",
         podIP="",
-        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}],
+        conditions=conditions("PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes"),
         containerStatuses=[],
     ),
     "cannot pull": decoded(
@@ -88,19 +93,12 @@ PODS = {
         phase="Failed", containerStatuses=[ended(3, 5, "a"), ended(4, 9, "b", "second"), ended(0, 10, "", "third")]
     ),
     "restarting in place": decoded(
-        conditions=[{"type": names.ALL_CONTAINERS_RESTARTING, "status": "True"}],
-        initContainerStatuses=[{"name": names.BARRIER_CONTAINER, "restartCount": 3, "state": {"running": {}}}],
+        conditions=conditions(names.ALL_CONTAINERS_RESTARTING),
+        initContainerStatuses=gate(3),
         containerStatuses=[ended(5, 2, "a", "boom"), ended(143, 3, "b")],
     ),
     "restarted in place": decoded(
-        initContainerStatuses=[
-            {
-                "name": names.BARRIER_CONTAINER,
-                "restartCount": 4,
-                "state": {"running": {}},
-                "lastState": {"terminated": {"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}},
-            }
-        ],
+        initContainerStatuses=gate(4, terminated={"exitCode": 137, "reason": names.RESTARTING_ALL_CONTAINERS}),
         containerStatuses=[{"name": "main", "lastState": {"terminated": {"exitCode": 7, "message": "x"}}}],
     ),
     "evicted": decoded(phase="Failed", reason="Evicted", message="low on memory", containerStatuses=[]),
@@ -136,7 +134,8 @@ def test_whatever_decides_stays(whole: Pod) -> None:
 
 
 def test_what_nothing_reads_goes() -> None:
-    slim = SlimPods()(decoded(conditions=[*CONDITIONS, {"type": names.ALL_CONTAINERS_RESTARTING, "status": "False"}]))
+    restarting = {"type": names.ALL_CONTAINERS_RESTARTING, "status": "False"}
+    slim = SlimPods()(decoded(conditions=[*conditions("PodScheduled", "Initialized", "Ready"), restarting]))
     assert "network-status" not in slim.metadata.annotations
     assert {one.type for one in slim.status.conditions} == {"PodScheduled", "Ready"}
 
@@ -155,7 +154,7 @@ def test_no_emptiness_takes_the_place_of_another() -> None:
     """A Pod of a user may have the label of a Framework and nothing else: no annotations, owners or containers."""
     identity = {"name": "bare", "namespace": "team", "uid": UID, "resourceVersion": "7"}
     labels = {names.FRAMEWORK_NAME: "training"}
-    bare = POD_DECODER.decode(msgspec.json.encode({"metadata": {**identity, "labels": labels}}))
+    bare = pod_of({"metadata": {**identity, "labels": labels}})
     for pods in ([bare, decoded()], [decoded(), bare]):
         keep = SlimPods()
         for slim in map(keep, pods):
@@ -170,33 +169,36 @@ def test_init_containers_that_decide_nothing_are_not_kept() -> None:
     whole, sidecars = document(), [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(15_000)]
     plain = [{"name": f"i{place}", "restartPolicy": ""} for place in range(15_000)]
     whole["spec"]["initContainers"] = [*plain, {"name": names.BARRIER_CONTAINER}, *sidecars]
-    slim = SlimPods()(POD_DECODER.decode(msgspec.json.encode(whole)))
+    slim = SlimPods()(pod_of(whole))
     kept = [one.name for one in slim.spec.init_containers]
     assert kept[:3] == [names.BARRIER_CONTAINER, "s0", "s1"]
     assert len(kept) == slim_pods.MAX_CONTAINERS
 
 
-TEXTS = {
+def containers(part: str = "containerStatuses", **state: Any) -> dict[str, Any]:
+    return {part: [{"name": "c", **state}]}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"reason": text, "message": text}
+
+
+# Where whoever may write the status of a Pod may write much.
+TEXTS: dict[str, Callable[[str], dict[str, Any]]] = {
     "the phase": lambda text: {"phase": text},
     "the reason": lambda text: {"reason": text},
     "the message": lambda text: {"message": text},
     "the address": lambda text: {"podIP": text},
     "the node's address": lambda text: {"hostIP": text},
-    "a condition": lambda text: {"conditions": [{"type": "Ready", "status": text, "reason": text, "message": text}]},
-    "a container's name": lambda text: {"containerStatuses": [{"name": text, "state": {"running": {}}}]},
-    "a container that has ended": lambda text: {
-        "initContainerStatuses": [
-            {"name": "c", "state": {"terminated": {"exitCode": 1, "reason": text, "message": text}}}
-        ]
-    },
-    "a container that waits": lambda text: {
-        "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": text, "message": text}}}]
-    },
-    "a container that has ended before": lambda text: {
-        "containerStatuses": [{"name": "c", "lastState": {"terminated": {"reason": text, "message": text}}}]
-    },
+    "a condition": lambda text: {"conditions": conditions("Ready", status=text, **said(text))},
+    "a container's name": lambda text: containers(name=text, state={"running": {}}),
+    "a container that has ended": lambda text: containers(
+        "initContainerStatuses", state={"terminated": {"exitCode": 1} | said(text)}
+    ),
+    "a container that waits": lambda text: containers(state={"waiting": said(text)}),
+    "a container that has ended before": lambda text: containers(lastState={"terminated": said(text)}),
 }
-MANY = {
+MANY: dict[str, Callable[[str], dict[str, Any]]] = {
     "20 containers that wait": lambda text: {
         "containerStatuses": [{"name": f"{place}", "state": {"waiting": {"reason": text}}} for place in range(20)]
     },
@@ -208,27 +210,23 @@ LONG = "x" * 2000
 
 
 @each("part", [*TEXTS.values(), *MANY.values()], ids=[*TEXTS, *MANY])
-def test_what_is_remembered_of_pods_that_are_gone_is_counted(part: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_of_pods_that_are_gone_is_counted(
+    part: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """1,500 Pods that came and went, with 200 KB in a condition, left 290 MiB behind."""
     most = 256 * 1024
     monkeypatch.setattr(slim_pods, "MAX_SHARED", most)
     keep = SlimPods()
     documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(60)]
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         for one in documents:
             keep(POD_DECODER.decode(one))
             assert keep.size <= most + 32 * 1024
-        gc.collect()
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert used < 1.5 * most
+        assert used() < 1.5 * most
 
 
-@pytest.mark.parametrize("status", TEXTS.values(), ids=TEXTS)
-def test_a_text_that_no_kubelet_writes_is_cut(status: Any) -> None:
+@each("status", TEXTS.values(), ids=TEXTS)
+def test_a_text_that_no_kubelet_writes_is_cut(status: Callable[[str], dict[str, Any]]) -> None:
     """Of each Pod that was cached, a mebibyte in any of them was kept."""
     whole = decoded(0, **status("x" * 1_000_000))
     assert len(msgspec.json.encode(SlimPods()(whole))) < 16 * 1024
@@ -260,9 +258,8 @@ def test_what_a_failed_container_says_is_forgotten_with_its_pod() -> None:
 def test_pods_of_a_thousand_frameworks_that_change_in_turn_share_their_parts() -> None:
     def of(framework: int) -> Pod:
         whole = document()
-        for key in names.POD_ANNOTATIONS:
-            whole["metadata"]["annotations"][key] = f"{key} of {framework}"
-        return POD_DECODER.decode(msgspec.json.encode(whole))
+        whole["metadata"]["annotations"] = {key: f"{key} of {framework}" for key in names.POD_ANNOTATIONS}
+        return pod_of(whole)
 
     keep = SlimPods()
     first, second = ([keep(of(framework)) for framework in range(1000)] for _ in range(2))
@@ -272,14 +269,7 @@ def test_pods_of_a_thousand_frameworks_that_change_in_turn_share_their_parts() -
 def test_a_pod_takes_little_memory() -> None:
     keep = SlimPods()
     documents = [msgspec.json.encode(document(index)) for index in range(2000)]
-    gc.collect()
-    tracemalloc.start()
-    try:
-        pods = {
-            (pod.metadata.namespace, pod.metadata.name): pod for pod in map(keep, map(POD_DECODER.decode, documents))
-        }
-        gc.collect()
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert used / len(pods) < BYTES
+    with memory() as used:
+        slim = map(keep, map(POD_DECODER.decode, documents))
+        pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in slim}
+        assert used() / len(pods) < BYTES
