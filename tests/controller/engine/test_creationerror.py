@@ -1,7 +1,5 @@
 """The diagnostics of a refused Pod have the shape that Microsoft's controller writes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from frameworkcontroller.engine.requests.creation_error import describe
 from frameworkkube.errors import error_of
 
+CAUSE = {"reason": "FieldValueInvalid", "message": 'Invalid value: "NO"', "field": "spec.containers[0].name"}
 INVALID: dict[str, Any] = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -20,13 +19,7 @@ INVALID: dict[str, Any] = {
     "status": "Failure",
     "message": 'Pod "fw-worker-0" is invalid: spec.containers[0].name: Invalid value: "NO": <must> be lower case',
     "reason": "Invalid",
-    "details": {
-        "name": "fw-worker-0",
-        "kind": "Pod",
-        "causes": [
-            {"reason": "FieldValueInvalid", "message": 'Invalid value: "NO"', "field": "spec.containers[0].name"}
-        ],
-    },
+    "details": {"name": "fw-worker-0", "kind": "Pod", "causes": [CAUSE]},
     "code": 422,
 }
 
@@ -62,11 +55,10 @@ def test_an_answer_that_is_no_status_becomes_one() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"message": "x" * 1_000_000},
-        {"details": {"causes": [{"message": "y" * 100}] * 10_000}},
-        {"message": "\x00" * 1_000_000},
+        pytest.param({"message": "x" * 1_000_000}, id="message"),
+        pytest.param({"details": {"causes": [{"message": "y" * 100}] * 10_000}}, id="causes"),
+        pytest.param({"message": "\x00" * 1_000_000}, id="escapes"),
     ],
-    ids=["message", "causes", "escapes"],
 )
 def test_a_text_that_is_too_long_is_cut(change: dict[str, Any]) -> None:
     text = described(422, INVALID | change)

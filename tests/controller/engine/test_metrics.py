@@ -1,7 +1,5 @@
 """What the metrics count of what happens to Frameworks."""
 
-from __future__ import annotations
-
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.policies.classification import CodeInfo

@@ -1,7 +1,5 @@
 """The start of the controller: it waits until the API server serves Frameworks with everything that it needs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

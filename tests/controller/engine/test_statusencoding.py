@@ -1,13 +1,11 @@
 """How a status becomes small enough, and is known again when it is read."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 import uuid
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,6 +19,7 @@ from frameworkcontroller.api.status import (
     MAX_ROLES_BYTES,
     STATUS_DECODER,
     ContainerEnd,
+    FrameworkStatus,
     PodEnd,
     RetryPolicyStatus,
     TaskAttemptStatus,
@@ -30,15 +29,10 @@ from frameworkcontroller.api.status import (
     is_same,
     roles_of,
 )
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.engine.requests.status_encoding import COMPRESS_FROM_BYTES, LIMIT_BYTES, compress, is_small
 from tests.controller.core.values import START, at, framework, role, spec
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkcontroller.core.policies.role import RoleState
 
 SPEC_BYTES = 16 * 1024
 ETCD_BYTES = 1536 * 1024
@@ -52,23 +46,15 @@ NODES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """What the Tasks of a large Framework are like.
-
-    Attributes:
-        nodes: a key of `NODES`.
-        is_ipv6: addresses are of IPv6.
-        retries: of each Task.
-        failures: every so many Tasks has failed, 0 for none.
-        text: characters of what a failed container says, which is as good as random.
-        containers: of each Pod.
-        roles: to which the Tasks belong.
-    """
+    """What the Tasks of a large Framework are like; `nodes` is a key of `NODES`."""
 
     nodes: str = "aws by instance"
     is_ipv6: bool = True
     retries: int = 2
     failures: int = 10
+    """Every so many Tasks has failed, 0 for none."""
     text: int = 4096
+    """Characters of what a failed container says, which is as good as random."""
     containers: int = 1
     roles: int = 1
 
@@ -76,7 +62,7 @@ class Shape:
 def large(shape: Shape, tasks: int = 10_000, seed: int = 7) -> FrameworkStatus:
     """Return the status of a Framework in which every Task has had a Pod; its UIDs are made by the controller."""
     rng = random.Random(seed)
-    roles: dict[str, RoleState] = {}
+    roles = dict[str, RoleState]()
     wanted = spec(*(role(f"worker{number}", tasks // shape.roles) for number in range(shape.roles)))
 
     def new_uid() -> str:
@@ -84,11 +70,12 @@ def large(shape: Shape, tasks: int = 10_000, seed: int = 7) -> FrameworkStatus:
 
     list(rescale("a-framework-of-some-name", wanted, roles, now=START, new_uid=new_uid, revision=1, persisted=0))
     filled = [one.snapshot() for one in roles.values()]
-    filled = [
-        replace(one, task_statuses=tuple(seen(task, shape, rng, new_uid()) for task in one.task_statuses))
-        for one in filled
-    ]
-    return with_roles(*filled)
+    return with_roles(
+        *(
+            replace(one, task_statuses=tuple(seen(task, shape, rng, new_uid()) for task in one.task_statuses))
+            for one in filled
+        )
+    )
 
 
 def seen(task: TaskStatus, shape: Shape, rng: random.Random, pod_uid: str) -> TaskStatus:
@@ -97,6 +84,12 @@ def seen(task: TaskStatus, shape: Shape, rng: random.Random, pod_uid: str) -> Ta
     def moment() -> datetime:
         return START + timedelta(seconds=rng.randrange(600))
 
+    def address() -> str:
+        if shape.is_ipv6:
+            return str(ipaddress.IPv6Address((0x2600_1F14_0ABC_0D00 << 64) | rng.getrandbits(64)))
+        return str(ipaddress.IPv4Address((10 << 24) | rng.getrandbits(24)))
+
+    numbers = *(rng.randrange(256) for _ in range(3)), rng.getrandbits(64), rng.randrange(10**8), rng.getrandbits(20)
     end = failure(shape, rng) if shape.failures and task.index % shape.failures == 0 else None
     attempt = TaskAttemptStatus(
         id=shape.retries,
@@ -106,15 +99,9 @@ def seen(task: TaskStatus, shape: Shape, rng: random.Random, pod_uid: str) -> Ta
         completion_time=moment() if end else None,
         instance_uid=f"{shape.retries}_{pod_uid}",
         pod_uid=pod_uid,
-        pod_node_name=NODES[shape.nodes].format(
-            task.index,
-            *(rng.randrange(256) for _ in range(3)),
-            rng.getrandbits(64),
-            rng.randrange(10**8),
-            rng.getrandbits(20),
-        ),
-        pod_ip=address(shape, rng),
-        pod_host_ip=address(shape, rng),
+        pod_node_name=NODES[shape.nodes].format(task.index, *numbers),
+        pod_ip=address(),
+        pod_host_ip=address(),
         completion_status=end,
     )
     return replace(
@@ -129,24 +116,14 @@ def seen(task: TaskStatus, shape: Shape, rng: random.Random, pod_uid: str) -> Ta
     )
 
 
-def address(shape: Shape, rng: random.Random) -> str:
-    if shape.is_ipv6:
-        return str(ipaddress.IPv6Address((0x2600_1F14_0ABC_0D00 << 64) | rng.getrandbits(64)))
-    return str(ipaddress.IPv4Address((10 << 24) | rng.getrandbits(24)))
-
-
 def failure(shape: Shape, rng: random.Random) -> TaskCompletion:
+    letters, each = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ./:", shape.text // shape.containers
+    said = ["".join(rng.choices(letters, k=each)) for _ in range(shape.containers)]
     ends = tuple(
-        ContainerEnd(name=f"main{number}", reason="Error", message=text(shape.text // shape.containers, rng), code=1)
-        for number in range(shape.containers)
+        ContainerEnd(name=f"main{number}", reason="Error", message=text, code=1) for number, text in enumerate(said)
     )
-    said = "".join(one.message for one in ends)
-    diagnostics = f"Pod failed: PodPattern unmatched: {said}"
+    diagnostics = f"Pod failed: PodPattern unmatched: {''.join(said)}"
     return TaskCompletion(1, "ContainerUnrecognizedFailed", FAILED, diagnostics, PodEnd(containers=ends))
-
-
-def text(characters: int, rng: random.Random) -> str:
-    return "".join(rng.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ./:", k=characters))
 
 
 def with_roles(*roles: TaskRoleStatus) -> FrameworkStatus:
@@ -191,19 +168,14 @@ def test_texts_that_shrink_to_nothing_are_cut_so_that_they_can_be_read_again() -
     said = "\x1b" * 4096  # six bytes each in JSON
     containers = tuple(ContainerEnd(name=f"main{number}", message=said, code=1) for number in range(3))
     end = TaskCompletion(1, "ContainerUnrecognizedFailed", FAILED, said * 3, PodEnd(containers=containers))
-    quiet = large(Shape(failures=0), MAX_ROLES_BYTES // len(msgspec.json.encode(end)) + 1)
-    (only,) = roles_of(quiet)
-    loud = with_roles(
-        replace(
-            only,
-            task_statuses=tuple(
-                replace(task, attempt_status=replace(task.attempt_status, completion_status=end))
-                for task in only.task_statuses
-            ),
-        )
-    )
+    (quiet,) = roles_of(large(Shape(failures=0), MAX_ROLES_BYTES // len(msgspec.json.encode(end)) + 1))
+    loud = with_roles(replace(quiet, task_statuses=tuple(ended(task, end) for task in quiet.task_statuses)))
     assert len(msgspec.json.encode(loud)) > MAX_ROLES_BYTES
     assert is_same(stored(loud, SPEC_BYTES), loud)
+
+
+def ended(task: TaskStatus, end: TaskCompletion) -> TaskStatus:
+    return replace(task, attempt_status=replace(task.attempt_status, completion_status=end))
 
 
 def test_what_is_small_stays_plain() -> None:
@@ -228,14 +200,9 @@ def test_long_texts_are_left_out_first_then_where_pods_run_then_the_ends_of_cont
     for _ in range(4):
         (only,) = roles_of(stored(status, rest))
         failed = only.task_statuses[0].attempt_status
-        assert failed.completion_status is not None
-        found.append(
-            (
-                len(failed.completion_status.diagnostics) > 4096,
-                failed.pod_node_name is not None,
-                failed.completion_status.pod is not None,
-            )
-        )
+        end = failed.completion_status
+        assert end is not None
+        found.append((len(end.diagnostics) > 4096, failed.pod_node_name is not None, end.pod is not None))
         rest = LIMIT_BYTES - len(compress(status, rest)) + 1
     assert found == [(True, True, True), (False, True, True), (False, False, True), (False, False, False)]
 
@@ -262,39 +229,39 @@ def test_a_text_is_not_cut_twice() -> None:
 RESTS = (0, LIMIT_BYTES - 150_000, LIMIT_BYTES)
 
 
+CHANGES: list[dict[str, Any]] = [
+    {"state": State.DELETING},
+    {"transition_time": at(9999)},
+    {"retry_policy_status": RetryPolicyStatus(9, 9)},
+    {"instance_uid": "other"},
+    {"deletion_pending": True},
+]
+
+
+def changed(status: FrameworkStatus, **changes: Any) -> FrameworkStatus:
+    """Return the status with another first Task."""
+    (only,) = roles_of(status)
+    first, *others = only.task_statuses
+    return with_roles(replace(only, task_statuses=(replace(first, **changes), *others)))
+
+
 @pytest.mark.parametrize("rest_bytes", RESTS)
-def test_a_status_is_known_again_however_it_was_stored(rest_bytes: int) -> None:
+def test_a_status_is_known_again_however_it_was_stored_and_another_is_not_the_same(rest_bytes: int) -> None:
     status = large(LARGE["aks"], 100)
-    assert is_same(stored(status, rest_bytes), status)
-    assert is_same(status, stored(status, rest_bytes))
-    assert is_same(stored(status, 0), stored(status, rest_bytes))
-
-
-CHANGES = {
-    "a state": {"state": State.DELETING},
-    "a time": {"transition_time": at(9999)},
-    "a retry": {"retry_policy_status": RetryPolicyStatus(9, 9)},
-    "another Task": {"instance_uid": "other"},
-    "on its way out": {"deletion_pending": True},
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("rest_bytes", RESTS)
-def test_another_status_is_not_the_same(change: dict[str, object], rest_bytes: int) -> None:
-    status = large(LARGE["aks"], 100)
-    (only,) = status.attempt_status.task_role_statuses or ()
-    other = with_roles(replace(only, task_statuses=(replace(only.task_statuses[0], **change), *only.task_statuses[1:])))
-    assert not is_same(stored(status, rest_bytes), other)
-    assert not is_same(other, stored(status, rest_bytes))
+    found = stored(status, rest_bytes)
+    assert is_same(found, status)
+    assert is_same(status, found)
+    assert is_same(stored(status, 0), found)
+    for change in CHANGES:
+        other = changed(status, **change)
+        assert not is_same(found, other), change
+        assert not is_same(other, found), change
 
 
 def test_plain_statuses_are_compared_whole() -> None:
     status = large(LARGE["aks"], 2)
-    (only,) = status.attempt_status.task_role_statuses or ()
-    first = only.task_statuses[0]
-    moved = replace(first, attempt_status=replace(first.attempt_status, pod_node_name="elsewhere"))
+    attempt = roles_of(status)[0].task_statuses[0].attempt_status
     assert is_same(status, status)
-    assert not is_same(status, with_roles(replace(only, task_statuses=(moved, *only.task_statuses[1:]))))
+    assert not is_same(status, changed(status, attempt_status=replace(attempt, pod_node_name="elsewhere")))
     assert not is_same(status, None)
     assert is_same(None, None)
