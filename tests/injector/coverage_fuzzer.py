@@ -1,7 +1,7 @@
-"""The fuzzer of `random_fuzzer`, guided by coverage: `python -m tests.injector.coverage_fuzzer --inputs 100000`.
+"""A fuzzer of the whole request path: `python -m tests.injector.coverage_fuzzer --inputs 100000`.
 
-It needs atheris, which `make fuzz` installs. Inputs are changed by the mutations of `random_fuzzer`: those of libFuzzer
-rarely leave valid JSON, and then only the first check is reached.
+It is guided by coverage and needs atheris, which `make fuzz` installs. Inputs are changed by the mutations of
+`random_fuzzer`: those of libFuzzer rarely leave valid JSON, and then only the first check is reached.
 """
 
 from __future__ import annotations

@@ -19,23 +19,25 @@ REFUSED = sorted(path.parent.name for path in GOLDEN.glob("*/refused.txt"))
 JSON = dict[str, Any]
 
 
+def _read(case: str, name: str) -> JSON:
+    loaded: JSON = yaml.safe_load((GOLDEN / case / name).read_text())
+    return loaded
+
+
 def pod_of(case: str) -> JSON:
     """Return the Pod that is reviewed."""
-    loaded: JSON = yaml.safe_load((GOLDEN / case / "pod.yaml").read_text())
-    return loaded
+    return _read(case, "pod.yaml")
 
 
 def injected_of(case: str) -> JSON:
     """Return the Pod after the injection."""
-    loaded: JSON = yaml.safe_load((GOLDEN / case / "injected.yaml").read_text())
-    return loaded
+    return _read(case, "injected.yaml")
 
 
 def _options_of(case: str) -> JSON:
-    options = GOLDEN / case / "case.yaml"
-    loaded: JSON = yaml.safe_load(options.read_text()) if options.exists() else {}
-    assert set(loaded) <= {"envFiles", "foreignGangs", "inPlaceRestart"}
-    return loaded
+    options = _read(case, "case.yaml") if (GOLDEN / case / "case.yaml").exists() else {}
+    assert set(options) <= {"envFiles", "foreignGangs", "inPlaceRestart"}
+    return options
 
 
 def env_files_of(case: str) -> EnvFiles:
