@@ -13,7 +13,7 @@ from frameworkbarrier import errors, values
 from frameworkbarrier import settings as barrier_settings
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.presets import model as presets
-from frameworkbarrier.settings import SETTINGS, Setting
+from frameworkbarrier.settings import SETTINGS
 from frameworkinjector import names
 from frameworkinjector.review import restart
 from frameworkinjector.review.config import Config, EnvFiles
@@ -50,8 +50,8 @@ def pod(annotations: dict[str, str], *, framework: bool) -> Pod:
     )
 
 
-# For each setting that has an annotation: texts that are values, and texts that are not.
-TEXTS: dict[str, tuple[list[str], list[str]]] = {
+# For each setting that the barrier reads, too: texts that are values, and texts that are not.
+SHARED: dict[str, tuple[list[str], list[str]]] = {
     "mode": (["init", " sidecar "], ["daemon", "Init", "init,sidecar"]),
     "preset": (
         ["tensorflow", " pytorch , mpi ", "jax\n,mpi", *SUPPLIED],
@@ -109,14 +109,43 @@ TEXTS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def name_of(setting: Setting) -> str:
-    return next(name for name, each in SETTINGS.items() if each is setting)
+# The same of the annotations that the injector alone reads.
+OWN: dict[str, tuple[list[str], list[str]]] = {
+    "env": (["auto", "file", " wrap ", "none"], ["Auto", "file,wrap"]),
+    "hosts": (["mount", " none "], ["both"]),
+    "containers": (["app"], ["a,a", "a," + "b" * 64, "A", ","]),
+    "gang": (["mine"], ["Mine", "a.b", "x" * 64]),
+    "gang-role": (["worker"], ["a,b", "-a"]),
+    "gang-index": (["0", "9999"], ["-1", "10000"]),
+    "gang-size": (["3", "ps=1,worker=3"], ["many", "ps=1,3", "123456", "ps="]),
+    "template": (["templates"], ["../x"]),
+    "code": (["code-0123456789"], ["../x"]),
+    "image": (["barrier", "barrier:2"], ["$(IMAGE)", "a b", "a:b:c", "-a"]),
+    "requests": (
+        ["cpu=10m", "memory=64Mi,cpu=1"],
+        ["cpu", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1u", "nvidia.com/gpu=1", "memory=100m", "memory=1e99Mi"],
+    ),
+    "limits": (["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"], ["memory=31Mi", "memory=64MB"]),
+    "restart-limit": (["0", "999999999"], ["-1", "2147483648", "many"]),
+    "restart-exit-codes": (["1", "1, 255"], ["0", "256", "1,1", ","]),
+}
+TEXTS = SHARED | OWN
+GOOD = [(name, text) for name, (good, _) in TEXTS.items() for text in good]
+BAD = [(name, text) for name, (_, bad) in TEXTS.items() for text in bad]
+NAMES = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
 
 
-def by_barrier(setting: Setting, text: str, *, flag: bool = False) -> object:
+def test_each_setting_has_good_and_bad_texts() -> None:
+    assert SHARED.keys() == NAMES.keys()
+    assert TEXTS.keys() == set(KNOWN)
+    assert all(good and bad for good, bad in TEXTS.values())
+
+
+def by_barrier(annotation: str, text: str, *, flag: bool = False) -> object:
     """The value that the barrier reads, "refused" if it does not."""
+    setting = SETTINGS[NAMES[annotation]]
     environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FB_ROLE_LABEL": "role", "FC_POD_UID": "uid"}
-    if setting.annotation == "restart":
+    if annotation == "restart":
         environ = {"FB_MODE": "sidecar", "FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist"}
         environ |= {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1", "FC_POD_UID": "uid"}
     argv = [f"{setting.flag}={text}"] if flag else []
@@ -124,55 +153,30 @@ def by_barrier(setting: Setting, text: str, *, flag: bool = False) -> object:
         read = barrier_settings.parse(environ if flag else environ | {setting.env: text}, argv)
     except SettingsError as fault:
         return "refused" if f"{setting.env}=" in str(fault) else fault
-    return getattr(read, name_of(setting))
+    return getattr(read, NAMES[annotation])
 
 
-def by_injector(setting: Setting, text: str) -> object:
+def by_injector(annotation: str, text: str) -> object:
     """The value that the injector reads, "refused" if it does not."""
     try:
-        return getattr(parse({names.PREFIX + setting.annotation: text}).barrier, name_of(setting))
+        read = parse({names.PREFIX + annotation: text})
     except RefusalError as fault:
-        return "refused" if is_about(fault, setting.annotation) else fault
+        return "refused" if is_about(fault, annotation) else fault
+    owner, name = (read.barrier, NAMES[annotation]) if annotation in NAMES else (read, annotation.replace("-", "_"))
+    return getattr(owner, name)
 
 
 def is_about(fault: RefusalError, annotation: str) -> bool:
-    """Whether the text of the annotation itself is refused; its sentence is short then, and printable."""
+    """Whether the text of the annotation itself is refused, in a sentence that is short and printable."""
     if f"Annotation {names.PREFIX}{annotation} is " not in str(fault):
         return False
-    assert fault.verdict.reason is Reason.BAD_VALUE
-    assert len(str(fault)) < 600
-    assert str(fault).isprintable()
-    return True
+    return fault.verdict.reason is Reason.BAD_VALUE and len(str(fault)) < 600 and str(fault).isprintable()
 
 
-INJECTORS_OWN = {"env", "hosts", "containers", "template", "code", "image", "requests", "limits"}
-INJECTORS_OWN |= {"restart-limit", "restart-exit-codes", "gang", "gang-role", "gang-index", "gang-size"}
-WITH_ANNOTATION = {setting.annotation: setting for setting in SETTINGS.values() if setting.annotation}
-
-
-def test_each_shared_setting_has_good_and_bad_texts() -> None:
-    assert TEXTS.keys() == WITH_ANNOTATION.keys() == set(KNOWN) - INJECTORS_OWN
-    assert all(good and bad for good, bad in TEXTS.values())
-
-
-# Good texts of the settings that the barrier reads too, and of those that the injector alone reads.
+# Good texts, chosen so that most Pods with a few of them are injected.
 VALUES = {name: st.sampled_from(good) for name, (good, _) in TEXTS.items()} | {
     "preset": st.lists(st.sampled_from(SUPPLIED), min_size=1, max_size=3, unique=True).map(",".join),
     "timeout": st.integers(1, 2_592_000).map(str),
-    "env": st.sampled_from(["auto", "file", "wrap", "none"]),
-    "hosts": st.sampled_from(["mount", "none"]),
-    "containers": st.just("app"),
-    "gang": st.just("mine"),
-    "gang-role": st.just("worker"),
-    "gang-index": st.sampled_from(["0", "9999"]),
-    "gang-size": st.sampled_from(["3", "ps=1,worker=3"]),
-    "template": st.just("templates"),
-    "code": st.just("code-0123456789"),
-    "image": st.just("barrier:2"),
-    "requests": st.sampled_from(["cpu=10m", "memory=64Mi,cpu=1"]),
-    "limits": st.sampled_from(["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"]),
-    "restart-limit": st.sampled_from(["0", "2147483647"]),
-    "restart-exit-codes": st.sampled_from(["1", "1,137"]),
 }
 
 
@@ -185,7 +189,6 @@ VALUES = {name: st.sampled_from(good) for name, (good, _) in TEXTS.items()} | {
 def test_the_barrier_takes_what_the_injector_accepts(
     chosen: dict[str, str], framework: bool, env_files: EnvFiles
 ) -> None:
-    assert VALUES.keys() == set(KNOWN)
     has_roster = not framework and "gang" in chosen and not {"selector", "role-label"} & set(chosen)
     annotations = {names.PREFIX + name: value for name, value in chosen.items()}
     try:
@@ -195,8 +198,8 @@ def test_the_barrier_takes_what_the_injector_accepts(
     assert isinstance(plan, Plan)
     environ = environment(plan.barrier)
     understood, read = barrier_settings.parse(environ), parse(annotations).barrier
-    for setting in (WITH_ANNOTATION[name] for name in chosen if name in WITH_ANNOTATION):
-        assert getattr(understood, name_of(setting)) == getattr(read, name_of(setting))
+    for setting in (NAMES[name] for name in chosen if name in NAMES):
+        assert getattr(understood, setting) == getattr(read, setting)
     assert understood.mode == chosen.get("mode", "sidecar" if "restart" in chosen else "init").strip()
     assert understood.timeout_sec == float(chosen.get("timeout", "600"))
     assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").strip().rstrip("/")
@@ -215,120 +218,101 @@ def test_the_barrier_takes_what_the_injector_accepts(
     assert all(name in known or name.startswith("FC_") for name in environ)
 
 
-@each("flag", [False, True], ids=["variable", "flag"])
-@each("annotation, text", [(name, text) for name, (good, _) in TEXTS.items() for text in good])
-def test_both_programs_read_the_same_from_a_good_text(annotation: str, text: str, flag: bool) -> None:
-    setting = WITH_ANNOTATION[annotation]
-    value = by_injector(setting, text)
+@each("annotation, text", GOOD)
+def test_a_good_text_is_read_and_by_both_programs_as_the_same(annotation: str, text: str) -> None:
+    value = by_injector(annotation, text)
     assert value != "refused"
-    assert by_barrier(setting, text, flag=flag) == value
-    # What the injector hands on.
-    assert by_barrier(setting, values.as_text(value), flag=flag) == value
+    # The text itself, and what the injector hands on.
+    for handed_on in (text, values.as_text(value)) if annotation in SHARED else ():
+        assert by_barrier(annotation, handed_on) == by_barrier(annotation, handed_on, flag=True) == value
 
 
-@each("flag", [False, True], ids=["variable", "flag"])
-@each("annotation, text", [(name, text) for name, (_, bad) in TEXTS.items() for text in bad])
-def test_both_programs_refuse_a_bad_text(annotation: str, text: str, flag: bool) -> None:
-    setting = WITH_ANNOTATION[annotation]
-    assert by_injector(setting, text) == "refused"
-    assert by_barrier(setting, text, flag=flag) == "refused"
-
-
-@each(
-    "annotation, text",
-    [
-        *(("containers", text) for text in ("a,a", "a," + "b" * 64)),
-        *(("image", text) for text in ("$(IMAGE)", "a b", "a:b:c", "-a")),
-        ("template", "../x"),
-        ("code", "../x"),
-        *(("requests", text) for text in ("cpu", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1u", "nvidia.com/gpu=1")),
-        *(("requests", text) for text in ("memory=100m", "memory=1e99Mi")),
-        *(("limits", text) for text in ("memory=31Mi", "memory=64MB")),
-    ],
-)
-def test_a_bad_text_of_a_setting_that_the_injector_alone_reads_is_refused_by_its_name(
-    annotation: str, text: str
-) -> None:
-    with pytest.raises(RefusalError) as refused:
-        parse({names.PREFIX + annotation: text})
-    assert is_about(refused.value, annotation)
+@each("annotation, text", BAD)
+def test_a_bad_text_is_refused_by_both_programs(annotation: str, text: str) -> None:
+    assert by_injector(annotation, text) == "refused"
+    if annotation in SHARED:
+        assert by_barrier(annotation, text) == by_barrier(annotation, text, flag=True) == "refused"
 
 
 TEXT_LIKE_SETTINGS = st.text(alphabet="abz019-_./=,: ()!in\t", max_size=12)
 
 
-@given(annotation=st.sampled_from(sorted(WITH_ANNOTATION)), text=st.text() | TEXT_LIKE_SETTINGS)
+@given(annotation=st.sampled_from(sorted(SHARED)), text=st.text() | TEXT_LIKE_SETTINGS)
 @settings(max_examples=500)
 def test_both_programs_have_the_same_verdict_on_any_text(annotation: str, text: str) -> None:
-    setting = WITH_ANNOTATION[annotation]
-    capped = setting.capped_at is not None and text.strip().isdecimal()
+    capped = SETTINGS[NAMES[annotation]].capped_at is not None and text.strip().isdecimal()
     if text.strip() and not capped:
-        assert by_injector(setting, text) == by_barrier(setting, text)
+        assert by_injector(annotation, text) == by_barrier(annotation, text)
 
 
-@each("annotation", sorted(WITH_ANNOTATION))
+@each("annotation", SHARED)
 def test_an_empty_variable_is_unset_but_an_empty_annotation_is_an_error(annotation: str) -> None:
-    setting = WITH_ANNOTATION[annotation]
-    assert by_injector(setting, " ") == "refused"
+    setting = SETTINGS[NAMES[annotation]]
+    assert by_injector(annotation, " ") == "refused"
     assert setting.of_environment(" ") == setting.default
 
 
 @each("text", ["2592001", "31536000", "9223372036854775807", "9" * 5000])
 def test_a_longer_timeout_is_cut_in_a_pod_made_for_fc_and_refused_in_an_annotation(text: str) -> None:
-    setting = WITH_ANNOTATION["timeout"]
-    assert by_injector(setting, text) == "refused"
-    assert by_barrier(setting, text) == barrier_settings.MAX_SECONDS
+    assert by_injector("timeout", text) == "refused"
+    assert by_barrier("timeout", text) == barrier_settings.MAX_SECONDS
 
 
-OWN = {
+def planned(preset: str, config: Config = CONFIG) -> Plan:
+    """Return what a Pod of a Framework gets that chooses these presets."""
+    plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), "demo", config, EnvFiles.QUOTED)
+    assert isinstance(plan, Plan)
+    return plan
+
+
+def env_of(plan: Plan) -> list[str]:
+    """Return the names of the variables that the container gets."""
+    (container,) = plan.containers
+    assert container.env[-1] == {"name": names.VARIABLES, "value": ",".join(one["name"] for one in container.env[:-1])}
+    return [one["name"] for one in container.env[:-1]]
+
+
+@each("preset", SUPPLIED)
+def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(preset: str) -> None:
+    assert env_of(planned(preset)) == [one.name for one in presets.variables([preset])]
+
+
+DEFINITION = {
     "port": 9000,
     "variables": {"MY_PEERS": "{{ roles[0].addresses | json }} $(X) 'a'", "MY_RANK": ""},
-    "optional": [],
+    "optional": ["MY_RANK"],
+    "files": {"my.conf": "me={{ me.index }}\n"},
 }
-OWN |= {"optional": ["MY_RANK"], "files": {"my.conf": "me={{ me.index }}\n"}}
 
 
 @each("name", ["mine", "jax"], ids=["a new name", "a name of this version"])
 def test_the_barrier_gets_the_definition_of_an_operators_preset_by_which_the_injector_refers_to_variables(
     name: str,
 ) -> None:
-    config = Config(version="1.2.3", presets={name: presets.decode(name, OWN), "other": presets.decode("other", OWN)})
-    asked = pod({names.PREFIX + "preset": f"{name},mpi"}, framework=True)
-    plan = decide(asked, "demo", config, EnvFiles.QUOTED)
-    assert isinstance(plan, Plan)
+    own = {one: presets.decode(one, DEFINITION) for one in (name, "other")}
+    config = Config(version="1.2.3", presets=own)
+    plan = planned(f"{name},mpi", config)
     understood = barrier_settings.parse(environment(plan.barrier))
-    assert understood.presets == (name, "mpi")
-    assert understood.preset_definitions == {name: config.presets[name]}
-    (container,) = plan.containers
+    assert (understood.presets, understood.preset_definitions) == ((name, "mpi"), {name: own[name]})
     variables = presets.variables(understood.presets, understood.preset_definitions)
-    assert [one["name"] for one in container.env] == [*(one.name for one in variables), names.VARIABLES]
+    assert env_of(plan) == [one.name for one in variables]
     assert {one.name: one.optional for one in variables}.items() >= {"MY_PEERS": False, "MY_RANK": True}.items()
 
 
+MINE = Config(version="1.2.3", presets={"mine": presets.decode("mine", DEFINITION)})
+
+
 def test_a_pod_that_chooses_no_preset_of_the_operator_gets_no_definition() -> None:
-    config = Config(version="1.2.3", presets={"mine": presets.decode("mine", OWN)})
-    plan = decide(pod({names.PREFIX + "preset": "mpi"}, framework=True), "demo", config, EnvFiles.QUOTED)
-    assert isinstance(plan, Plan)
-    assert "FB_PRESET_DEFINITIONS" not in environment(plan.barrier)
+    assert "FB_PRESET_DEFINITIONS" not in environment(planned("mpi", MINE).barrier)
 
 
 def test_a_preset_that_no_operator_has_defined_is_refused_with_those_that_there_are() -> None:
-    config = Config(version="1.2.3", presets={"mine": presets.decode("mine", OWN)})
     with pytest.raises(RefusalError, match=r"etcd, kafka, mine, separated by commas"):
-        decide(pod({names.PREFIX + "preset": "theirs"}, framework=True), "demo", config, EnvFiles.QUOTED)
-
-
-@each("preset", SUPPLIED)
-def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(preset: str) -> None:
-    plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), "demo", CONFIG, EnvFiles.QUOTED)
-    assert isinstance(plan, Plan)
-    (container,) = plan.containers
-    wanted = [one.name for one in presets.variables([preset])]
-    assert [one["name"] for one in container.env] == [*wanted, "FB_VARIABLES"]
-    assert container.env[-1]["value"] == ",".join(wanted)
+        planned("theirs", MINE)
 
 
 def test_a_barrier_that_has_not_opened_starts_again_alone_and_any_other_restarts_its_pod() -> None:
     (rule,) = restart.BARRIER_RULES
-    codes = {each.exit_code for each in (errors.BarrierError, *errors.BarrierError.__subclasses__())}
+    kinds: list[type[errors.BarrierError]] = [errors.BarrierError, *errors.BarrierError.__subclasses__()]
+    codes = {one.exit_code for one in kinds}
     assert rule["exitCodes"] == {"operator": "NotIn", "values": sorted(codes - {errors.EpochEndedError.exit_code})}
