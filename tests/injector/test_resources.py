@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,6 @@ from frameworkinjector.review.pod import Container, Pod, Resources, Spec
 from frameworkinjector.review.resources import Claims, read_limits, read_requests
 from tests.support.rows import each
 
-NOTHING = Claims()
 STANDARD = Config(version="1").resources
 
 
@@ -47,83 +47,70 @@ def test_a_computed_amount_is_rounded_up_a_little_and_reads_as_what_it_is(resour
     assert 0 <= found.value - value < (Fraction(1, 1000) if resource == "cpu" else 1024)
 
 
+Asked = tuple[dict[str, str], dict[str, str]]
+
+
+def asks(requests: str = "", limits: str = "") -> Asked:
+    """Return requests and limits, each of a list as `cpu=1,memory=8Gi`."""
+    read = [dict(item.split("=") for item in text.split(",") if item) for text in (requests, limits)]
+    return read[0], read[1]
+
+
+def both(amounts: str) -> Asked:
+    return asks(amounts, amounts)
+
+
 def chosen(
-    *containers: dict[str, dict[str, str]],
-    sidecar: bool = False,
-    own: Claims = NOTHING,
-    of_pod: Resources | None = None,
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the requests and the limits of the barrier."""
-    made = [Container(resources=Resources(one.get("requests"), one.get("limits"))) for one in containers]
-    pod = Pod(spec=Spec(list(made), resources=of_pod))
-    found = resources.decide(pod, own, STANDARD, sidecar=sidecar)
+    containers: list[Asked], *, sidecar: bool, own: tuple[str, str] = ("", ""), of_pod: Asked | None = None
+) -> Asked:
+    """Return what the barrier asks for; `own` are the Pod's annotations `requests` and `limits`."""
+    made = [Container(resources=Resources({**requests}, {**limits})) for requests, limits in containers]
+    pod = Pod(spec=Spec(made, resources=None if of_pod is None else Resources({**of_pod[0]}, {**of_pod[1]})))
+    claims = Claims(read_requests(own[0]) if own[0] else {}, read_limits(own[1]) if own[1] else {})
+    found = resources.decide(pod, claims, STANDARD, sidecar=sidecar)
     return found.get("requests", {}), found.get("limits", {})
 
 
-def both(cpu: str, memory: str) -> dict[str, dict[str, str]]:
-    amounts = {"cpu": cpu, "memory": memory}
-    return {"requests": amounts, "limits": amounts}
+MEDIUM, FREE, SMALL = both("cpu=2,memory=8Gi"), asks("cpu=1,memory=1Gi"), both("cpu=100m,memory=96Mi")
+LARGEST = [both("cpu=1,memory=8Gi"), both("cpu=4,memory=1Gi")]
+SPREAD = [asks("cpu=2,memory=1Gi", "cpu=4,memory=1Gi"), asks("cpu=1,memory=1Gi", "cpu=3,memory=2Gi")]
+GIB, OF_POD = both("memory=1Gi"), {"of_pod": asks("", "cpu=2")}
+BARRIERS: dict[str, tuple[list[Asked], bool, dict[str, Any], Asked]] = {
+    "a best-effort Pod stays one": ([asks(), asks()], False, {}, asks()),
+    "and so it does beside a sidecar": ([asks()], True, {}, asks()),
+    "as an init container as much as the largest of each": (LARGEST, False, {}, both("cpu=4,memory=8Gi")),
+    "limits count as requests": ([asks("", "cpu=2,memory=8Gi")], False, {}, MEDIUM),
+    "no limit where a container has none": ([MEDIUM, FREE], False, {}, asks("cpu=2,memory=8Gi")),
+    "nor as a sidecar": ([MEDIUM, FREE], True, {}, asks("cpu=10m,memory=32Mi")),
+    "what it needs beside a small application": ([both("cpu=10m,memory=16Mi")], False, {}, SMALL),
+    "also as a sidecar": ([both("cpu=10m,memory=16Mi")], True, {}, SMALL),
+    "as a sidecar little beside a large one": ([both("cpu=64,memory=1Ti")], True, {}, SMALL),
+    "limits to requests as the application at most": (SPREAD, False, {}, asks("cpu=2,memory=1Gi", "cpu=4,memory=2Gi")),
+    "and so they are as a sidecar": (SPREAD, True, {}, asks("cpu=34m,memory=48Mi", "cpu=100m,memory=96Mi")),
+    "nothing of what the Pod as a whole has": ([asks()], False, {"of_pod": FREE}, asks()),
+    "nor as a sidecar of such a Pod": ([asks()], True, {"of_pod": FREE}, asks()),
+    "the rest where the Pod as a whole has a limit": ([GIB], False, OF_POD, GIB),
+    "as a sidecar little of the rest": ([GIB], True, OF_POD, both("memory=96Mi")),
+    "the request of the annotation also as its limit": (
+        [MEDIUM], True, {"own": ("memory=64Mi", "")}, both("cpu=100m,memory=64Mi"),
+    ),
+    "the limit of the annotation also as its request": (
+        [MEDIUM], True, {"own": ("", "memory=1Gi")}, both("cpu=100m,memory=1Gi"),
+    ),
+    "both of the annotations": (
+        [MEDIUM], True, {"own": ("cpu=50m,memory=64Mi", "cpu=1")}, asks("cpu=50m,memory=64Mi", "cpu=1,memory=64Mi"),
+    ),
+    "the annotations where the application asks for nothing": (
+        [asks()], False, {"own": ("cpu=50m", "memory=1Gi")}, asks("cpu=50m,memory=32Mi", "memory=1Gi"),
+    ),
+}  # fmt: skip
 
 
-FREE = {"requests": {"cpu": "1", "memory": "1Gi"}}
-LIMITS = {"limits": {"cpu": "2", "memory": "8Gi"}}
-SMALL, LARGE = {"cpu": "100m", "memory": "96Mi"}, {"cpu": "4", "memory": "8Gi"}
-BARRIERS = {
-    "a best-effort Pod stays one": ([{}, {}], False, {}, {}),
-    "and so it does beside a sidecar": ([{}], True, {}, {}),
-    "as an init container as much as the largest of each": ([both("1", "8Gi"), both("4", "1Gi")], False, LARGE, LARGE),
-    "limits count as requests": ([LIMITS], False, {"cpu": "2", "memory": "8Gi"}, {"cpu": "2", "memory": "8Gi"}),
-    "no limit where a container has none": ([both("2", "8Gi"), FREE], False, {"cpu": "2", "memory": "8Gi"}, {}),
-    "nor as a sidecar": ([both("2", "8Gi"), FREE], True, {"cpu": "10m", "memory": "32Mi"}, {}),
-    "what it needs beside a small application": ([both("10m", "16Mi")], False, SMALL, SMALL),
-    "also as a sidecar": ([both("10m", "16Mi")], True, SMALL, SMALL),
-    "as a sidecar little beside a large one": ([both("64", "1Ti")], True, SMALL, SMALL),
-}
-
-
-@each("containers, sidecar, requests, limits", BARRIERS.values(), ids=BARRIERS)
+@each("containers, sidecar, more, expected", BARRIERS.values(), ids=BARRIERS)
 def test_the_barrier_takes_by_what_the_application_takes(
-    containers: list[dict[str, dict[str, str]]], sidecar: bool, requests: dict[str, str], limits: dict[str, str]
+    containers: list[Asked], sidecar: bool, more: dict[str, Any], expected: Asked
 ) -> None:
-    assert chosen(*containers, sidecar=sidecar) == (requests, limits)
-
-
-@each("sidecar", [False, True])
-def test_the_limits_are_to_the_requests_as_those_of_the_application_at_most(sidecar: bool) -> None:
-    one = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": "4", "memory": "1Gi"}}
-    other = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "3", "memory": "2Gi"}}
-    requests, limits = chosen(one, other, sidecar=sidecar)
-    for resource, most in (("cpu", 3), ("memory", 2)):
-        assert quantity.read(limits[resource]).value <= most * quantity.read(requests[resource]).value
-
-
-@each("sidecar", [False, True])
-def test_what_the_pod_as_a_whole_has_is_shared(sidecar: bool) -> None:
-    of_pod = Resources(None, {"cpu": "2"})
-    memory = {"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}
-    requests, limits = chosen(memory, sidecar=sidecar, of_pod=of_pod)
-    assert set(requests) == set(limits) == {"memory"}
-    assert chosen({}, sidecar=sidecar, of_pod=Resources({"cpu": "2", "memory": "1Gi"})) == ({}, {})
-
-
-@each(
-    "requests, limits, expected",
-    [
-        ("memory=64Mi", "", ({"cpu": "100m", "memory": "64Mi"}, {"cpu": "100m", "memory": "64Mi"})),
-        ("", "memory=1Gi", ({"cpu": "100m", "memory": "1Gi"}, {"cpu": "100m", "memory": "1Gi"})),
-        ("cpu=50m,memory=64Mi", "cpu=1", ({"cpu": "50m", "memory": "64Mi"}, {"cpu": "1", "memory": "64Mi"})),
-    ],
-)
-def test_the_half_that_the_annotations_leave_open_keeps_a_pod_guaranteed(
-    requests: str, limits: str, expected: tuple[dict[str, str], dict[str, str]]
-) -> None:
-    own = Claims(read_requests(requests) if requests else {}, read_limits(limits) if limits else {})
-    assert chosen(both("2", "8Gi"), sidecar=True, own=own) == expected
-
-
-def test_the_annotations_hold_also_where_the_application_asks_for_nothing() -> None:
-    own = Claims(read_requests("cpu=50m"), read_limits("memory=1Gi"))
-    assert chosen({}, own=own) == ({"cpu": "50m", "memory": "32Mi"}, {"memory": "1Gi"})
+    assert chosen(containers, sidecar=sidecar, **more) == expected
 
 
 AMOUNTS = st.fixed_dictionaries(
@@ -134,27 +121,22 @@ AMOUNTS = st.fixed_dictionaries(
 @given(containers=st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=3), sidecar=st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_no_request_is_above_its_limit_and_the_qos_class_of_the_pod_stays(
-    containers: list[tuple[dict[str, str], dict[str, str]]], sidecar: bool
+    containers: list[Asked], sidecar: bool
 ) -> None:
     # As the API server stores them: a request at most its limit.
-    made = [
-        {"requests": {**limits, **{k: v for k, v in requests.items() if k not in limits}}, "limits": limits}
-        for requests, limits in containers
-    ]
-    requests, limits = chosen(*made, sidecar=sidecar)
+    made = [({**requests, **limits}, limits) for requests, limits in containers]
+    requests, limits = chosen(made, sidecar=sidecar)
     for resource, limit in limits.items():
         assert quantity.read(requests[resource]) <= quantity.read(limit)
-    assert qos([*made, {"requests": requests, "limits": limits}]) == qos(made)
+    assert qos([*made, (requests, limits)]) == qos(made)
 
 
-def qos(containers: list[dict[str, dict[str, str]]]) -> str:
+def qos(containers: list[Asked]) -> str:
     """Return the class as the API server computes it from cpu and memory."""
-    if not any(set(one["requests"]) & {"cpu", "memory"} for one in containers):
-        return "BestEffort"
-    equal = all(
-        quantity.read(one["requests"][name]) == quantity.read(one["limits"][name])
+    classed = [
+        [{name: quantity.read(amounts[name]) for name in ("cpu", "memory") if name in amounts} for amounts in one]
         for one in containers
-        for name in ("cpu", "memory")
-        if name in one["limits"]
-    )
-    return "Guaranteed" if equal and all({"cpu", "memory"} <= set(one["limits"]) for one in containers) else "Burstable"
+    ]
+    if not any(requests for requests, _ in classed):
+        return "BestEffort"
+    return "Guaranteed" if all(requests == limits and len(limits) == 2 for requests, limits in classed) else "Burstable"
