@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import trustme
 
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.serving.metrics import Metrics
@@ -24,20 +23,23 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable[..., Any]]:
     """Return a function that starts a server with the given limits; stop all of them at the end."""
-    running: list[ReviewServer] = []
+    running: list[LoopbackServer] = []
 
-    async def start(review: Callable[[bytes], Answer] = reviewed, **limits: Any) -> LoopbackServer:
+    async def start(
+        review: Callable[[bytes], Answer] = reviewed, *, certificate: bool = True, **limits: Any
+    ) -> LoopbackServer:
         metrics = Metrics()
-        of_connections = {one.name for one in fields(ConnectionLimits)}
-        connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections & limits.keys()})
+        of_connections = {one.name for one in fields(ConnectionLimits)} & limits.keys()
+        connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections})
         server = ReviewServer(review, metrics, Limits(connections=connections, **limits))
         served = ServedCertificate(metrics.certificate)
-        found = LoopbackServer(server, served, metrics, 0, trustme.CA())
-        found.publish(found.issue())
-        found.port = await server.start("127.0.0.1", 0, served.context)
-        running.append(server)
-        return found
+        port = await server.start("127.0.0.1", 0, served.context)
+        running.append(LoopbackServer(port, server=server, served=served, metrics=metrics))
+        if certificate:
+            running[-1].publish(running[-1].issue())
+        return running[-1]
 
     yield start
-    for server in running:
-        await server.stop(1)
+    for one in running:
+        one.hang_up()
+        await one.server.stop(1)

@@ -1,4 +1,7 @@
-"""A review server in the test's own process, called over real TLS on loopback; `conftest.serve` starts it."""
+"""A review server in the test's own process, called over real TLS on loopback; `conftest.serve` starts it.
+
+`ReviewClient` calls a server of another process as well.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,30 @@ import contextlib
 import io
 import json
 import ssl
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from testkit.waiting import patience
+import trustme
+
+from frameworkinjector.review.reasons import Reason
+from testkit.waiting import eventually_async, patience
 from tests.injector.reviews import SERVICE, small_review
 from tests.support.http import tls_session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     import aiohttp
-    import trustme
 
     from frameworkinjector.certificates.tls import ServedCertificate
     from frameworkinjector.serving.metrics import Metrics
     from frameworkinjector.serving.server import ReviewServer
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+HEADERS = {"Content-Type": "application/json"}
 
-@dataclass
-class PemPair:
+
+class PemPair(NamedTuple):
     """A certificate and its key, PEM."""
 
     certificate: bytes
@@ -34,23 +41,17 @@ class PemPair:
 
 
 @dataclass
-class LoopbackServer:
-    """A running server and what a client needs to call it."""
+class ReviewClient:
+    """What calls a server on a port of loopback that has certificates of this authority."""
 
-    server: ReviewServer
-    served: ServedCertificate
-    metrics: Metrics
     port: int
-    authority: trustme.CA
+    authority: trustme.CA = field(default_factory=trustme.CA)
+    opened: list[asyncio.StreamWriter] = field(default_factory=list)
 
-    def issue(self, *names: str) -> PemPair:
-        """Issue a certificate for these names, by default for the Service."""
-        issued = self.authority.issue_cert(*(names or (SERVICE,)))
+    def issue(self, name: str = SERVICE) -> PemPair:
+        """Issue a certificate for a name."""
+        issued = self.authority.issue_cert(name)
         return PemPair(issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes())
-
-    def publish(self, pair: PemPair) -> None:
-        """Serve a certificate from now on."""
-        self.served.publish(pair.certificate, pair.key, self.authority.cert_pem.bytes(), SERVICE)
 
     def trust(self) -> ssl.SSLContext:
         """Return a client's context that trusts the authority."""
@@ -58,26 +59,39 @@ class LoopbackServer:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
-    async def connect(self, source: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Open a connection from an address for bytes that an HTTP client would not send."""
-        return await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=self.trust(), server_hostname=SERVICE, local_addr=(source, 0)
+    async def connect(self, source: str = "127.0.0.1", *, tls: bool = True) -> Connection:
+        """Open a connection from an address for bytes that an HTTP client would not send; `hang_up` closes it."""
+        trust, name = (self.trust(), SERVICE) if tls else (None, None)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=trust, server_hostname=name, local_addr=(source, 0)
         )
+        self.opened.append(writer)
+        return reader, writer
+
+    def hang_up(self) -> None:
+        """Abort all connections of `connect`."""
+        for writer in self.opened:
+            writer.transport.abort()
+        self.opened.clear()
+
+    async def exchange(self, sent: bytes) -> bytes:
+        """Send bytes on a connection of their own, and return what arrives before the server closes it."""
+        reader, writer = await self.connect()
+        writer.write(sent)
+        return await read_until_closed(reader)
 
     @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
-        """Open an HTTP client for `post`."""
-        async with tls_session(self.trust(), limit=0) as session:
+    async def session(self, limit: int = 0) -> AsyncIterator[aiohttp.ClientSession]:
+        """Open an HTTP client for `post` with at most so many connections, 0 for any number."""
+        async with tls_session(self.trust(), limit=limit) as session:
             yield session
 
     async def post(self, session: aiohttp.ClientSession, body: Any, **options: Any) -> tuple[int, dict[str, Any]]:
         """Send a request, and return the status and the decoded answer."""
-        path = options.pop("path", "/mutate")
-        options.setdefault("headers", {"Content-Type": "application/json"})
+        url = f"https://127.0.0.1:{self.port}{options.pop('path', '/mutate')}"
+        options = {"headers": HEADERS, "server_hostname": SERVICE, "allow_redirects": False, **options}
         body = io.BytesIO(body) if isinstance(body, bytes) else body
-        async with session.post(
-            f"https://127.0.0.1:{self.port}{path}", data=body, server_hostname=SERVICE, allow_redirects=False, **options
-        ) as response:
+        async with session.post(url, data=body, **options) as response:
             return response.status, json.loads(await response.read())
 
     async def review(self, body: Any = None, **options: Any) -> tuple[int, dict[str, Any]]:
@@ -85,35 +99,49 @@ class LoopbackServer:
         async with self.session() as session:
             return await self.post(session, small_review() if body is None else body, **options)
 
-    async def exchange(self, sent: bytes) -> bytes:
-        """Send bytes on a connection of their own, and return what arrives before the server closes it."""
-        reader, writer = await self.connect()
-        writer.write(sent)
-        received = await read_until_closed(reader)
-        writer.close()
-        return received
 
-    def has_waiting(self) -> bool:
-        """Return whether connections wait for a place."""
-        return self.server.has_waiting
+@dataclass(kw_only=True)
+class LoopbackServer(ReviewClient):
+    """A running server, and what calls it."""
+
+    server: ReviewServer
+    served: ServedCertificate
+    metrics: Metrics
+
+    def publish(self, pair: PemPair) -> None:
+        """Serve a certificate from now on."""
+        self.served.publish(*pair, self.authority.cert_pem.bytes(), SERVICE)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the value of a metric."""
+        return self.metrics.registry.get_sample_value(f"frameworkinjector_{name}", labels)
+
+    def counted(self, slug: str) -> float | None:
+        """Return how many requests the metric shows for a reason."""
+        (reason,) = [one for one in Reason if one.slug == slug]
+        return self.metric("requests_total", outcome=reason.ruling.value, reason=slug)
 
     def closed(self, reason: str) -> float | None:
         """Return how many connections a limit closed."""
-        return self.metrics.registry.get_sample_value("frameworkinjector_connections_closed_total", {"reason": reason})
-
-    def counted(self, reason: str) -> float:
-        """Return how many requests the metric shows for a reason."""
-        for metric in self.metrics.registry.collect():
-            for sample in metric.samples:
-                if sample.name == "frameworkinjector_requests_total" and sample.labels["reason"] == reason:
-                    return sample.value
-        raise AssertionError(reason)
+        return self.metric("connections_closed_total", reason=reason)
 
 
 def head(length: int) -> bytes:
     """Return the head of a request whose body has so many bytes."""
     lines = ("POST /mutate HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {length}")
     return "\r\n".join((*lines, "", "")).encode()
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+
+    async def so() -> None:
+        assert holds()
+
+    await eventually_async(so)
+
+
+WHOLE_REQUEST = head(len(small_review())) + small_review()
 
 
 async def read_until_closed(reader: asyncio.StreamReader) -> bytes:

@@ -41,39 +41,17 @@ def manifests() -> list[JSON]:
     return manifests_of("frameworkinjector")
 
 
-PLURALS = {
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Secret": "/api/v1/namespaces/{}/secrets",
-    "Service": "/api/v1/namespaces/{}/services",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
-    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
-    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-}
-
-
 def path_of(document: JSON) -> str:
     """Return the path of a manifest's object at the API server."""
-    return f"{PLURALS[document['kind']].format(SYSTEM)}/{document['metadata']['name']}"
+    version, kind, metadata = document["apiVersion"], document["kind"].lower(), document["metadata"]
+    place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+    plural = f"{kind.removesuffix('y')}ies" if kind.endswith("y") else f"{kind}s"
+    return f"/{'apis' if '/' in version else 'api'}/{version}/{place}{plural}/{metadata['name']}"
 
 
 @dataclass
 class Replica:
-    """One injector process.
-
-    Attributes:
-        process: The process.
-        port: The port of the webhook.
-        health_port: The port of `/healthz`, `/readyz` and `/metrics`.
-        log: The file with its log.
-    """
+    """One injector process: `health_port` is that of `/healthz`, `/readyz` and `/metrics`, `log` a file."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -131,16 +109,20 @@ def identity_of(cluster: Cluster, raw: RawClient, folder: Path) -> Path:
     return kubeconfigs.write(folder / "kubeconfig", kubeconfigs.with_token(cluster.server, cluster.ca_file, token))
 
 
-def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
-    """Start a replica with this kubeconfig; its log goes into the folder."""
+def spawn(folder: Path, *arguments: str, port: int | None = None) -> Replica:
+    """Start a replica that listens on loopback; its log goes into the folder."""
     port, health_port = port or free_port(), free_port()
     log = folder / f"injector-{port}.log"
-    command = [sys.executable, "-m", "frameworkinjector", "serve", f"--kubeconfig={identity}", f"--namespace={SYSTEM}"]
-    command += ["--host=127.0.0.1", f"--port={port}", f"--health-port={health_port}", "--extra-name=127.0.0.1"]
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-m", "frameworkinjector", "serve", f"--namespace={SYSTEM}", "--host=127.0.0.1"]
+    command += [f"--port={port}", f"--health-port={health_port}", *arguments]
     with log.open("wb") as stderr:
-        process = subprocess.Popen([*command, *arguments], stderr=stderr, env=environment)
+        process = subprocess.Popen(command, stderr=stderr, env={**os.environ, "PYTHONWARNINGS": "error"})
     return Replica(process, port, health_port, log)
+
+
+def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
+    """Start a replica with this kubeconfig."""
+    return spawn(folder, f"--kubeconfig={identity}", "--extra-name=127.0.0.1", *arguments, port=port)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The reconciliation of the certificate, against a stub of the API server; tests/apiserver has the real one."""
+"""Where certificates come from: a Secret, at a stub of the API server (tests/apiserver has the real one), or files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from frameworkinjector.certificates import secret
+from frameworkinjector.certificates import files, secret
 from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.secret import ManagedCertificates, ManagedObjects
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.errors import CertificateError
 from frameworkkube.errors import ConflictError, NotFoundError
-from testkit.waiting import eventually_async
+from tests.injector.loopback_server import ReviewClient, until
 from tests.injector.reviews import SERVICE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from frameworkkube.http.client import KubeClient
 
 OBJECTS = ManagedObjects(namespace="system", secret="tls", webhook_configuration="injector")
@@ -64,99 +66,103 @@ class StubServer:
         return base64.b64decode(self.objects[OBJECTS.secret_path]["data"]["tls.crt"])
 
 
-class Clock:
-    """A clock that is set by hand, in seconds from the real time of its creation."""
+class Lab:
+    """The reconciliation of one replica, with everything around it."""
 
     def __init__(self) -> None:
-        self._start = dt.datetime.now(dt.UTC)
-        self.seconds = 0.0
+        self.stub, self.served, self.now = StubServer(), ServedCertificate(), dt.datetime.now(dt.UTC)
+        client = cast("KubeClient", self.stub)
+        seconds = {"check_seconds": CHECK_SECONDS, "settle_seconds": SETTLE_SECONDS}
+        self.certificates = ManagedCertificates(client, OBJECTS, PROFILE, self.served, **seconds, now=lambda: self.now)
 
-    def __call__(self) -> dt.datetime:
-        return self._start + dt.timedelta(seconds=self.seconds)
-
-
-def managed(stub: StubServer, served: ServedCertificate, clock: Clock | None = None) -> ManagedCertificates:
-    return ManagedCertificates(
-        cast("KubeClient", stub),
-        OBJECTS,
-        PROFILE,
-        served,
-        check_seconds=CHECK_SECONDS,
-        settle_seconds=SETTLE_SECONDS,
-        now=clock or Clock(),
-    )
+    async def reconcile(self, after: float = 0) -> float:
+        """Reconcile so many seconds later, and return the seconds until the next look."""
+        self.now += dt.timedelta(seconds=after)
+        return await self.certificates.reconcile()
 
 
-async def test_a_first_certificate_is_written_trusted_and_served_and_then_left_alone() -> None:
-    stub, served = StubServer(), ServedCertificate()
-    certificates = managed(stub, served)
-    assert await certificates.reconcile() == CHECK_SECONDS
-    assert stub.writes == [OBJECTS.secret_path, OBJECTS.configuration_path]
-    assert served.certificate == stub.in_secret
-    await certificates.reconcile()
-    assert len(stub.writes) == 2
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
 
 
-async def test_a_lost_race_for_the_secret_is_tried_again_at_once() -> None:
-    stub, served = StubServer(), ServedCertificate()
-    stub.lost_races = 3
-    await managed(stub, served).reconcile()
-    assert stub.writes == [OBJECTS.secret_path] * 4 + [OBJECTS.configuration_path]
-    assert served.certificate == stub.in_secret
+async def test_a_first_certificate_is_written_trusted_and_served_and_then_left_alone(lab: Lab) -> None:
+    assert await lab.reconcile() == CHECK_SECONDS
+    assert lab.stub.writes == [OBJECTS.secret_path, OBJECTS.configuration_path]
+    assert lab.served.certificate == lab.stub.in_secret
+    await lab.reconcile()
+    assert len(lab.stub.writes) == 2
 
 
-async def test_the_number_of_races_is_bounded_and_the_error_names_the_objects() -> None:
-    stub = StubServer()
-    stub.lost_races = 1000
+async def test_a_lost_race_for_the_secret_is_tried_again_at_once(lab: Lab) -> None:
+    lab.stub.lost_races = 3
+    await lab.reconcile()
+    assert lab.stub.writes == [OBJECTS.secret_path] * 4 + [OBJECTS.configuration_path]
+    assert lab.served.certificate == lab.stub.in_secret
+
+
+async def test_the_number_of_races_is_bounded_and_the_error_names_the_objects(lab: Lab) -> None:
+    lab.stub.lost_races = 1000
     with pytest.raises(CertificateError, match="Secret tls or MutatingWebhookConfiguration injector"):
-        await managed(stub, ServedCertificate()).reconcile()
-    assert len(stub.writes) == 20
+        await lab.reconcile()
+    assert len(lab.stub.writes) == 20
 
 
 @pytest.mark.parametrize("path", [OBJECTS.secret_path, OBJECTS.configuration_path])
-async def test_a_missing_object_is_an_error_that_says_what_to_do(path: str) -> None:
-    stub = StubServer()
-    del stub.objects[path]
+async def test_a_missing_object_is_an_error_that_says_what_to_do(path: str, lab: Lab) -> None:
+    del lab.stub.objects[path]
     with pytest.raises(CertificateError, match="does not exist: apply the manifests"):
-        await managed(stub, ServedCertificate()).reconcile()
-    assert stub.writes == []
+        await lab.reconcile()
+    assert lab.stub.writes == []
 
 
-async def test_a_certificate_of_a_new_authority_is_served_only_after_its_authority_has_settled() -> None:
-    stub, served, clock = StubServer(), ServedCertificate(), Clock()
-    certificates = managed(stub, served, clock)
-    clock.seconds = -700
-    await certificates.reconcile()
-    first = served.certificate
-    clock.seconds = 0
-    assert await certificates.reconcile() == SETTLE_SECONDS
-    assert served.certificate == first != stub.in_secret
-    clock.seconds = SETTLE_SECONDS - 1
-    assert await certificates.reconcile() == pytest.approx(1)
-    assert served.certificate == first
-    clock.seconds = SETTLE_SECONDS
-    await certificates.reconcile()
-    assert served.certificate == stub.in_secret != first
+async def test_a_certificate_of_a_new_authority_is_served_only_after_its_authority_has_settled(lab: Lab) -> None:
+    await lab.reconcile(-700)
+    first = lab.served.certificate
+    assert await lab.reconcile(700) == SETTLE_SECONDS
+    assert lab.served.certificate == first != lab.stub.in_secret
+    assert await lab.reconcile(SETTLE_SECONDS - 1) == pytest.approx(1)
+    assert lab.served.certificate == first
+    await lab.reconcile(1)
+    assert lab.served.certificate == lab.stub.in_secret != first
 
 
-async def test_what_does_not_work_is_reported_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_does_not_work_is_reported_and_tried_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret, "RETRY_SECONDS", 0.01)
-    stub = StubServer()
-    missing = stub.objects.pop(OBJECTS.secret_path)
-    certificates = managed(stub, ServedCertificate())
-    running = asyncio.create_task(certificates.run())
+    missing = lab.stub.objects.pop(OBJECTS.secret_path)
+    running = asyncio.create_task(lab.certificates.run())
 
-    async def has_problem(expected: str | None) -> None:
-        assert certificates.status.problem == expected
-
-    await eventually_async(lambda: has_problem("Secret tls does not exist: apply the manifests"))
-    stub.objects[OBJECTS.secret_path] = missing
-    await eventually_async(lambda: has_problem(None))
+    await until(lambda: lab.certificates.status.problem == "Secret tls does not exist: apply the manifests")
+    lab.stub.objects[OBJECTS.secret_path] = missing
+    await until(lambda: lab.certificates.status.problem is None)
     running.cancel()
 
 
-async def test_a_defect_ends_the_loop() -> None:
-    stub = StubServer()
-    stub.objects[OBJECTS.configuration_path] = {"webhooks": [{}]}
+async def test_a_defect_ends_the_loop(lab: Lab) -> None:
+    lab.stub.objects[OBJECTS.configuration_path] = {"webhooks": [{}]}
     with pytest.raises(KeyError):
-        await managed(stub, ServedCertificate()).run()
+        await lab.certificates.run()
+
+
+async def test_files_that_change_are_served_and_files_that_do_not_fit_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "CHECK_SECONDS", 0.01)
+    served, client = ServedCertificate(), ReviewClient(0)
+    chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificates = files.CertificateFiles(chain, key, SERVICE, served)
+    running = asyncio.create_task(certificates.run())
+
+    async def becomes(certificate: bytes, problem: str) -> None:
+        await until(lambda: served.certificate == certificate and problem in (certificates.status.problem or ""))
+
+    await becomes(b"", "No such file")
+    for pair in (client.issue(), client.issue()):
+        # As the kubelet updates a Secret: the two files change one after the other, within moments.
+        chain.write_bytes(pair.certificate)
+        key.write_bytes(pair.key)
+        await becomes(pair.certificate, "")
+        key.write_bytes(client.issue().key)
+        await becomes(pair.certificate, "cannot be used together")
+        assert certificates.status.unready is None
+    running.cancel()
