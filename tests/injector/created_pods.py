@@ -19,13 +19,9 @@ if TYPE_CHECKING:
     from tests.injector.golden_pods import JSON
 
 
-def enforce_restricted(raw: RawClient, namespace: str) -> None:
-    """Enforce the restricted Pod Security Standard in a namespace."""
-    labels = {
-        "pod-security.kubernetes.io/enforce": "restricted",
-        "pod-security.kubernetes.io/enforce-version": "latest",
-    }
-    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}
+# These Pods need what restricted forbids.
+NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
 
 
 def make_restricted(pod: JSON) -> None:
@@ -38,17 +34,13 @@ def make_restricted(pod: JSON) -> None:
         own.update(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]})
 
 
-# These Pods need what restricted forbids.
-NOT_RESTRICTED = {"host-network", "host-network-hosts-asked", "run-as-root"}
-
-
 def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles) -> None:
     """Create a golden Pod in a namespace where `restricted` is enforced; the server must make what `render` prints."""
     pod = pod_of(case)
     if case in NOT_RESTRICTED:
         namespace = "default"
     else:
-        enforce_restricted(raw, namespace)
+        raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": ENFORCED}})
         make_restricted(pod)
     pod["metadata"].update(namespace=namespace, name=case)
     pod["metadata"].pop("ownerReferences", None)
@@ -59,13 +51,9 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
             container.pop("restartPolicyRules", None)
     # The action RestartAllContainers is on by default from there on.
     restarts = int(raw.get("/version")["minor"].rstrip("+")) >= 36
-    if "serviceAccountName" in pod["spec"]:
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": pod["spec"]["serviceAccountName"]},
-        }
-        raw.apply(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account['metadata']['name']}", account)
+    if name := pod["spec"].get("serviceAccountName"):
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        raw.apply(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}", account)
     pods = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
     try:
         predicted, _ = rendered(pod, Config(version=__version__, in_place_restart=restarts), env_files)
@@ -77,10 +65,8 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
     created = raw.create(pods, pod)
     ours, expected = barrier_of(created), barrier_of(predicted)
     # The server adds defaults to these fields.
-    nested = {"env", "startupProbe", "resources"}
-    assert {key: ours[key] for key in expected if key not in nested} == {
-        key: value for key, value in expected.items() if key not in nested
-    }
+    plain = expected.keys() - {"env", "startupProbe", "resources"}
+    assert {key: ours[key] for key in plain} == {key: expected[key] for key in plain}
     assert ours.get("startupProbe", {}).get("exec") == expected.get("startupProbe", {}).get("exec")
     assert amounts(ours["resources"]) == amounts(expected["resources"])
     assert values(ours) == values(expected)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from frameworkinjector.names import LABEL, PREFIX
 from frameworkinjector.review.eligibility import ISTIO_STATUS
 from frameworkinjector.review.plan import MAX_CONTAINERS
 from frameworkinjector.review.reasons import Reason
@@ -16,11 +17,10 @@ from frameworkinjector.review.variables import MAX_ENV_SOURCES
 from tests.injector.reviews import framework_pod, review_of, reviewed
 from tests.support.rows import each
 
-LABEL = "frameworkcontroller.microsoft.com/barrier"
-PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 # The API server sends no larger object.
 LARGEST = 3 * 1024 * 1024
 MIB = 1024 * 1024
+HERE = "as many as fit"
 
 
 def pod_with(entries: list[Any], /, **settings: str) -> dict[str, Any]:
@@ -32,11 +32,20 @@ def numbered(count: int) -> list[Any]:
     return [{"name": f"a{number}", "command": ["x"]} for number in range(count)]
 
 
+def filled(item: str, *containers: Any, **of_spec: Any) -> bytes:
+    """Return a review of the largest size: in the place of `HERE` stand as many of the items as fit."""
+    pod = pod_with([*containers], env="none")
+    pod["spec"] |= of_spec
+    items = ",".join([item] * ((LARGEST - 2000) // (len(item) + 1)))
+    return review_of(pod).replace(f'"{HERE}"'.encode(), items.encode())
+
+
 def with_list(field: str, item: str) -> bytes:
-    """Return a review of the largest size, whose container (or Pod, for `spec`) has a long list in this field."""
-    repeated = f'"{field}": [' + ",".join([item] * ((LARGEST - 2000) // (len(item) + 1))) + "]"
-    pod = pod_with([{"name": "app", "HERE": 0}], env="none")
-    return review_of(pod).replace(b'"HERE": 0', repeated.encode())
+    return filled(item, {"name": "app", field: [HERE]})
+
+
+def named(count: int) -> dict[str, Any]:
+    return pod_with(numbered(count), containers=",".join(f"a{number}" for number in range(count)))
 
 
 def wrapped(length: int) -> dict[str, Any]:
@@ -69,30 +78,19 @@ def annotated(name: str, value: str) -> bytes:
     return review_of(pod)
 
 
-LONG_AFFINITY = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "kubernetes.io/os"}]}] * 40_000
-        }
-    }
-}
+LINUX = {"matchExpressions": [{"key": "kubernetes.io/os"}]}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [LINUX] * 40_000}}
 
 HOSTILE = {
     "ten thousand containers": review_of(pod_with(numbered(10_000))),
-    **{
-        f"{count} named containers": review_of(
-            pod_with(numbered(count), containers=",".join(f"a{number}" for number in range(count)))
-        )
-        for count in (10_000, 40_000)
-    },
+    "10000 named containers": review_of(named(10_000)),
+    "40000 named containers": review_of(named(40_000)),
     "a long name": review_of(pod_with([{"name": "a" * (LARGEST - 5000)}])),
     "a long command to wrap": review_of(pod_with([{"name": "a", "command": ["x" * (LARGEST - 5000)]}], env="wrap")),
     "many roles": review_of(
         pod_with([{"name": "a"}], selector="a", roles=",".join(f"r{number}=1" for number in range(250_000)))
     ),
-    "empty containers": with_list("x", "{}")
-    .replace(b'"containers": [{"name": "app", "x": [', b'"containers": [')
-    .replace(b"]}]", b"]"),
+    "empty containers": filled("{}", HERE),
     "variables": with_list("env", "{}"),
     "mounts": with_list("volumeMounts", "{}"),
     "few long mounts": with_list("volumeMounts", '{"mountPath": "/a/../b"}'),
@@ -106,16 +104,14 @@ HOSTILE = {
     "containers of Istio": annotated(ISTIO_STATUS, json.dumps({"containers": ["x"] * 200_000})),
     "a deep annotation of Istio": annotated(ISTIO_STATUS, "[" * 1_000_000),
     "terms of an affinity": review_of(
-        pod_with([{"name": "a"}]) | {"spec": {"containers": [{"name": "a"}], "affinity": LONG_AFFINITY}}
+        pod_with([{"name": "a"}]) | {"spec": {"containers": [{"name": "a"}], "affinity": {"nodeAffinity": REQUIRED}}}
     ),
     "owners": review_of(
         {"metadata": {"labels": {LABEL: "enabled"}, "ownerReferences": [{}] * 250_000}, "spec": {"containers": [{}]}}
     ),
     "arguments": with_list("command", '"a"'),
     "labels": review_of({"metadata": {"labels": {f"{number:x}": "" for number in range(200_000)}}}),
-    "host aliases": with_list("x", "0")
-    .replace(b'{"name": "app", "x": [', b'{"name": "app"}], "hostAliases": [')
-    .replace(b"]}]", b"]"),
+    "host aliases": filled("0", {"name": "app"}, hostAliases=[HERE]),
 }
 
 

@@ -11,12 +11,10 @@ from frameworkinjector.certificates import bundle as pki
 from frameworkinjector.certificates.issuing import Profile
 from frameworkinjector.certificates.tls import check_handshake, client_context, server_context
 from frameworkinjector.errors import CertificateError
+from tests.injector.reviews import SERVICE
 from tests.support.rows import each
 
-NAMES = (
-    "frameworkinjector.frameworkcontroller-system.svc",
-    "frameworkinjector.frameworkcontroller-system.svc.cluster.local",
-)
+NAMES = (SERVICE, f"{SERVICE}.cluster.local")
 PROFILE = Profile(names=NAMES, authority_seconds=1000, certificate_seconds=100)
 DAY_SECONDS = 24 * 3600
 YEAR_SECONDS = 365 * DAY_SECONDS
@@ -29,10 +27,19 @@ def at(seconds: float) -> dt.datetime:
     return START + dt.timedelta(seconds=seconds)
 
 
-def first(profile: Profile = PROFILE, now: dt.datetime = START) -> pki.Bundle:
-    found = pki.renewed(EMPTY, profile, now)
+def now() -> dt.datetime:
+    """Return the real time, for certificates that a handshake judges."""
+    return dt.datetime.now(dt.UTC)
+
+
+def renewed(bundle: pki.Bundle, when: dt.datetime = START, profile: Profile = PROFILE) -> pki.Renewal:
+    found = pki.renewed(bundle, profile, when)
     assert found is not None
-    return found.bundle
+    return found
+
+
+def first(profile: Profile = PROFILE, when: dt.datetime = START) -> pki.Bundle:
+    return renewed(EMPTY, when, profile).bundle
 
 
 def why(bundle: pki.Bundle, profile: Profile = PROFILE, seconds: float = 0) -> str | None:
@@ -40,18 +47,16 @@ def why(bundle: pki.Bundle, profile: Profile = PROFILE, seconds: float = 0) -> s
     return None if found is None else found.because
 
 
-def works(bundle: pki.Bundle, trust: bytes | None = None) -> bool:
+def check_works(bundle: pki.Bundle, trust: bytes | None = None) -> None:
+    server = server_context(bundle.certificate, bundle.key)
     for name in NAMES:
-        check_handshake(
-            server_context(bundle.certificate, bundle.key), client_context(trust or bundle.authorities), name
-        )
-    return True
+        check_handshake(server, client_context(trust or bundle.authorities), name)
 
 
 def test_an_empty_secret_gets_a_bundle_that_works_and_lasts() -> None:
-    bundle = first(now=dt.datetime.now(dt.UTC))
-    assert works(bundle)
-    assert pki.renewed(bundle, PROFILE, dt.datetime.now(dt.UTC)) is None
+    bundle = first(when=now())
+    check_works(bundle)
+    assert pki.renewed(bundle, PROFILE, now()) is None
 
 
 def test_a_bundle_survives_the_secret() -> None:
@@ -66,31 +71,27 @@ def test_a_certificate_is_replaced_at_two_thirds_of_its_life(seconds: float, exp
 
 
 def test_a_new_certificate_comes_from_the_same_authority() -> None:
-    bundle = first()
-    found = pki.renewed(bundle, PROFILE, at(70))
-    assert found is not None
-    assert (found.bundle.authorities, found.bundle.authority_key) == (bundle.authorities, bundle.authority_key)
-    assert found.bundle.certificate != bundle.certificate
-    assert why(found.bundle, seconds=70) is None
+    old = first()
+    new = renewed(old, at(70)).bundle
+    assert (new.authorities, new.authority_key) == (old.authorities, old.authority_key)
+    assert new.certificate != old.certificate
+    assert why(new, seconds=70) is None
 
 
 def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
-    now = dt.datetime.now(dt.UTC)
-    bundle = first(now=now)
-    found = pki.renewed(bundle, PROFILE, now + dt.timedelta(seconds=700))
-    assert found is not None
+    start = now()
+    bundle = first(when=start)
+    found = renewed(bundle, start + dt.timedelta(seconds=700))
     assert found.because == "authority at 2/3 of its life"
     assert len(x509.load_pem_x509_certificates(found.bundle.authorities)) == 2
     # A client that trusts the new bundle accepts a replica that still serves the old certificate.
-    assert works(bundle, trust=found.bundle.authorities)
+    check_works(bundle, trust=found.bundle.authorities)
 
 
 def test_authorities_that_ended_are_not_kept() -> None:
     bundle = first()
     for seconds in (700, 1400, 2100, 2800):
-        found = pki.renewed(bundle, PROFILE, at(seconds))
-        assert found is not None
-        bundle = found.bundle
+        bundle = renewed(bundle, at(seconds)).bundle
         kept = x509.load_pem_x509_certificates(bundle.authorities)
         assert len(kept) <= pki.KEPT_AUTHORITIES
         assert all(one.not_valid_after_utc > at(seconds) for one in kept)
@@ -118,11 +119,10 @@ def test_a_certificate_does_not_outlive_its_authority() -> None:
 )
 def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: str) -> None:
     other = first().files()[part]
-    damaged = pki.bundle_of({**first(now=dt.datetime.now(dt.UTC)).files(), part: other if value is None else value})
-    found = pki.renewed(damaged, PROFILE, dt.datetime.now(dt.UTC))
-    assert found is not None
+    damaged = first(when=now()).files() | {part: other if value is None else value}
+    found = renewed(pki.bundle_of(damaged), now())
     assert found.because == expected
-    assert works(found.bundle)
+    check_works(found.bundle)
 
 
 def test_a_certificate_of_another_authority_is_replaced() -> None:
