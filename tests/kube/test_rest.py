@@ -231,7 +231,7 @@ async def test_a_write_that_waited_is_not_sent_once_the_right_to_write_is_lost(l
 
 
 @pytest.mark.usefixtures("real_time")
-@pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
+@pytest.mark.parametrize("size", [10, 100_000, 1_500_000])
 async def test_the_right_to_write_is_asked_for_as_the_bytes_go_out(lab: Lab, size: int) -> None:
     """This watches the HTTP library: whenever the right is lost, the request arrives whole or not at all."""
     lab.on("PUT", then=answer())
