@@ -10,20 +10,13 @@ from frameworkcontroller.api.spec import MAX_ROLES
 
 Json = dict[str, Any]
 
+POD: Json = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}
+WORKER: Json = {"name": "worker", "taskNumber": 2, "task": {"pod": POD}}
 SOUND: Json = {
     "apiVersion": "frameworkcontroller.microsoft.com/v1",
     "kind": "Framework",
     "metadata": {"name": "sound"},
-    "spec": {
-        "executionType": "Create",
-        "taskRoles": [
-            {
-                "name": "worker",
-                "taskNumber": 2,
-                "task": {"pod": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}}},
-            }
-        ],
-    },
+    "spec": {"executionType": "Create", "taskRoles": [WORKER]},
 }
 
 
@@ -51,11 +44,13 @@ def wrong(path: str, value: Any, message: str) -> tuple[Json, str]:
 
 def many_roles(number: int) -> list[Json]:
     """So many TaskRoles without Tasks."""
-    return [SOUND["spec"]["taskRoles"][0] | {"name": f"r{place}", "taskNumber": 0} for place in range(number)]
+    return [WORKER | {"name": f"r{place}", "taskNumber": 0} for place in range(number)]
 
 
 ROLE = "spec/taskRoles/0"
 POLICY = f"{ROLE}/frameworkAttemptCompletionPolicy"
+ZERO = "0 would end every attempt at once"
+MANY = [{"name": f"r{number}", "status": "Ready"} for number in range(17)]
 REFUSED: dict[str, tuple[Json, str]] = {
     "name": (changed("metadata/name", "not-a-name"), "metadata.name: metadata.name must match"),
     "no spec": (changed("spec", None), "spec: is missing"),
@@ -69,19 +64,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "minimum": wrong("spec/retryPolicy/maxRetryCount", -3, "must be at least -2"),
     "maximum": wrong(f"{ROLE}/taskNumber", 10_001, "must be at least 0 and at most 10000, not 10001"),
     "too large": wrong("spec/retryPolicy/maxRetryCount", 2**31, "must be at least -2 and at most"),
-    "zero": wrong(
-        f"{POLICY}/minFailedTaskCount", 0, "must be -1 (never) or at least 1; 0 would end every attempt at once"
-    ),
+    "zero": wrong(f"{POLICY}/minFailedTaskCount", 0, f"must be -1 (never) or at least 1; {ZERO}"),
     "percent": wrong(f"{POLICY}/minFailedTaskPercent", 101, "must be at least 1 and at most 100"),
     "grace": wrong(f"{ROLE}/task/podGracefulDeletionTimeoutSec", -1, "must be from 0"),
     "deadline": wrong("spec/activeDeadlineSeconds", 0, "must be at least 1"),
     "required": wrong(f"{ROLE}/task/pod", None, "is missing"),
-    "twice": (
-        changed("spec/taskRoles/1", copy.deepcopy(SOUND["spec"]["taskRoles"][0])),
-        "is given twice: name must be",
-    ),
+    "twice": (changed("spec/taskRoles/1", copy.deepcopy(WORKER)), "is given twice: name must be"),
     "too many": (
-        changed("spec/taskRoles/1", SOUND["spec"]["taskRoles"][0] | {"name": "other", "taskNumber": 9_999}),
+        changed("spec/taskRoles/1", WORKER | {"name": "other", "taskNumber": 9_999}),
         "spec: the sum of taskRoles[*].taskNumber must be at most 10000",
     ),
     "too many roles": (
@@ -93,9 +83,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
         changed(f"{ROLE}/dependsOn", [{"name": "other", "status": "Done"}]),
         "spec.taskRoles[worker].dependsOn[other].status: must be one of Ready, Complete",
     ),
-    "many dependencies": wrong(
-        f"{ROLE}/dependsOn", [{"name": f"r{n}", "status": "Ready"} for n in range(17)], "must have at most 16 entries"
-    ),
+    "many dependencies": wrong(f"{ROLE}/dependsOn", MANY, "must have at most 16 entries"),
     "empty role": (changed("spec/taskRoles/1", {}), "spec.taskRoles[1].name: is missing"),
 }
 TAKEN: dict[str, Json] = {

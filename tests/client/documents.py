@@ -43,29 +43,14 @@ SUCCEEDED = completion(0, "Succeeded", name="Succeeded")
 
 def task(index: int, state: str = "AttemptRunning", *, role: str = "worker", attempt: int = 0, **more: Any) -> Json:
     """A Task's status; `end` is its completion, `node` and `ip` those of its Pod, `retries` its counters."""
-    end = more.pop("end", None)
-    node, ip = more.pop("node", None), more.pop("ip", None)
+    end, node, ip = more.pop("end", None), more.pop("node", None), more.pop("ip", None)
     uid = more.pop("uid", f"pod-{role}-{index}-{attempt}" if state != "AttemptCreationPending" else None)
     retries = more.pop("retries", {"totalRetriedCount": attempt, "accountableRetriedCount": attempt})
-    return {
-        "index": index,
-        "instanceUID": f"task-{role}-{index}",
-        "startTime": BEGIN,
-        "state": state,
-        "transitionTime": BEGIN,
-        "retryPolicyStatus": retries,
-        "attemptStatus": {
-            "id": attempt,
-            "startTime": BEGIN,
-            "podName": f"training-{role}-{index}",
-            "podUID": uid,
-            "podNodeName": node,
-            "podIP": ip,
-            "completionStatus": end,
-            **more.pop("of_attempt", {}),
-        },
-        **more,
-    }
+    of_pod = {"podName": f"training-{role}-{index}", "podUID": uid, "podNodeName": node, "podIP": ip}
+    own = {"id": attempt, "startTime": BEGIN, **of_pod, "completionStatus": end, **more.pop("of_attempt", {})}
+    times = {"startTime": BEGIN, "transitionTime": BEGIN}
+    known = {"index": index, "instanceUID": f"task-{role}-{index}", "state": state}
+    return {**known, **times, "retryPolicyStatus": retries, "attemptStatus": own, **more}
 
 
 def framework(
@@ -80,44 +65,23 @@ def framework(
     **status: Any,
 ) -> FrameworkView:
     """A Framework `demo/training`; without `state` it has no status."""
-    stored: Json = {
-        "metadata": {
-            "name": "training",
-            "namespace": "demo",
-            "uid": "framework-uid",
-            "resourceVersion": "7",
-            "generation": 1,
-            "creationTimestamp": BEGIN,
-            **status.pop("metadata", {}),
-        },
-        "spec": {"taskRoles": list(roles), **(spec or {})},
-    }
+    named = {"name": "training", "namespace": "demo", "uid": "framework-uid", "generation": 1}
+    metadata = {**named, "resourceVersion": "7", "creationTimestamp": BEGIN, **status.pop("metadata", {})}
+    stored: Json = {"metadata": metadata, "spec": {"taskRoles": list(roles), **(spec or {})}}
     if state:
-        found = tasks or {}
+        of_roles = [
+            {"name": name, "instanceUID": f"role-{name}", "taskStatuses": statuses}
+            | ({"dependenciesMet": False} if name in waits else {})
+            for name, statuses in (tasks or {}).items()
+        ]
+        config_map = {"configMapName": "training-attempt", "configMapUID": "config-map-uid"}
+        own = {"id": attempt, "startTime": BEGIN, **config_map, "completionStatus": end, "taskRoleStatuses": of_roles}
+        times = {"startTime": BEGIN, "runTime": BEGIN, "completionTime": None, "transitionTime": BEGIN}
         stored["status"] = {
-            "startTime": BEGIN,
-            "runTime": BEGIN,
-            "completionTime": None,
             "state": state,
-            "transitionTime": BEGIN,
+            **times,
             "retryPolicyStatus": {"totalRetriedCount": attempt, "accountableRetriedCount": attempt},
-            "attemptStatus": {
-                "id": attempt,
-                "startTime": BEGIN,
-                "configMapName": "training-attempt",
-                "configMapUID": "config-map-uid",
-                "completionStatus": end,
-                **({"lastGangRestarts": restarts} if restarts else {}),
-                "taskRoleStatuses": [
-                    {
-                        "name": name,
-                        "instanceUID": f"role-{name}",
-                        "taskStatuses": statuses,
-                        **({"dependenciesMet": False} if name in waits else {}),
-                    }
-                    for name, statuses in found.items()
-                ],
-            },
+            "attemptStatus": own | ({"lastGangRestarts": restarts} if restarts else {}),
             **status,
         }
     return FrameworkView.decode(json.dumps(stored).encode())
@@ -128,33 +92,27 @@ def workers(*tasks: Json, retry: Json | None = None, **more: Any) -> FrameworkVi
     return framework(role("worker", len(tasks), retry=retry or {}), tasks={"worker": list(tasks)}, **more)
 
 
-def pod(task_name: str = "worker-0", *, attempt: tuple[int, int] = (0, 0), **more: Any) -> TaskPod:
+def pod_document(task_name: str = "worker-0", *, attempt: tuple[int, int] = (0, 0), **more: Any) -> Json:
     """A Pod of Framework `training`; `statuses` are its container statuses, `init` those of init containers."""
     role_name, _, index = task_name.rpartition("-")
     statuses, init = more.pop("statuses", []), more.pop("init", [])
-    document = {
-        "metadata": {
-            "name": f"training-{task_name}",
-            "namespace": "demo",
-            "uid": more.pop("uid", f"uid-{task_name}"),
-            "resourceVersion": "9",
-            "labels": {"FC_FRAMEWORK_NAME": "training", "FC_TASKROLE_NAME": role_name, "FC_TASK_INDEX": index},
-            "annotations": {"FC_FRAMEWORK_ATTEMPT_ID": str(attempt[0]), "FC_TASK_ATTEMPT_ID": str(attempt[1])},
-            **more.pop("metadata", {}),
-        },
-        "spec": {
-            "containers": [{"name": name} for name in more.pop("containers", ["main"])],
-            "initContainers": [{"name": one["name"]} for one in init],
-            "nodeName": more.pop("node", ""),
-        },
-        "status": {
-            "phase": more.pop("phase", "Pending"),
-            "containerStatuses": statuses,
-            "initContainerStatuses": init,
-            **more,
-        },
+    names = {"name": f"training-{task_name}", "namespace": "demo", "uid": more.pop("uid", f"uid-{task_name}")}
+    labels = {"FC_FRAMEWORK_NAME": "training", "FC_TASKROLE_NAME": role_name, "FC_TASK_INDEX": index}
+    annotations = {"FC_FRAMEWORK_ATTEMPT_ID": str(attempt[0]), "FC_TASK_ATTEMPT_ID": str(attempt[1])}
+    metadata = {**names, "resourceVersion": "9", "labels": labels, "annotations": annotations}
+    spec = {
+        "containers": [{"name": name} for name in more.pop("containers", ["main"])],
+        "initContainers": [{"name": one["name"]} for one in init],
+        "nodeName": more.pop("node", ""),
     }
-    return TASK_POD_DECODER.decode(msgspec.json.encode(document))
+    metadata |= more.pop("metadata", {})
+    status = {"phase": "Pending", "containerStatuses": statuses, "initContainerStatuses": init, **more}
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def pod(task_name: str = "worker-0", **more: Any) -> TaskPod:
+    """The same as the client reads it."""
+    return TASK_POD_DECODER.decode(msgspec.json.encode(pod_document(task_name, **more)))
 
 
 def container(name: str = "main", state: str = "running", *, restarts: int = 0, **detail: Any) -> Json:
@@ -165,13 +123,6 @@ def container(name: str = "main", state: str = "running", *, restarts: int = 0, 
 def event(reason: str, message: str, about: str = "Framework/training", **more: Any) -> EventView:
     """An Event."""
     kind, _, name = about.partition("/")
-    document = {
-        "metadata": {"name": "e", "creationTimestamp": BEGIN},
-        "type": "Normal",
-        "reason": reason,
-        "message": message,
-        "involvedObject": {"kind": kind, "name": name},
-        "lastTimestamp": BEGIN,
-        **more,
-    }
-    return EVENT_DECODER.decode(msgspec.json.encode(document))
+    said = {"type": "Normal", "reason": reason, "message": message, "lastTimestamp": BEGIN}
+    of = {"metadata": {"name": "e", "creationTimestamp": BEGIN}, "involvedObject": {"kind": kind, "name": name}}
+    return EVENT_DECODER.decode(msgspec.json.encode({**said, **of, **more}))

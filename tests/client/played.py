@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import json
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -178,14 +180,8 @@ class PlayedServer:
             self._changed.notify_all()
 
 
-def _is_chosen(found: Json, selected: dict[str, str]) -> bool:
-    return all(_field(found, path) == value for path, value in selected.items())
-
-
-def _field(found: Any, path: str) -> Any:
-    for key in path.split("."):
-        found = found[key]
-    return found
+def _is_chosen(found: Any, selected: dict[str, str]) -> bool:
+    return all(reduce(getitem, path.split("."), found) == value for path, value in selected.items())
 
 
 def _status(code: int, reason: str, metadata: Json | None = None) -> web.Response:
