@@ -1,4 +1,7 @@
-"""Why a Framework does not run, from what is known of it. `tests/apiserver` produces the same with real objects."""
+"""Why Tasks do not run, and Frameworks that Kueue queues, from what is known of them; `test_outlook` has the others.
+
+`tests/apiserver` produces the same with real objects, and with a real Kueue.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from frameworkclient.cli.commands.why import why as print_why
+from frameworkclient.cli.options import Format
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
+from frameworkcontroller.api.names import GROUP
+from frameworkcontroller.api.workload import WORKLOAD_DECODER, Workload
 from tests.client.documents import (
+    BEGIN,
     NOW,
     SUCCEEDED,
-    completion,
     condition,
     container,
     event,
     framework,
     pod,
+    pod_document,
     role,
     task,
     workers,
 )
+from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
-
-PENDING = [task(0, "AttemptPreparing")]
-LABEL = {"frameworkcontroller.microsoft.com/barrier": "enabled"}
-
-
-def unschedulable(message: str) -> TaskPod:
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    return pod(conditions=[condition])
-
-
-def waiting(reason: str, message: str, restarts: int = 0) -> TaskPod:
-    """A Pod on a node whose container waits."""
-    return pod(node="n", statuses=[container("main", "waiting", restarts=restarts, reason=reason, message=message)])
 
 
 def why(view: FrameworkView, *pods: TaskPod, **more: Any) -> str:
@@ -47,42 +43,37 @@ def why(view: FrameworkView, *pods: TaskPod, **more: Any) -> str:
 
 
 def of_pod(found: TaskPod, **more: Any) -> str:
-    return why(workers(*PENDING, ready="0/1"), found, **more)
+    return why(workers(task(0, "AttemptPreparing"), ready="0/1"), found, **more)
 
 
+def unschedulable(message: str) -> TaskPod:
+    return pod(conditions=[condition("PodScheduled", "Unschedulable", message) | {"status": "False"}])
+
+
+def stuck(reason: str, message: str, restarts: int = 0) -> TaskPod:
+    """A Pod on a node whose container waits."""
+    return pod(node="n", statuses=[container("main", "waiting", restarts=restarts, reason=reason, message=message)])
+
+
+LESS_GPUS = "no node has enough free nvidia.com/gpu: wait until others end"
+NO_ROOM = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+GAVE_UP = container("frameworkbarrier", "terminated", exitCode=210, reason="Error", message="bad")
+GOING = pod(node="n", metadata={"deletionTimestamp": BEGIN})
+LABELS = pod_document()["metadata"]["labels"] | {f"{GROUP}/barrier": "enabled"}
+CONFIG = "CreateContainerConfigError"
 PODS: dict[str, tuple[TaskPod, str]] = {
-    "no room": (
-        unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
-        (
-            "worker-0: its Pod cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
-            "  -> no node has enough free nvidia.com/gpu: wait until others end"
-        ),
-    ),
+    "no room": (unschedulable(NO_ROOM), f"worker-0: its Pod cannot be scheduled: {NO_ROOM}\n  -> {LESS_GPUS}"),
     "taints": (unschedulable("0/1 nodes are available: 1 node(s) had untolerated taint {a: b}."), "add tolerations"),
-    "selector": (
-        unschedulable("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
-        "kubectl get nodes --show-labels",
-    ),
+    "selector": (unschedulable("1 node(s) didn't match Pod's node affinity/selector."), "get nodes --show-labels"),
     "claim": (unschedulable("pod has unbound immediate PersistentVolumeClaims"), "kubectl get pvc"),
     "scheduler": (pod(), "its Pod waits for the scheduler"),
-    "image": (
-        waiting("ImagePullBackOff", "Back-off pulling x"),
-        "the image of container main cannot be pulled: ImagePullBackOff: Back-off pulling x",
-    ),
-    "secret": (
-        waiting("CreateContainerConfigError", 'secret "s"'),
-        "container main cannot be created: CreateContainerConfigError: secret",
-    ),
-    "crashes": (waiting("CrashLoopBackOff", "", restarts=4), "ends again and again (4 restarts)"),
+    "image": (stuck("ImagePullBackOff", "no x"), "container main cannot be pulled: ImagePullBackOff: no x"),
+    "secret": (stuck(CONFIG, "no s"), f"container main cannot be created: {CONFIG}: no s"),
+    "crashes": (stuck("CrashLoopBackOff", "", restarts=4), "ends again and again (4 restarts)"),
     "starting": (pod(node="n"), "its Pod starts on node n"),
-    "barrier failed": (
-        pod(node="n", init=[container("frameworkbarrier", "terminated", exitCode=210, reason="Error", message="bad")]),
-        "its barrier gave up: frameworkbarrier: Error: bad",
-    ),
-    "stuck": (
-        pod(node="n", metadata={"deletionTimestamp": "2026-01-01T12:00:00Z"}),
-        "its Pod should have gone 5m12s ago and is still there: is node n lost?",
-    ),
+    "barrier failed": (pod(node="n", init=[GAVE_UP]), "its barrier gave up: frameworkbarrier: Error: bad"),
+    "stuck": (GOING, "its Pod should have gone 5m12s ago and is still there: is node n lost?"),
+    "no barrier": (pod(metadata={"labels": LABELS}), "has the label of the barrier and no barrier"),
 }
 
 
@@ -117,29 +108,6 @@ def test_a_pod_that_cannot_be_created_is_known_from_the_events(message: str, tex
     assert text in shown
 
 
-@pytest.mark.parametrize("pauses", [True, False])
-def test_tasks_that_pause_because_their_pods_end_at_once_are_told(pauses: bool) -> None:
-    message = "worker-0 and 1 more Task ended within 10 s of their start" if pauses else "AttemptRunning"
-    condition = {"type": "CrashLoop", "status": str(pauses), "reason": "x", "message": message}
-    tasks = [task(number, "AttemptCreationPending") for number in range(2)]
-    view = workers(*tasks, conditions=[{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}])
-    told = f"{message}\n  -> frameworkctl events training says how they end; correct the template\n"
-    assert why(view) == (told if pauses else "") + "worker-0, worker-1: its Pod is not created yet"
-
-
-def test_an_attempt_after_which_the_framework_pauses_is_told() -> None:
-    message = "its attempt has ended soon after its start"
-    condition = {"type": "CrashLoop", "status": "True", "reason": "AttemptPaused", "message": message}
-    conditions = [{**condition, "lastTransitionTime": "2026-01-01T12:00:00Z"}]
-    assert why(workers(state="AttemptCompleted", conditions=conditions)) == f"its attempt 1 is over; {message}"
-
-
-def test_tasks_that_wait_for_the_same_reason_share_a_finding() -> None:
-    view = workers(*(task(number, "AttemptPreparing") for number in range(5)))
-    pods = [pod(f"worker-{number}") for number in range(5)]
-    assert why(view, *pods) == "worker-0, worker-1, worker-2 and 2 more: its Pod waits for the scheduler"
-
-
 def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
     view = workers(task(0, ip="10.0.0.1"), task(1, "AttemptPreparing"), ready="1/2")
     waits = pod("worker-0", node="n", init=[container("frameworkbarrier", "running")])
@@ -153,87 +121,121 @@ def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
     assert "although all Tasks are ready: 1/1" in why(ready, waits, barrier_logs={"worker-0": "1/1: waiting"})
 
 
-def test_a_pod_without_its_barrier_is_told() -> None:
-    view = workers(task(0, ip="10.0.0.1"))
-    assert "has the label of the barrier and no barrier" in why(
-        view,
-        pod(node="n", statuses=[container()], metadata={"labels": LABEL | msgspec.to_builtins(pod().metadata.labels)}),
-    )
+def test_the_first_line_says_how_the_framework_is_and_who_still_runs_where_some_have_ended() -> None:
+    nothing = "Framework demo/training is AttemptRunning, {} ready{}. Nothing holds it up.".format
+    view = workers(task(0, ip="10.0.0.1"), ready="1/1", attempt=1)
+    assert summary(Evidence(view, {}, (), NOW), []) == nothing("1/1", ", attempt 2")
+    run: dict[str, Any] = {"of_attempt": {"runTime": "2026-01-01T12:05:00Z"}}
+    view = workers(task(0, "Completed", end=SUCCEEDED), task(1, **run), task(2, **run), ready="2/2")
+    more = " worker-0 has ended; worker-1, worker-2 still run, since 12s."
+    assert summary(Evidence(view, {}, (), NOW), []) == nothing("2/2", "") + more
 
 
-WHOLE: dict[str, tuple[FrameworkView, str]] = {
-    "unseen": (
-        framework(role("worker", 1), state=""),
-        "the controller has not seen it, 5m12s after its creation\n  -> ask",
+Json = dict[str, Any]
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2/namespaces/demo/workloads"
+ORDER = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/demo/localqueues/main"
+ORDERED = [{"metadata": {"name": name}, "positionInLocalQueue": place} for place, name in enumerate("vw")]
+
+
+def queued(reason: str = "WaitingForAdmission", message: str = "it waits, as Workload w") -> FrameworkView:
+    queue = {"name": "main", "workload": "w", "waiting": True}
+    said = [condition("Suspended", reason, message)]
+    return framework(role("worker", 4), state="AttemptCreationPending", conditions=said, queue=queue)
+
+
+def document(*conditions: Json, checks: tuple[Json, ...] = (), active: bool = True) -> Json:
+    status = {"conditions": list(conditions), "admissionChecks": list(checks)}
+    metadata = {"name": "w", "namespace": "demo", "uid": "u", "resourceVersion": "1"}
+    return {"metadata": metadata, "spec": {"active": active}, "status": status}
+
+
+def workload(*conditions: Json, **more: Any) -> Workload:
+    return WORKLOAD_DECODER.decode(msgspec.json.encode(document(*conditions, **more)))
+
+
+def pending(message: str, status: str = "False") -> Json:
+    return condition("QuotaReserved", "Pending", message) | {"status": status}
+
+
+def evicted(message: str) -> Json:
+    return condition("Evicted", "x", message)
+
+
+def check(name: str, state: str, message: str) -> Json:
+    return {"name": name, "state": state, "message": message}
+
+
+UNUSED = "couldn't assign flavors to pod set worker: insufficient unused quota for {} in flavor {}, {} more needed"
+CPU = UNUSED.format("cpu", "pool-a", "2")
+GPUS = UNUSED.format("nvidia.com/gpu", "pool-b", "500m")
+NEVER = (
+    "couldn't assign flavors to pod set worker: insufficient quota for cpu in flavor pool-a, previously considered "
+    "podsets requests (0) + current podset request (9) > maximum capacity (4)"
+)
+NO_QUEUE, STOPPED = "LocalQueue main doesn't exist", "ClusterQueue all is inactive"
+PREEMPTED = "Preempted to accommodate a workload (UID: u) due to prioritization in the ClusterQueue"
+REJECTED = "AdmissionCheck in Rejected state: c"
+RESERVED = pending("reserved", "True")
+CHECKS = (check("a", "Ready", "fine"), check("b", "Pending", "buys nodes"), check("c", "Retry", ""))
+CHECKED = "admission check b, Pending: buys nodes; admission check c, Retry: no message"
+BOTH = "2 more cpu needed in pool-a, 500m more nvidia.com/gpu needed in pool-b"
+MISSING = f"2 more cpu needed in pool-a ({CPU})"
+
+IN_QUEUE = "it waits in LocalQueue main: "
+LOOK = "\n  -> ask somebody who may read it: kubectl describe workload w"
+RUNS = "\n  -> ask whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"
+LESS = "\n  -> wait until others end, ask for less in resources, or for a larger quota"
+SMALLER = "\n  -> ask for less cpu, or for a larger quota: it never fits"
+OTHER = "\n  -> name another queue (kubectl get localqueues), or ask its owner"
+ACTIVATE = """\n  -> activate it again: kubectl patch workload w --type=merge -p '{"spec":{"active":true}}'"""
+SAID: dict[str, tuple[Workload | str, str]] = {
+    "unreadable": ("403 no", f"it waits, as Workload w; what Kueue says is not known: 403 no{LOOK}"),
+    "not seen": (workload(), f"{IN_QUEUE}Kueue has not looked at it yet{RUNS}"),
+    "quota": (workload(pending(CPU)), f"{IN_QUEUE}{MISSING}{LESS}"),
+    "two quotas": (workload(pending(f"{CPU}; {GPUS}")), f"{IN_QUEUE}{BOTH} ({CPU}; {GPUS}){LESS}"),
+    "too large": (workload(pending(NEVER)), f"{IN_QUEUE}{NEVER}{SMALLER}"),
+    "no queue": (workload(pending(NO_QUEUE)), f"{IN_QUEUE}{NO_QUEUE}{OTHER}"),
+    "stopped": (workload(pending(STOPPED)), f"{IN_QUEUE}{STOPPED}{OTHER}"),
+    "other words": (workload(pending("Waiting for a sign")), f"{IN_QUEUE}Waiting for a sign"),
+    "evicted": (workload(pending(PREEMPTED), evicted(PREEMPTED)), f"{IN_QUEUE}it was evicted: {PREEMPTED}"),
+    "still reserved": (workload(pending("y", "True"), evicted(PREEMPTED)), f"{IN_QUEUE}it was evicted: {PREEMPTED}"),
+    "evicted and missing": (
+        workload(pending(CPU), evicted(PREEMPTED)),
+        f"{IN_QUEUE}{MISSING}; it was evicted: {PREEMPTED}{LESS}",
     ),
-    "unreadable": (framework(role("worker", 1), state="Nonsense"), "the controller leaves it alone"),
-    "failed": (
-        framework(role("worker", 1), state="Completed", end=completion(210, "ContainerPermanentFailed")),
-        (
-            "it is Completed and has failed: ContainerPermanentFailed (210)\n"
-            "  -> correct the reason, and run it again: frameworkctl retry training"
-        ),
+    "deactivated": (
+        workload(pending("x"), evicted("The workload is deactivated"), active=False),
+        f"somebody has deactivated its Workload{ACTIVATE}",
     ),
-    "ending": (
-        framework(
-            role("worker", 1),
-            tasks={"worker": [task(0, "AttemptDeleting", completionStatus=completion(7, "Odd"))]},
-            state="AttemptDeleting",
-            end=completion(7, "Odd") | {"trigger": {"message": "", "taskRoleName": "worker", "taskIndex": 0}},
-        ),
-        "its attempt ends by worker-0: Odd (7)",
+    "rejected": (
+        workload(evicted(f"The workload is deactivated due to {REJECTED}"), active=False),
+        f"Kueue has deactivated its Workload: {REJECTED}{ACTIVATE}",
     ),
-    "back-off": (
-        framework(
-            role("worker", 1),
-            state="AttemptCompleted",
-            end=completion(201, "ContainerTransientConflictFailed"),
-            retryPolicyStatus={"totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": 600},
-        ),
-        "its attempt 1 is over (ContainerTransientConflictFailed (201)); it waits for attempt 2, in 4m48s",
-    ),
-    "dependent": (
-        framework(
-            role("map", 0),
-            role("reduce", 1, dependsOn=[{"name": "map", "status": "Complete"}]),
-            tasks={"map": [], "reduce": [task(0, "AttemptCreationPending", role="reduce")]},
-            waits=frozenset({"reduce"}),
-        ),
-        "role reduce waits until map is Complete",
-    ),
-    "running": (workers(task(0, ip="10.0.0.1")), ""),
+    "checks": (workload(RESERVED, checks=CHECKS), f"its quota is reserved, and it waits for {CHECKED}"),
+    "soon": (workload(RESERVED), "its quota is reserved, and it waits for its admission"),
 }
 
 
-@pytest.mark.parametrize(("view", "text"), WHOLE.values(), ids=WHOLE)
-def test_the_whole_framework_says_why(view: FrameworkView, text: str) -> None:
-    running = pod(node="n", statuses=[container()])
-    shown = why(view, running)
-    assert shown.startswith(text)
-    assert bool(shown) is bool(text)
+@pytest.mark.parametrize(("found", "text"), SAID.values(), ids=SAID)
+def test_kueue_says_why_it_waits(found: Workload | str, text: str) -> None:
+    assert why(queued(), workload=found) == text
 
 
-@pytest.mark.parametrize(
-    ("reason", "advice"),
-    [("TooManyTasks", "\n  -> frameworkctl scale training ROLE=NUMBER"), ("TooManyTaskRoles", "")],
-)
-def test_too_many_tasks_can_be_scaled_and_too_many_roles_cannot(reason: str, advice: str) -> None:
-    said = [condition("Suspended", reason, "too many")]
-    assert why(framework(role("worker", 1), state="AttemptCreationPending", conditions=said)) == f"too many{advice}"
+SERVED: dict[str, tuple[set[str], str]] = {
+    "nothing": (set(), "what Kueue says is not known: 404 NotFound: because of NotFound"),
+    "Workloads": ({KUEUE}, f"{IN_QUEUE}2 more cpu needed in pool-a"),
+    "their order": ({KUEUE, ORDER}, "it waits in LocalQueue main as number 2: 2 more cpu needed in pool-a"),
+}
 
 
-def test_the_first_line_says_how_the_framework_is() -> None:
-    view = workers(task(0, ip="10.0.0.1"), ready="1/1", attempt=1)
-    evidence = Evidence(view, {}, (), NOW)
-    assert summary(evidence, []) == (
-        "Framework demo/training is AttemptRunning, 1/1 ready, attempt 2. Nothing holds it up."
-    )
-
-
-def test_where_some_have_ended_the_first_line_says_who_still_runs() -> None:
-    run = {"of_attempt": {"runTime": "2026-01-01T12:05:00Z"}}
-    tasks = [task(0, "Completed", end=SUCCEEDED), task(1, **run), task(2, **run)]
-    view = framework(role("worker", 3), tasks={"worker": tasks}, ready="2/2")
-    assert summary(Evidence(view, {}, (), NOW), []).partition("Nothing holds it up. ")[2] == (
-        "worker-0 has ended; worker-1, worker-2 still run, since 12s."
-    )
+@pytest.mark.parametrize(("served", "text"), SERVED.values(), ids=SERVED)
+async def test_what_the_api_server_does_not_serve_is_left_out(
+    served: set[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = PlayedServer()
+    server.objects[FRAMEWORKS]["training"] = queued().to_dict()
+    objects = {KUEUE: {"w": document(pending(CPU))}, ORDER: {"pendingworkloads": {"items": ORDERED}}}
+    server.objects |= {path: objects[path] for path in served}
+    async with a_client(server) as client:
+        await print_why(client, "training", Format.TABLE)
+    assert text in capsys.readouterr().out
