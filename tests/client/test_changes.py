@@ -1,0 +1,147 @@
+"""What people type after flags to change a Framework, and which requests a change becomes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkclient.cli.commands.writing import numbers_of
+from frameworkclient.cluster import actions
+from frameworkclient.errors import ArgumentError
+from frameworkclient.model.set_field import set_field
+from frameworkclient.views.text import duration, seconds_of
+from tests.client.documents import SUCCEEDED, framework, role, task, workers
+
+if TYPE_CHECKING:
+    from frameworkclient.views.framework import FrameworkView
+
+MANIFEST = {
+    "kind": "Framework",
+    "metadata": {"name": "training"},
+    "spec": {"taskRoles": [{"name": "chief", "taskNumber": 1}, {"name": "worker", "taskNumber": 2}]},
+}
+SET: dict[str, tuple[tuple[str | int, ...], object]] = {
+    "spec.taskRoles[worker].taskNumber=8": (("spec", "taskRoles", 1, "taskNumber"), 8),
+    "taskRoles[0].taskNumber=8": (("spec", "taskRoles", 0, "taskNumber"), 8),
+    "metadata.name=other": (("metadata", "name"), "other"),
+    'metadata.labels["example.org/team"]=vision': (("metadata", "labels", "example.org/team"), "vision"),
+    "retryPolicy.fancyRetryPolicy=true": (("spec", "retryPolicy", "fancyRetryPolicy"), True),
+    "description=a=b": (("spec", "description"), "a=b"),
+    "ttlSecondsAfterFinished=null": (("spec", "ttlSecondsAfterFinished"), None),
+}
+
+
+@pytest.mark.parametrize("assignment", SET)
+def test_a_field_is_set_by_its_path(assignment: str) -> None:
+    found: Any = copy.deepcopy(MANIFEST)
+    set_field(found, assignment)
+    path, value = SET[assignment]
+    for key in path:
+        found = found[key]
+    assert found == value
+
+
+NOT_SET = {
+    "taskNumber": "must be PATH=VALUE",
+    "=4": "must be PATH=VALUE",
+    "taskRoles[ps].taskNumber=1": "there is no entry ps; there are chief, worker",
+    "taskRoles[7].taskNumber=1": "there is no entry 7",
+    "metadata.name.first=1": "is a value and has no fields",
+    "description={": "the value is not valid YAML",
+}
+
+
+@pytest.mark.parametrize(("assignment", "message"), NOT_SET.items(), ids=NOT_SET)
+def test_an_assignment_that_cannot_be_done_is_refused(assignment: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        set_field(copy.deepcopy(MANIFEST), assignment)
+
+
+def test_durations_are_read_and_what_is_none_names_the_flag() -> None:
+    durations = {"90": 90, "45s": 45, "10m": 600, "1h30m": 5400, "2d": 172_800}
+    assert {text: seconds_of(text, "--since") for text in durations} == durations
+    for broken in ("", "abc", "10x", "-5", "1.5h", "m"):
+        with pytest.raises(ArgumentError, match=r"--since .*: must be a duration, like 45s"):
+            seconds_of(broken, "--since")
+
+
+def test_ages_are_written_as_kubectl_writes_them() -> None:
+    ages = {-3: "0s", 41: "41s", 119: "119s", 312: "5m12s", 300: "5m", 3600: "60m", 12_000: "3h20m", 200_000: "2d7h"}
+    ages[1_000_000] = "11d"
+    assert {seconds: duration(seconds) for seconds in ages} == ages
+
+
+def test_numbers_of_tasks_are_read_by_role() -> None:
+    assert numbers_of(["worker=4", "ps=0"]) == {"worker": 4, "ps": 0}
+    for broken in ("worker", "worker=", "=4", "worker=four", "worker=-1"):
+        with pytest.raises(ArgumentError, match="must be ROLE=NUMBER, like worker=4"):
+            numbers_of([broken])
+
+
+def test_a_scale_checks_that_the_role_is_still_at_its_place() -> None:
+    view = framework(role("chief", 1), role("worker", 2))
+    assert actions.scale_patch(view, {"worker": 5}) == [
+        {"op": "test", "path": "/spec/taskRoles/1/name", "value": "worker"},
+        {"op": "add", "path": "/spec/taskRoles/1/taskNumber", "value": 5},
+    ]
+
+
+NOT_SCALED = {
+    "role wroker: Framework training has no such role; there are worker": {"wroker": 3},
+    "must be 0 or more": {"worker": -1},
+    "name at least one role": {},
+}
+
+
+@pytest.mark.parametrize(("message", "tasks"), NOT_SCALED.items(), ids=["unknown", "negative", "empty"])
+def test_a_scale_that_cannot_be_done_names_the_role(message: str, tasks: dict[str, int]) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        actions.scale_patch(framework(role("worker", 1)), tasks)
+
+
+def live(**more: Any) -> FrameworkView:
+    """A Framework of one Task, with the retry policies of both."""
+    own, policy = more.pop("task", task(0)), {"retryPolicy": more.pop("retry", {})}
+    return workers(own, retry=more.pop("task_retry", {}), spec=policy, **more)
+
+
+FANCY, ONE = {"fancyRetryPolicy": True}, {"maxRetryCount": 1}
+NOT_CREATED = task(0, "AttemptCreationPending")
+
+
+def test_a_retry_deletes_the_config_map_of_what_lives_or_the_pod_of_a_task_or_submits_what_is_completed_again() -> None:
+    assert actions.retry_of(live(retry=FANCY)) == actions.DeleteConfigMap("training-attempt", "config-map-uid")
+    assert actions.retry_of(live(state="Completed", end=SUCCEEDED)) == actions.SubmitAgain()
+    found = actions.retry_of(live(task_retry=ONE), "worker-0")
+    assert found == actions.DeletePod("training-worker-0", "pod-worker-0-0")
+
+
+REFUSED: dict[str, tuple[FrameworkView, str, str]] = {
+    "policy of the Framework": (live(), "", "its retryPolicy would end it instead .no retries."),
+    "policy of the Task": (live(retry=FANCY), "worker-0", r"taskRoles\[worker\].task.retryPolicy"),
+    "used": (live(task_retry=ONE, task=task(0, attempt=1)), "worker-0", "would end it instead .1 retry."),
+    "no Pod": (live(task_retry=FANCY, task=NOT_CREATED), "worker-0", "it has no Pod that could be replaced"),
+    "no such Task": (live(), "worker-7", "has no such Task"),
+    "no such role": (live(), "ps-0", "there is no role ps; there are worker"),
+    "no name of a Task": (live(), "worker", "must be a role and an index, like worker-0"),
+    "ending": (live(retry=FANCY, state="AttemptDeleting"), "", "its attempt ends already"),
+    "not begun": (framework(role("worker", 1), state=""), "", "no attempt runs"),
+}
+
+
+@pytest.mark.parametrize(("view", "name", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_retry_that_would_do_harm_is_refused(view: FrameworkView, name: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        actions.retry_of(view, name)
+
+
+def test_what_the_api_server_added_is_not_submitted_again() -> None:
+    ours = {"labels": {"team": "vision"}, "annotations": {"note": "mine"}}
+    annotations = {**ours["annotations"], "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    metadata = {**ours, "annotations": annotations, "managedFields": []}
+    again = actions.again(framework(role("worker", 1), spec={"executionType": "Stop"}, metadata=metadata).to_dict())
+    assert again["metadata"] == {"name": "training", "namespace": "demo", **ours}
+    assert "status" not in again
+    assert again["spec"]["executionType"] == "Start"
