@@ -7,22 +7,20 @@ import contextlib
 import itertools
 import stat
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from frameworkclient import aio
-from frameworkclient.cluster import again, keeping
-from frameworkclient.cluster.actions import SubmitAgain
+from frameworkclient.cluster import actions, again, keeping
 from frameworkclient.errors import (
+    AlreadyExistsError,
     ArgumentError,
-    ClientError,
     ConflictError,
     ForbiddenError,
+    InvalidError,
     NotFoundError,
-    RefusedError,
 )
 from frameworkkube import backoff
 from frameworkkube.errors import TransportError
@@ -35,6 +33,9 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.errors import RefusedError
+
+    Answer = Callable[[dict[str, Json]], tuple[int, str] | None]
 
 DOCUMENT = framework(
     role("worker", 1),
@@ -43,6 +44,8 @@ DOCUMENT = framework(
     end=SUCCEEDED,
     metadata={"annotations": {"note": "one\x9b\u2028\N{GRINNING FACE}", "time": "2026-01-01T00:00:00Z"}},
 ).to_dict()
+UID = DOCUMENT["metadata"]["uid"]
+WANTED = actions.again(DOCUMENT)
 
 
 class Killed(BaseException):
@@ -66,37 +69,38 @@ async def completed() -> AsyncIterator[tuple[PlayedServer, AsyncClient]]:
         yield server, client
 
 
-def wanted() -> Json:
-    return aio.actions.again(DOCUMENT)
-
-
 def manifests(folder: Path) -> list[Json]:
     """What is kept."""
     return [yaml.safe_load(file.read_text()) for file in folder.glob("*.yaml")]
 
 
 def clear(folder: Path) -> None:
-    for file in folder.iterdir() if folder.exists() else ():
+    """Remove what is kept; the folder stays, as it does for a user."""
+    for file in folder.glob("*"):
         file.unlink()
 
 
 def is_safe(server: PlayedServer, folder: Path) -> bool:
     """Whether the old one stands, or the new one, or the file has the whole manifest."""
     found = server.objects[FRAMEWORKS].get("training")
-    return (found is not None and aio.actions.again(found) == wanted()) or manifests(folder) == [wanted()]
+    return (found is not None and actions.again(found) == WANTED) or manifests(folder) == [WANTED]
+
+
+def is_old(server: PlayedServer) -> bool:
+    """Whether the old one stands."""
+    found = server.objects[FRAMEWORKS].get("training")
+    return found is not None and found["metadata"]["uid"] == UID
 
 
 def is_renewed(server: PlayedServer, folder: Path) -> bool:
     """Whether the new one stands and no file is left."""
-    found = server.objects[FRAMEWORKS]["training"]
-    return found["metadata"]["uid"] != DOCUMENT["metadata"]["uid"] and not list(folder.iterdir())
+    return "training" in server.objects[FRAMEWORKS] and not is_old(server) and not list(folder.iterdir())
 
 
-def kill_at_line(_client: AsyncClient, number: int) -> None:
-    """Raise at a line of what `retry` does itself, counted as they are run."""
+def kill_at_line(number: int) -> None:
+    """Raise at a line of what `retry` does itself, counted as they are run: before and after each of its requests."""
     left = number
     names = {"retry", "submit_again", "_create_again", "delete_view", "gone", "create", "keep", "folder", "named"}
-
     files = {aio.__file__, again.__file__, keeping.__file__}
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -112,51 +116,27 @@ def kill_at_line(_client: AsyncClient, number: int) -> None:
     sys.settrace(trace)
 
 
-def kill_at_request(client: AsyncClient, number: int, *, sent: bool) -> None:
-    """Raise at a request of the client, before it is sent or when its answer comes."""
-    request, requests = client.kube.request, itertools.count(1)
-
-    async def killing(*arguments: Any, **options: Any) -> bytes:
-        is_last = next(requests) == number
-        if is_last and not sent:
-            raise Killed
-        try:
-            return await request(*arguments, **options)
-        finally:
-            if is_last:
-                raise Killed
-
-    client.kube.request = killing  # type: ignore[method-assign]
-
-
-KILLS: dict[str, tuple[Callable[[AsyncClient, int], None], int]] = {
-    "at a line": (kill_at_line, 50),
-    "before a request": (partial(kill_at_request, sent=False), 3),
-    "after a request": (partial(kill_at_request, sent=True), 3),
-}
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # nobody closes the file
-@pytest.mark.parametrize(("kill", "least"), KILLS.values(), ids=KILLS)
-async def test_a_kill_loses_nothing_wherever_it_is(
-    folder: Path, kill: Callable[[AsyncClient, int], None], least: int
-) -> None:
-    safe: list[bool] = []
+async def test_a_kill_loses_nothing_wherever_it_is(folder: Path) -> None:
+    safe, states = list[bool](), set[tuple[bool, int, int]]()
     for number in itertools.count(1):
         async with completed() as (server, client):
-            kill(client, number)
+            kill_at_line(number)
             try:
                 await client.retry("training")
             except Killed:
                 safe.append(is_safe(server, folder))
+                states.add((is_old(server), len(server.objects[FRAMEWORKS]), len(manifests(folder))))
             else:
                 break
             finally:
                 sys.settrace(None)
             clear(folder)
     assert is_renewed(server, folder)
-    assert len(safe) > least
+    assert len(safe) > 50
     assert all(safe)
+    # The old one without and with a file, the file alone, the new one with and without it.
+    assert states == {(True, 1, 0), (True, 1, 1), (False, 0, 1), (False, 1, 1), (False, 1, 0)}
 
 
 async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> None:
@@ -174,7 +154,7 @@ async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> No
         with pytest.raises(asyncio.CancelledError):
             await client.retry("training", on_kept=interrupt)
         (file,) = told
-        assert yaml.safe_load(file.read_text()) == wanted()
+        assert yaml.safe_load(file.read_text()) == WANTED
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         with pytest.raises(NotFoundError, match=rf"if it is gone, create it again: frameworkctl submit -f {file}$"):
             await client.retry("training")
@@ -182,47 +162,48 @@ async def test_what_is_interrupted_is_told_by_the_next_retry(folder: Path) -> No
             await client.retry("another")
 
 
-async def test_a_framework_that_would_be_refused_is_not_deleted(folder: Path) -> None:
-    async with completed() as (server, client):
-        server.refuse = lambda _: (403, "Forbidden")
-        with pytest.raises(ForbiddenError, match=r"because of Forbidden.*; nothing was deleted$"):
-            await client.retry("training")
-    assert [query.get("dryRun") for method, _, query in server.requests if method == "POST"] == ["All"]
-    assert not any(method == "DELETE" for method, *_ in server.requests)
-    assert manifests(folder) == []
-
-
 async def test_a_file_that_cannot_be_written_is_known_before_the_deletion(folder: Path) -> None:
     folder.parent.write_text("no folder")
     async with completed() as (server, client):
         with pytest.raises(ArgumentError, match=r"nothing was deleted: set XDG_STATE_HOME"):
             await client.retry("training")
-    assert not any(method == "DELETE" for method, *_ in server.requests)
+    assert is_old(server)
 
 
-async def test_a_framework_that_changes_meanwhile_leaves_no_file(folder: Path) -> None:
+def changed(stored: dict[str, Json]) -> None:
+    stored["training"]["metadata"]["resourceVersion"] = "99"
+
+
+def taken(stored: dict[str, Json]) -> None:
+    other = {**DOCUMENT["metadata"], "uid": "other"}
+    stored.setdefault("training", {**DOCUMENT, "metadata": other, "spec": {"taskRoles": []}})
+
+
+def once_deleted(code: int, reason: str) -> Answer:
+    return lambda stored: None if stored else (code, reason)
+
+
+NOTHING, SUBMIT = r"; nothing was deleted$", r"frameworkctl submit -f (.*yaml)$"
+ANSWERS: dict[str, tuple[Answer, type[RefusedError], str]] = {
+    "would be refused": (lambda _: (403, "Forbidden"), ForbiddenError, f"because of Forbidden.*{NOTHING}"),
+    "changes meanwhile": (changed, ConflictError, NOTHING),
+    "is forbidden": (once_deleted(403, "Forbidden"), ForbiddenError, f"because of Forbidden.*{SUBMIT}"),
+    "is invalid": (once_deleted(422, "Invalid"), InvalidError, f"because of Invalid.*{SUBMIT}"),
+    "another has taken the name": (taken, AlreadyExistsError, f"it exists already.*{SUBMIT}"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_a_create_that_fails_deletes_nothing_or_names_the_file_with_the_manifest(folder: Path, name: str) -> None:
+    """Each create, dry runs included, gets this answer, by what is stored at that time."""
+    answer, error, message = ANSWERS[name]
     async with completed() as (server, client):
-        created = client.create
-
-        async def changed(*arguments: Any, **options: Any) -> Any:
-            await server.put(FRAMEWORKS, DOCUMENT)
-            return await created(*arguments, **options)
-
-        client.create = changed  # type: ignore[method-assign]
-        with pytest.raises(ConflictError, match=r"nothing was deleted$"):
+        server.refuse = lambda _: answer(server.objects[FRAMEWORKS])
+        with pytest.raises(error, match=message) as raised:
             await client.retry("training")
-    assert manifests(folder) == []
-
-
-@pytest.mark.parametrize("code", [403, 422], ids=["forbidden", "invalid"])
-async def test_a_create_that_is_refused_leaves_the_file_and_names_it(folder: Path, code: int) -> None:
-    async with completed() as (server, client):
-        server.refuse = lambda _: None if "training" in server.objects[FRAMEWORKS] else (code, "Forbidden")
-        with pytest.raises(RefusedError, match=r"because of Forbidden.*frameworkctl submit -f (.*yaml)$") as raised:
-            await client.retry("training")
-    assert str(folder / f"demo.training.{DOCUMENT['metadata']['uid']}.yaml") in str(raised.value)
-    assert raised.value.code == code
-    assert manifests(folder) == [wanted()]
+    assert next(query for method, _, query in server.requests if method == "POST").get("dryRun") == "All"
+    assert manifests(folder) == ([] if is_old(server) else [WANTED])
+    assert (str(folder / f"demo.training.{UID}.yaml") in str(raised.value)) is not is_old(server)
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["before", "after"])
@@ -239,21 +220,7 @@ async def test_a_create_without_an_answer_is_tried_again(folder: Path, *, sent: 
                 raise TransportError("POST: the connection broke")
             return await request(method, *arguments, **options)
 
-        client.kube.request = losing  # type: ignore[method-assign,assignment]
-        assert await client.retry("training") == SubmitAgain()
+        client.kube.request = losing  # type: ignore[method-assign]
+        assert await client.retry("training") == actions.SubmitAgain()
     assert lost == 3
     assert is_renewed(server, folder)
-
-
-async def test_another_framework_that_took_the_name_is_no_substitute(folder: Path) -> None:
-    async with completed() as (server, client):
-        gone = client.gone
-
-        async def taken(*arguments: Any) -> None:
-            await gone(*arguments)
-            await server.put(FRAMEWORKS, {**wanted(), "spec": {"taskRoles": []}})
-
-        client.gone = taken  # type: ignore[method-assign,assignment]
-        with pytest.raises(ClientError, match=r"it exists already.*frameworkctl submit -f"):
-            await client.retry("training")
-    assert manifests(folder) == [wanted()]
