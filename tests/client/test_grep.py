@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frameworkclient import ArgumentError, Client
 from frameworkclient.logs.lines import MAX_LINE_BYTES, LogLine
 from frameworkclient.logs.selection import LogSelection
-from tests.client.test_access import kubeconfig
+from tests.client.test_start import kubeconfig
 from tests.client.test_log_lines import SOURCE, stamp
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkkube.http import session
 from tests.client.documents import SUCCEEDED, framework, role
 from tests.client.played import FRAMEWORKS, PODS, Json, PlayedServer, a_client
-from tests.client.test_access import kubeconfig
+from tests.client.test_start import kubeconfig
 
 if TYPE_CHECKING:
     import socket
