@@ -1,79 +1,53 @@
-"""Text of containers and of others that is made to cost time, or to reach the terminal as more than text."""
+"""Text of containers and of others that is made to cost time, or to reach the terminal as more than text.
+
+What each filter of output may cost is in `tests/cost`; here its time is compared with that of a shorter text.
+"""
 
 from __future__ import annotations
 
-import io
 import re
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frameworkclient.cli.commands.log_output import LogPrinter
-from frameworkclient.cli.terminal import Colours
 from frameworkclient.diagnosis.tasks import CREATION, advice
-from frameworkclient.logs.lines import LineCutter, LogBatch, LogLine
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.text import sanitize, shorten
 from tests.client.documents import container, pod
-from tests.client.test_log_lines import SOURCE, stamp
+from tests.client.test_log_lines import cut, line, printed, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SEQUENCES: Final = (
-    "\x1b]",
-    "\x1b]0;a",
-    "\x1b[",
-    "\x1b[0;1",
-    "\x1b[ !",
-    "\x1b",
-    "\x9b1;",
-    "\x9d",
-    "\x1bP",
-    "\x1b]\x1b[0",
-)
-WORDS: Final = ("\r", "\x07", "a", "0;", 'admission webhook "w" ', 'serviceaccount "', "Insufficient /", "error ")
-OPENERS: Final = (*SEQUENCES, *WORDS)
-HOSTILE: Final = st.lists(
+SEQUENCES = ("\x1b]", "\x1b]0;a", "\x1b[", "\x1b[0;1", "\x1b[ !", "\x1b", "\x9b1;", "\x9d", "\x1bP", "\x1b]\x1b[0")
+WORDS = ("\r", "\x07", "a", "0;", 'admission webhook "w" ', 'serviceaccount "', "Insufficient /", "error ")
+OPENERS = (*SEQUENCES, *WORDS)
+HOSTILE = st.lists(
     st.sampled_from([*OPENERS, "\x07", "\x1b\\", "m", "J", "\x1b[0m", "\x85", "\u202e", "\n", "\t"])
     | st.text(max_size=3),
     max_size=30,
 ).map("".join)
-RATIO: Final = 12
+RATIO = 12
 """Of the CPU time of four times the text: 4 where it is linear, 16 where it is quadratic."""
 
 
-def printed(text: str, *, colours: bool) -> str:
-    stream = io.StringIO()
-    printer = LogPrinter(stream, Colours(enabled=colours), on_terminal=True, timestamps=False)
-    printer.write(LogBatch([LogLine(SOURCE, stamp(1), text)]))
-    return stream.getvalue()
+def in_pieces(text: str) -> None:
+    content = f"{stamp(1)} {text}".encode()
+    cut(*(content[start : start + 16] for start in range(0, len(content), 16)))
 
 
-def cut(text: str) -> None:
-    """One line that comes in small pieces."""
-    cutter, content = LineCutter(SOURCE), f"{stamp(1)} {text}".encode()
-    for start in range(0, len(content), 16):
-        cutter.feed(content[start : start + 16])
-    cutter.rest()
-
-
-def searched(text: str) -> None:
-    LogSelection(grep="error.*timeout", grep_text="e").matching([LogLine(SOURCE, stamp(1), text)])
-
-
-FILTERS: Final[dict[str, Callable[[str], object]]] = {
+FILTERS: dict[str, Callable[[str], object]] = {
     "sanitize": sanitize,
     "shorten": lambda text: shorten(text, 80),
-    "logs with colours": lambda text: printed(text, colours=True),
-    "logs without colours": lambda text: printed(text, colours=False),
+    "logs with colours": lambda text: printed(text, colours=True, on_terminal=True),
+    "logs without colours": lambda text: printed(text, on_terminal=True),
     "advice": lambda text: advice(CREATION, text, ""),
     "reason of a Pod": lambda text: pod(statuses=[container("main", "terminated", exitCode=1, message=text)]).reason,
-    "lines": cut,
-    "grep": searched,
+    "lines": in_pieces,
+    "grep": lambda text: LogSelection(grep="error.*timeout", grep_text="e").matching([line(1, text)]),
 }
 
 
@@ -106,8 +80,8 @@ def test_nothing_but_what_is_visible_is_left_of_text_of_others(text: str) -> Non
 @given(HOSTILE.map(lambda text: text.replace("\n", "")))
 @example("an end\x1b")
 def test_nothing_but_colours_reaches_the_terminal_from_a_log(text: str) -> None:
-    plain = printed(text, colours=False)
+    plain = printed(text, on_terminal=True)
     assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain) is None
-    coloured = printed(text, colours=True)
+    coloured = printed(text, colours=True, on_terminal=True)
     assert re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[0-9;]*m", "", coloured)) is None
     assert coloured.rfind("\x1b[") == coloured.rfind("\x1b[0m")
