@@ -1,156 +1,180 @@
-"""The log of one container over connections that break, restarts, and Pods of the same name."""
+"""The log of one container over connections that break, restarts, and Pods of the same name; why there is none."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+import errno
+import os
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from frameworkclient.errors import ForbiddenError
+from frameworkclient.cli.commands.reading import write_logs
+from frameworkclient.errors import ArgumentError, ForbiddenError
+from frameworkclient.logs.absent import absent
 from frameworkclient.logs.container import LOST, Connections, ContainerLog
-from frameworkclient.logs.lines import LogSource
 from frameworkclient.logs.selection import LogSelection
+from frameworkkube.http import session
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from tests.client.documents import container, pod
 from tests.client.faketime import FakeTime
-from tests.client.test_log_lines import stamp
+from tests.client.documents import SUCCEEDED, completion, container, framework, pod, task, workers
+from tests.client.played import FRAMEWORKS, PlayedServer, a_client
+from tests.client.test_log_lines import source, stamp
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+    from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
 
-LOG = "/api/v1/namespaces/demo/pods/training-worker-0/log"
-SOURCE = LogSource("worker-0", (0, 0), "training-worker-0", "uid-worker-0", "main", 0, "worker-0")
-RUNNING = pod(statuses=[container()])
+RUNNING, RESTARTED = pod(statuses=[container()]), pod(statuses=[container(restarts=1)])
 ENDED = pod(statuses=[container("main", "terminated", exitCode=0)])
+LATER = [RUNNING, RUNNING, RUNNING, ENDED]
+FOLLOW, PREVIOUS = {"follow": "true"}, {"previous": "true"}
 
 
-def log(*numbers: int, complete: bool = True) -> Step:
-    """An answer with these lines; one that is not complete breaks off."""
+def since(number: int) -> dict[str, str]:
+    return {**FOLLOW, "sinceTime": stamp(number)}
+
+
+def log(*numbers: int, lost: int = 0, of: TaskPod = RUNNING) -> list[Step]:
+    """An answer with these lines, which breaks off if bytes are lost, and one with the Pod that has written them."""
     content = "".join(f"{stamp(number)} {number}\n" for number in numbers).encode()
 
     async def step(connection: Connection) -> None:
-        length = len(content) + (0 if complete else 100)
-        await connection.send(f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode() + content)
-        if not complete:
+        await connection.send(f"HTTP/1.1 200 OK\r\nContent-Length: {len(content) + lost}\r\n\r\n".encode() + content)
+        if lost:
             connection.reset()
 
-    return step
+    return [step, answer(200, msgspec.json.encode(of))]
 
 
-def as_json(found: TaskPod) -> Step:
-    return answer(200, msgspec.json.encode(found))
+async def followed(
+    steps: list[Step], states: list[TaskPod | None], selection: LogSelection | None = None
+) -> tuple[str, list[dict[str, str]]]:
+    """Follow the log on a scripted server, in no time; what is known of the Pod changes, and the last state stays.
 
-
-class Reader:
-    """Reads the log of a container from a scripted server, in no time.
-
-    Attributes:
-        states: What is known of the Pod, one after the other; the last one stays.
+    Returns:
+        Its texts and notes, and what was asked for.
     """
+    left, texts, server = list(states), [], ScriptedServer(FakeTime().clock)
 
-    def __init__(self, client: KubeClient, server: ScriptedServer) -> None:
-        self.server = server
-        self.states: list[TaskPod | None] = [RUNNING]
-        self.connections = Connections()
-        self._client = client
+    def newest() -> TaskPod | None:
+        return left.pop(0) if len(left) > 1 else left[0]
 
-    async def read(self, selection: LogSelection | None = None) -> tuple[list[str], list[str]]:
-        """Return the texts and the notes."""
+    async def no_time(seconds: float) -> None:
+        pass
 
-        def newest() -> TaskPod | None:
-            return self.states.pop(0) if len(self.states) > 1 else self.states[0]
-
-        async def no_time(seconds: float) -> None:
-            pass
-
-        texts, notes = [], []
-        reader = ContainerLog(self._client, "demo", SOURCE, selection or LogSelection())
-        async for batch in reader.follow(newest, no_time, self.connections):
-            texts += [line.text for line in batch.lines]
-            notes += [batch.note] if batch.note else []
-        return texts, notes
-
-    @property
-    def queries(self) -> list[dict[str, str]]:
-        """Of the requests for logs."""
-        return [request.query for request in self.server.requests if request.path == LOG]
-
-
-@pytest.fixture
-async def reader() -> AsyncIterator[Reader]:
-    time = FakeTime()
-    server = ScriptedServer(time.clock)
     await server.start()
+    server.on("GET", *steps)
     client = KubeClient(Endpoint(server.url))
-    yield Reader(client, server)
-    await client.close()
-    await server.stop()
+    reader = ContainerLog(client, "demo", source(uid="uid-worker-0"), selection or LogSelection())
+    try:
+        async for batch in reader.follow(newest, no_time, Connections()):
+            texts += [line.text for line in batch.lines] + [batch.note] * bool(batch.note)
+    finally:
+        await client.close()
+        await server.stop()
+    queries = [one.query for one in server.requests if one.path == "/api/v1/namespaces/demo/pods/training-worker-0/log"]
+    assert all((query.pop("container"), query.pop("timestamps")) == ("main", "true") for query in queries)
+    return " ".join(texts), queries
 
 
-async def test_a_log_that_breaks_off_is_resumed_at_its_last_line(reader: Reader) -> None:
-    reader.server.on("GET", log(1, 2, complete=False), as_json(RUNNING), log(2, 3), as_json(RUNNING))
-    reader.states = [RUNNING, RUNNING, RUNNING, ENDED]
-    assert await reader.read() == (["1", "2", "3"], [])
-    assert [query.get("sinceTime") for query in reader.queries] == [None, stamp(2)]
-
-
-async def test_a_log_that_ends_while_its_container_runs_is_asked_for_again(reader: Reader) -> None:
-    reader.server.on("GET", log(1), as_json(RUNNING), log(1, 2), as_json(RUNNING))
-    reader.states = [RUNNING, RUNNING, RUNNING, ENDED]
-    assert await reader.read() == (["1", "2"], [])
-
-
-async def test_a_container_that_has_not_begun_is_waited_for(reader: Reader) -> None:
-    reader.server.on("GET", refusal(400, "BadRequest", "is waiting to start"), log(1), as_json(RUNNING))
-    reader.states = [RUNNING, RUNNING, RUNNING, ENDED]
-    assert await reader.read() == (["1"], [])
-
-
-async def test_a_log_whose_pod_is_gone_is_reported_as_lost(reader: Reader) -> None:
-    reader.server.on("GET", refusal(404, "NotFound"))
-    assert await reader.read() == ([], [LOST])
-
-
-async def test_a_log_that_cannot_be_read_is_reported_with_the_reason(reader: Reader) -> None:
-    reader.server.on(
-        "GET", log(1, complete=False), as_json(RUNNING), *(refusal(500, "InternalError", "no") for _ in "xyz")
-    )
-    reader.states = [ENDED]
-    assert await reader.read() == (["1"], ["its log could not be read: 500 InternalError: no"])
-
-
-async def test_a_log_of_another_pod_of_the_same_name_is_not_taken_for_this_one(reader: Reader) -> None:
-    reader.server.on("GET", log(1), as_json(pod(uid="another", statuses=[container()])))
-    reader.states = [RUNNING, None]
-    assert await reader.read() == ([], [LOST])
-
-
-async def test_a_container_that_was_restarted_is_read_as_the_previous_one(reader: Reader) -> None:
-    restarted = pod(statuses=[container(restarts=1)])
+FOLLOWED: dict[str, tuple[list[Step], list[TaskPod | None], str, list[dict[str, str]]]] = {
+    "breaks off": ([*log(1, 2, lost=9), *log(2, 3)], [*LATER], "1 2 3", [FOLLOW, since(2)]),
+    "ends while its container runs": ([*log(1), *log(1, 2)], [*LATER], "1 2", [FOLLOW, since(1)]),
+    "has not begun": ([refusal(400, "BadRequest", "is waiting to start"), *log(1)], [*LATER], "1", [FOLLOW, FOLLOW]),
+    "is gone with its Pod": ([refusal(404, "NotFound")], [RUNNING], LOST, [FOLLOW]),
+    "cannot be read": (
+        [*log(1, lost=9), *(refusal(500, "InternalError", "no") for _ in "xyz")],
+        [ENDED],
+        "1 its log could not be read: 500 InternalError: no",
+        [FOLLOW, *[since(1)] * 3],
+    ),
+    "is of another Pod": (log(1, of=pod(uid="b", statuses=[container()])), [RUNNING, None], LOST, [FOLLOW]),
     # The answer may be of the next run, as the Pod says right after.
-    reader.server.on("GET", log(7, 8), as_json(restarted), log(1, 2))
-    reader.states = [RUNNING, restarted]
-    assert await reader.read() == (["1", "2"], [])
-    assert [query.get("previous") for query in reader.queries] == [None, "true"]
+    "is of the next run": ([*log(7, 8, of=RESTARTED), *log(1, 2)], [RUNNING, RESTARTED], "1 2", [FOLLOW, PREVIOUS]),
+}
 
 
-async def test_a_missing_permission_ends_it(reader: Reader) -> None:
-    reader.server.on("GET", refusal(403, "Forbidden"))
+@pytest.mark.parametrize("name", FOLLOWED)
+async def test_a_log_is_read_to_its_end_each_line_once_and_what_is_missing_is_told(name: str) -> None:
+    steps, states, texts, asked = FOLLOWED[name]
+    assert await followed(steps, states) == (texts, asked)
+
+
+async def test_only_the_first_answer_is_limited_by_the_flags() -> None:
+    selection = LogSelection(tail=1, since_seconds=60)
+    _, asked = await followed([*log(5, lost=9), *log(5, 6)], [*LATER], selection)
+    assert asked == [FOLLOW | {"tailLines": "1", "sinceSeconds": "60"}, since(5)]
+
+
+async def test_a_missing_permission_ends_it() -> None:
     with pytest.raises(ForbiddenError):
-        await reader.read()
+        await followed([refusal(403, "Forbidden")], [RUNNING])
 
 
-async def test_only_the_first_answer_is_limited_by_the_flags(reader: Reader) -> None:
-    reader.server.on("GET", log(5, complete=False), as_json(RUNNING), log(5, 6), as_json(RUNNING))
-    reader.states = [RUNNING, RUNNING, RUNNING, ENDED]
-    await reader.read(LogSelection(tail=1, since_seconds=60))
-    first, second = reader.queries
-    assert (first["tailLines"], first["sinceSeconds"]) == ("1", "60")
-    assert {"tailLines", "sinceSeconds"}.isdisjoint(second)
-    assert json.loads(json.dumps(second))["follow"] == "true"
+async def test_too_many_open_files_are_the_reason_and_not_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_more(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(session.Sockets, "make", no_more)
+    client = KubeClient(Endpoint("http://127.0.0.1:1"))
+    log = ContainerLog(client, "demo", source(), LogSelection())
+    (batch,) = [batch async for batch in log.read(previous=False)]
+    await client.close()
+    assert batch.note.startswith("its log could not be read: GET /api/v1/namespaces/demo/pods/training-worker-0/log")
+    assert batch.note.endswith("Too many open files in this process; allow more: ulimit -n")
+
+
+FAILED = completion(1, "ContainerFailed")
+NOT_KEPT = "OnFailure does not keep one that has succeeded"
+REMOVED = "though spec.retainPods keeps it: somebody has removed it"
+GONE = "its Pod is gone with its end"
+NEXT = "frameworkctl why training says what it waits for"
+
+
+def ended(retain: str, end: object) -> FrameworkView:
+    return workers(task(0, "Completed", end=end), spec={"retainPods": retain}, state="Completed")
+
+
+WITHOUT_POD = {
+    f"{GONE}; set spec.retainPods: OnFailure before it runs again": ended("Never", FAILED),
+    f"{GONE}, and {NOT_KEPT}; set spec.retainPods: Always before it runs again": ended("OnFailure", SUCCEEDED),
+    f"its Pod is gone, {REMOVED}, or a retry needed its name": ended("OnFailure", FAILED),
+    f"it has no Pod; {NEXT}": workers(task(0, "AttemptCreationPending")),
+}
+
+
+@pytest.mark.parametrize(("reason", "view"), WITHOUT_POD.items(), ids=["gone", "succeeded", "removed", "not created"])
+def test_a_task_without_a_pod_says_why(reason: str, view: FrameworkView) -> None:
+    assert absent(view, {}, LogSelection(), "frameworkctl") == [f"no logs of worker-0: {reason}"]
+
+
+def test_tasks_whose_pods_have_no_log_share_a_sentence() -> None:
+    view = workers(*(task(number) for number in range(4)))
+    waits = pod(node="n", init=[container("frameworkbarrier")], statuses=[container(state="waiting")])
+    run = {f"worker-{number}": pod(f"worker-{number}", statuses=[container()]) for number in (1, 2, 3)}
+
+    def told(view: FrameworkView, pods: dict[str, TaskPod], **wanted: Any) -> str:
+        return "\n".join(absent(view, pods, LogSelection(**wanted), "frameworkctl"))
+
+    has_not_started = f"its Pod has not started (waits in the barrier); {NEXT}"
+    assert told(view, {"worker-0": waits, **run}) == f"no logs of worker-0: {has_not_started}"
+    not_restarted = "no container of its Pod has been restarted"
+    assert told(view, run, task="worker-1", previous=True) == f"no logs of worker-1: {not_restarted}"
+    no_barrier = "no logs of worker-1, worker-2, worker-3: its Pod has no barrier"
+    assert told(view, run, barrier=True, role="worker").endswith(f"\n{no_barrier}")
+    assert told(framework(state=""), {}) == f"no logs: Framework training has no Tasks yet; {NEXT}"
+
+
+async def test_logs_of_nothing_fail_and_those_of_no_task_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    server = PlayedServer()
+    await server.put(FRAMEWORKS, ended("Never", FAILED).to_dict())
+    async with a_client(server) as client:
+        for follow in (False, True):
+            code = await write_logs(client, "training", LogSelection(), follow=follow, timestamps=False, folder=None)
+            assert (code, capsys.readouterr()) == (1, ("", f"no logs of worker-0: {next(iter(WITHOUT_POD))}\n"))
+        chosen = LogSelection(task="worker-9")
+        with pytest.raises(ArgumentError, match=r"--task worker-9: role worker of Framework training has 1 Task$"):
+            await write_logs(client, "training", chosen, follow=False, timestamps=False, folder=None)
