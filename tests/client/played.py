@@ -32,7 +32,7 @@ class PlayedServer:
     Attributes:
         objects: By the path of their collection and their name.
         refuse: Returns a code and a reason for a create that is refused, None for one that is taken.
-        expired: Whether the next token of a page is too old.
+        expired: How many more tokens of pages are too old.
         requests: Method, path and query of each request.
         sent_bytes: Of all answers to GET.
         logs: The lines of the log of a Pod, by its name; each begins with its time.
@@ -42,7 +42,7 @@ class PlayedServer:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Json]] = {FRAMEWORKS: {}, EVENTS: {}, PODS: {}}
         self.refuse: Callable[[Json], tuple[int, str] | None] = lambda _: None
-        self.expired = False
+        self.expired = 0
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.sent_bytes = 0
         self.logs: dict[str, list[str]] = {}
@@ -115,7 +115,7 @@ class PlayedServer:
         items = [one for one in self.objects[request.path].values() if _is_chosen(one, selected)]
         begin, limit = int(request.query.get("continue", 0)), int(request.query.get("limit", len(items) + 1))
         if begin and self.expired:
-            self.expired = False
+            self.expired -= 1
             return _status(410, "Expired", {"continue": f"0{begin}"})
         token = {"continue": str(begin + limit)} if begin + limit < len(items) else {}
         meta = {"resourceVersion": str(next(self._versions)), **token}
