@@ -1,27 +1,43 @@
-"""Whether a cluster can run Frameworks, from what its API server says. Real clusters say it in the other suites."""
+"""Whether a cluster can run Frameworks, and Kueue fits to it, from what its API server says.
+
+Real clusters, and a real Kueue, say it in the other suites.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
+from frameworkclient.diagnosis.kueue import KueueFacts, kueue_answers
 from frameworkcontroller.api.definition import crd
 from tests.client.documents import NOW
 
 FORBIDDEN = Refusal(403, "no")
 MISSING = Refusal(404, "not found")
+
+
+def lease(renewed: str) -> dict[str, Any]:
+    times = {"renewTime": f"2026-01-01T{renewed}.000000Z", "leaseDurationSeconds": 12}
+    return {"spec": {"holderIdentity": "a", **times}}
+
+
+def injected(env: str) -> dict[str, Any]:
+    """A Pod with the barrier, and how variables reach its containers."""
+    barrier = {"name": "frameworkbarrier", "image": "barrier:1"}
+    status = {STATUS_ANNOTATION: f'{{"env":"{env}"}}'}
+    return {"metadata": {"annotations": status}, "spec": {"initContainers": [barrier]}}
+
+
 SOUND: dict[str, Any] = {
     "namespace": "demo",
     "version": {"gitVersion": "v1.36.3"},
     "definition": crd(),
     "discovery": {"resources": [{"name": "frameworks"}, {"name": "frameworks/status"}]},
-    "lease": {"spec": {"holderIdentity": "a", "renewTime": "2026-01-01T12:05:10.000000Z", "leaseDurationSeconds": 12}},
-    "pod": {
-        "metadata": {"annotations": {STATUS_ANNOTATION: '{"env":"file"}'}},
-        "spec": {"initContainers": [{"name": "frameworkbarrier", "image": "barrier:1"}]},
-    },
+    "lease": lease("12:05:10"),
+    "pod": injected("file"),
     "permissions": {"list pods": True},
     "policies": (),
     "now": NOW,
@@ -43,42 +59,23 @@ def test_a_sound_cluster_is_ok_in_every_line() -> None:
     ]
 
 
-def older_definition() -> dict[str, Any]:
-    found = crd()
-    schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    del schema["properties"]["spec"]["properties"]["activeDeadlineSeconds"]
-    return found
-
-
+OLDER = crd()
+del OLDER["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["suspend"]
+WEBHOOK = Refusal(500, 'failed calling webhook "w": x509')
 POLICY = {"metadata": {"name": "deny"}, "spec": {"podSelector": {}, "policyTypes": ["Egress"]}}
 CASES: dict[str, tuple[dict[str, Any], str]] = {
     "old": ({"version": {"gitVersion": "v1.29.1-eks"}}, "failing Kubernetes: v1.29.1-eks is older than 1.30"),
     "not served": ({"discovery": MISSING}, "failing definition: Frameworks are not served"),
-    "older definition": (
-        {"definition": older_definition()},
-        "warning definition: it is older than this program and lacks spec.activeDeadlineSeconds",
-    ),
+    "older": ({"definition": OLDER}, "warning definition: it is older than this program and lacks spec.suspend"),
     "unreadable definition": ({"definition": FORBIDDEN}, "ok definition: Frameworks are served; their definition may"),
     "no controller": ({"lease": MISSING}, "failing controller: no controller holds its Lease"),
     "lease forbidden": ({"lease": FORBIDDEN}, "warning controller: its Lease may not be read"),
-    "silent controller": (
-        {"lease": {"spec": SOUND["lease"]["spec"] | {"renewTime": "2026-01-01T12:00:00.000000Z"}}},
-        "failing controller: a has not renewed its Lease for 5m12s",
-    ),
+    "silent controller": ({"lease": lease("12:00:00")}, "failing controller: a has not renewed its Lease for 5m12s"),
     "no injector": ({"pod": {"spec": {}}}, "failing injector: a Pod with the label of the barrier gets no barrier"),
-    "webhook": (
-        {"pod": Refusal(500, 'failed calling webhook "w": x509')},
-        "failing injector: its webhook does not answer: failed calling",
-    ),
+    "webhook": ({"pod": WEBHOOK}, "failing injector: its webhook does not answer: failed calling"),
     "pods forbidden": ({"pod": FORBIDDEN}, "warning injector: not known, because a dry run of a Pod is refused: no"),
-    "wrapped": (
-        {"pod": {"spec": SOUND["pod"]["spec"], "metadata": {"annotations": {STATUS_ANNOTATION: '{"env":"wrap"}'}}}},
-        "warning env files: the cluster has none",
-    ),
-    "permissions": (
-        {"permissions": {"list pods": False, "get pods": True}},
-        "warning permissions: you may not list pods",
-    ),
+    "wrapped": ({"pod": injected("wrap")}, "warning env files: the cluster has none"),
+    "may not": ({"permissions": {"list pods": False, "get pods": True}}, "warning permissions: you may not list pods"),
     "network": ({"policies": (POLICY,)}, "warning network: NetworkPolicy deny forbids all Pods to send"),
 }
 
@@ -86,3 +83,66 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("changed", "line"), CASES.values(), ids=CASES)
 def test_what_is_not_as_it_should_be_is_one_line(changed: dict[str, Any], line: str) -> None:
     assert any(found.startswith(line) for found in page(**changed)), page(**changed)
+
+
+def settings(text: str) -> dict[str, Any]:
+    return {"data": {"frameworkcontroller.yaml": text}}
+
+
+def ours(**kueue: bool) -> dict[str, Any]:
+    return settings(f"kueue: {json.dumps(kueue)}\n#workers: 4\n")
+
+
+def allowed(is_allowed: bool) -> dict[str, Any]:
+    return {"status": {"allowed": is_allowed}}
+
+
+def theirs(text: str) -> dict[str, Any]:
+    return {"data": {"controller_manager_config.yaml": text}}
+
+
+OWNERS = 'integrations:\n  frameworks: [pod]\n  externalFrameworks: ["ConfigMap.v1."]\n'
+MANAGES = ours(enabled=True, manageFrameworksWithoutQueueName=True)
+ALL_JOBS = "manageJobsWithoutQueueName: true\n"
+KUEUE: dict[str, Any] = {
+    "controller": ours(enabled=True),
+    "discovery": {"resources": [{"name": "workloads"}]},
+    "config": theirs(OWNERS),
+    "review": allowed(True),
+}
+API = "kueue.x-k8s.io/v1beta2 is"
+TAKES = "so Kueue may take Pods of Frameworks for its own"
+UNREAD = "warning: its configuration is not known: "
+UNKNOWN = "warning: whether Frameworks are queued is not known: "
+LACKS = "warning: its integrations.externalFrameworks lacks ConfigMap.v1."
+PAST = "warning: manageJobsWithoutQueueName is true"
+USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
+OF_KUEUE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "sound": ({}, [f"ok: {API} served and set up for Frameworks"]),
+    "not queued": ({"controller": ours(enabled=False), "config": FORBIDDEN}, []),
+    "without settings": ({"controller": settings("#kueue: {}\n")}, []),
+    "no Kueue": ({"controller": FORBIDDEN, "discovery": MISSING}, []),
+    "not served": (
+        {"discovery": MISSING},
+        [f"failing: {API} not served, so Frameworks with the label of a queue wait"],
+    ),
+    "controller forbidden": ({"controller": FORBIDDEN}, [f"{UNKNOWN}no"]),
+    "controller broken": ({"controller": settings("kueue: [1]")}, [f"{UNKNOWN}Expected `object`, got `array` - at"]),
+    "configuration forbidden": ({"config": FORBIDDEN}, [f"{UNREAD}no"]),
+    "configuration broken": ({"config": theirs("a: [")}, [f"{UNREAD}controller_manager_config.yaml, line 2: "]),
+    "not named": ({"config": theirs("integrations: {frameworks: [pod]}")}, [f"{LACKS}, {TAKES}"]),
+    "all jobs": ({"config": theirs(ALL_JOBS + OWNERS)}, [f"{PAST}, and Frameworks without a queue run past its quota"]),
+    "all jobs and Frameworks": ({"config": theirs(ALL_JOBS + OWNERS), "controller": MANAGES}, ["ok: "]),
+    "no access": ({"review": allowed(False)}, [f"warning: {USER} may not list ConfigMaps, {TAKES}"]),
+    "access unknown": ({"review": FORBIDDEN}, ["warning: whether it may list ConfigMaps is not known: no"]),
+    "nothing right": ({"config": theirs(ALL_JOBS), "review": {}}, [LACKS, PAST, f"warning: {USER}"]),
+}
+
+
+@pytest.mark.parametrize(("changed", "lines"), OF_KUEUE.values(), ids=OF_KUEUE)
+def test_what_doctor_says_of_kueue(changed: dict[str, Any], lines: list[str]) -> None:
+    found = list(kueue_answers(KueueFacts(**{**KUEUE, **changed})))
+    texts = [f"{one.grade}: {one.text}" for one in found]
+    assert len(texts) == len(lines), texts
+    assert all(text.startswith(begin) for text, begin in zip(texts, lines, strict=True)), texts
+    assert all(one.subject == "Kueue" and bool(one.fix) is (one.grade != "ok") for one in found)
