@@ -1,8 +1,14 @@
-"""Frameworks as people see them: tables, the tree of `describe`, lines of changes, the live picture, notebooks."""
+"""Frameworks as people see them: tables, the tree of `describe`, lines of changes, the live picture, notebooks.
+
+Gangs of other controllers, too, which the client reads out of their rosters.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,22 +18,33 @@ from frameworkclient.cli.changes import changes
 from frameworkclient.cli.commands.live import speaker
 from frameworkclient.cli.describe import description
 from frameworkclient.cli.picture import picture
-from frameworkclient.cli.tables import events_table, frameworks_table
+from frameworkclient.cli.tables import frameworks_table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.cluster.moments import Moment
+from frameworkclient.views.gangs import GangView
 from frameworkclient.views.html import framework_html, list_html
 from frameworkclient.views.pods import Stage
-from tests.client.documents import BEGIN, NOW, SUCCEEDED, completion, container, event, framework, pod, role, task
+from tests.client.documents import (
+    BEGIN,
+    NOW,
+    SUCCEEDED,
+    completion,
+    condition,
+    container,
+    event,
+    framework,
+    pod,
+    role,
+    task,
+    workers,
+)
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
 
 PLAIN = Colours()
-OOM = completion(
-    137,
-    "ContainerUnrecognizedFailed",
-    pod={"containers": [{"name": "main", "code": 137, "reason": "OOMKilled", "message": "step 17"}]},
-)
+KILLED = {"name": "main", "code": 137, "reason": "OOMKilled", "message": "step 17"}
+OOM = completion(137, "ContainerUnrecognizedFailed", pod={"containers": [KILLED]})
 
 
 def gang(**more: Any) -> FrameworkView:
@@ -45,7 +62,7 @@ def gang(**more: Any) -> FrameworkView:
 
 
 NO_ROOM = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM}
+UNSCHEDULABLE = condition("PodScheduled", "Unschedulable", NO_ROOM) | {"status": "False"}
 PODS = {
     "chief-0": pod("chief-0", node="node-1", podIP="10.0.0.1", statuses=[container()]),
     "worker-1": pod("worker-1", conditions=[UNSCHEDULABLE]),
@@ -53,7 +70,7 @@ PODS = {
 
 
 def test_a_table_of_frameworks() -> None:
-    done = framework(role("worker", 1), state="Completed", end=SUCCEEDED, ready="0/1")
+    done = workers(state="Completed", end=SUCCEEDED, ready="0/1")
     assert frameworks_table([gang(), done], NOW, PLAIN) == (
         "NAME       STATE            READY   ATTEMPTS   RESULT      AGE     WAITS FOR\n"
         "training   AttemptRunning   1/3     1                      5m12s   2 Tasks: worker-0, worker-1\n"
@@ -61,35 +78,33 @@ def test_a_table_of_frameworks() -> None:
     )
 
 
-def test_a_wide_table_of_all_namespaces() -> None:
-    view = gang(spec={"description": "Trains"})
-    assert frameworks_table([view], NOW, PLAIN, wide=True, with_namespace=True) == (
+def test_a_wide_table_of_all_namespaces_shows_text_of_others_without_its_control_sequences() -> None:
+    view = gang(spec={"description": "Trains \x1b[31m\nand \u202e more"})
+    table = frameworks_table([view], NOW, Colours(enabled=True), wide=True, with_namespace=True)
+    assert table.replace("\x1b[32mAttemptRunning\x1b[0m", "AttemptRunning") == (
         "NAMESPACE   NAME       STATE            READY   ATTEMPTS   RESULT   AGE     WAITS FOR                     "
         "ROLES              DESCRIPTION\n"
         "demo        training   AttemptRunning   1/3     1                   5m12s   2 Tasks: worker-0, worker-1   "
-        "chief:1 worker:2   Trains\n"
+        "chief:1 worker:2   Trains and more\n"
     )
 
 
-def test_text_of_others_does_not_reach_the_terminal_as_it_is() -> None:
-    view = framework(role("worker", 1), spec={"description": "red \x1b[31m\nand \u202e more"})
-    table = frameworks_table([view], NOW, Colours(enabled=True), wide=True)
-    assert "red and more" in table
-    assert "\x1b[31m" not in table
-
-
 def test_a_description_says_what_failed_and_what_follows() -> None:
+    last = {"epoch": 2, "time": BEGIN, "reason": "Exited", "task": "worker-1", "code": 137, "message": "OOMKilled"}
     seen = [
         event("AttemptStarted", "ConfigMap training-attempt created"),
-        event("Failed", "why", "Pod/training-worker-0"),
+        event("BackOff", "why", "Pod/training-worker-0", type="Warning", count=7),
     ]
-    assert description(gang(), PODS, seen, NOW, PLAIN) == (
+    view = gang(spec={"retainPods": "OnFailure"}, restarts=[last])
+    assert description(view, PODS, seen, NOW, PLAIN) == (
         """\
 Framework   demo/training
 State       AttemptRunning, 1/3 ready
 Waits for   2 Tasks: worker-0, worker-1
 Age         5m12s, first ran 5m12s ago
 Retries     no retries; 0 so far, 0 of them count
+Restarted   in its Pods, 2 times; the last time, worker-1 exited with 137: OOMKilled
+Pods stay   those that have failed
 
 Roles
 ├─ chief: 1 Task
@@ -102,30 +117,17 @@ Roles
         Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.
 
 Events
-LAST SEEN   TYPE     REASON           OBJECT                  MESSAGE
-5m12s       Normal   AttemptStarted   Framework training      ConfigMap training-attempt created
-5m12s       Normal   Failed           Pod training-worker-0   why
+LAST SEEN    TYPE      REASON           OBJECT                  MESSAGE
+5m12s        Normal    AttemptStarted   Framework training      ConfigMap training-attempt created
+5m12s (x7)   Warning   BackOff          Pod training-worker-0   why
 """
     )
 
 
-def test_a_description_says_how_often_a_gang_has_restarted_and_which_pods_stay() -> None:
-    last = {"epoch": 2, "time": BEGIN, "reason": "Exited", "task": "worker-1", "code": 137, "message": "OOMKilled"}
-    view = framework(role("worker", 1), spec={"retainPods": "OnFailure"}, restarts=[last])
-    text = description(view, {}, [], NOW, PLAIN)
-    assert "\nRestarted   in its Pods, 2 times; the last time, worker-1 exited with 137: OOMKilled\n" in text
-    assert "\nPods stay   those that have failed\n" in text
-
-
 def test_a_description_of_the_end_names_the_task_that_decided() -> None:
-    end = {
-        **OOM,
-        "diagnostics": "Pod failed: because",
-        "trigger": {"message": "m", "taskRoleName": "worker", "taskIndex": 0},
-    }
-    view = framework(
-        role("worker", 1), state="Completed", end=end, tasks={"worker": [task(0, "Completed", end=OOM)]}, ready="0/1"
-    )
+    trigger = {"message": "m", "taskRoleName": "worker", "taskIndex": 0}
+    end = {**OOM, "diagnostics": "Pod failed: because", "trigger": trigger}
+    view = workers(task(0, "Completed", end=OOM), state="Completed", end=end, ready="0/1")
     assert description(view, {}, [], NOW, PLAIN) == (
         """\
 Framework   demo/training
@@ -155,36 +157,31 @@ def test_changes_are_told_once() -> None:
     assert changes(after, after, NOW) == []
 
 
-@pytest.mark.parametrize(
-    ("program", "stage"),
-    [("terminated", Stage.RUNNING), ("waiting", Stage.BARRIER_FAILED)],
-    ids=["after-its-program", "before-its-program"],
-)
-def test_the_end_of_a_barrier_is_a_failure_only_before_its_program_has_started(program: str, stage: Stage) -> None:
+def test_the_end_of_a_barrier_is_a_failure_only_before_its_program_has_started() -> None:
     barrier = container("frameworkbarrier", "terminated", exitCode=143)
-    assert pod(init=[barrier], statuses=[container("main", program)], phase="Running").stage is stage
+    for program, stage in (("terminated", Stage.RUNNING), ("waiting", Stage.BARRIER_FAILED)):
+        assert pod(init=[barrier], statuses=[container("main", program)], phase="Running").stage is stage
 
 
-@pytest.mark.parametrize(
-    ("roles", "expected"),
-    [(["ps", "worker"], "ps-0"), (["worker", "chief"], "chief-0"), (["worker", "driver", "head"], "head-0"), ([], "")],
-    ids=["first", "leading", "two-leading", "no-tasks"],
-)
-def test_the_log_that_is_shown_is_that_of_who_leads(roles: list[str], expected: str) -> None:
-    tasks = {name: [task(0, role=name)] for name in roles}
-    assert speaker(framework(*(role(name, 1) for name in roles), tasks=tasks)) == expected
+def test_the_log_that_is_shown_is_that_of_who_leads() -> None:
+    speakers = {"ps worker": "ps-0", "worker chief": "chief-0", "worker driver head": "head-0", "": ""}
+    for roles, expected in speakers.items():
+        tasks = {name: [task(0, role=name)] for name in roles.split()}
+        assert speaker(framework(*(role(name, 1) for name in tasks), tasks=tasks)) == expected
+
+
+def drawn(moment: Moment, log: list[str], width: int = 170) -> str:
+    """The picture, on a terminal of 24 lines."""
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(picture(moment, log, "log of chief-0", NOW, 24))
+    return stream.getvalue()
 
 
 def test_the_picture_shows_tasks_and_the_end_of_a_log() -> None:
-    stream = io.StringIO()
-    console = Console(file=stream, width=170, color_system=None)
-    console.print(picture(Moment(gang(), PODS), [f"step {number}" for number in range(50)], "log of chief-0", NOW, 24))
-    shown = stream.getvalue()
-    assert "demo/training 5m12s" in shown
-    assert "waits for 2 Tasks: worker-0, worker-1" in shown
-    assert "chief-0" in shown
-    assert "OOMKilled: step 17; is retried" in shown
-    assert "step 49" in shown
+    shown = drawn(Moment(gang(), PODS), [f"step {number}" for number in range(50)])
+    waits = "waits for 2 Tasks: worker-0, worker-1"
+    for text in ("demo/training 5m12s", waits, "chief-0", "OOMKilled: step 17; is retried", "step 49"):
+        assert text in shown
     assert "step 20" not in shown
     assert len(shown.splitlines()) <= 24
 
@@ -192,23 +189,54 @@ def test_the_picture_shows_tasks_and_the_end_of_a_log() -> None:
 def test_a_picture_of_many_tasks_shows_those_with_problems() -> None:
     tasks = [task(number, node="n", ip="10.0.0.1") for number in range(100)]
     tasks[77] = task(77, "AttemptDeleting", end=OOM)
-    view = framework(role("worker", 100), tasks={"worker": tasks}, ready="99/100")
     pods = {f"worker-{number}": pod(f"worker-{number}", node="n", statuses=[container()]) for number in range(100)}
-    stream = io.StringIO()
-    Console(file=stream, width=100, color_system=None).print(picture(Moment(view, pods), [], "", NOW, 24))
-    assert "worker-77" in stream.getvalue()
-    assert "and 87 more" in stream.getvalue()
-
-
-def test_events_that_were_repeated_are_counted() -> None:
-    table = events_table([event("BackOff", "Back-off", "Pod/training-worker-0", type="Warning", count=7)], NOW, PLAIN)
-    assert table.splitlines()[1] == "5m12s (x7)   Warning   BackOff   Pod training-worker-0   Back-off"
+    shown = drawn(Moment(workers(*tasks, ready="99/100"), pods), [], width=100)
+    assert "worker-77" in shown
+    assert "and 87 more" in shown
 
 
 def test_a_notebook_shows_tables_and_no_markup_of_others() -> None:
-    view = framework(role("worker", 1), tasks={"worker": [task(0, "Completed", end=completion(1, "<b>bold</b>"))]})
+    view = workers(task(0, "Completed", end=completion(1, "<b>bold</b>")))
     html = framework_html(view, NOW)
     assert "<td>worker-0</td>" in html
     assert "&lt;b&gt;bold&lt;/b&gt; (1)" in html
     assert "<b>" not in html
     assert "<td>training</td>" in list_html([view], NOW)
+
+
+OWNER = {"namespace": "default", "name": "train", "uid": "u", "attemptID": 2, "attemptInstanceUID": "2_c"}
+ROSTER: dict[str, Any] = {"version": 1, "framework": OWNER, "ready": 3, "total": 14, "complete": False}
+META = {"name": "x", "uid": "c", "resourceVersion": "1", "namespace": "default"}
+JOB_SET = {**META, "labels": {"frameworkcontroller.microsoft.com/gang": "JobSet"}}
+MISSING = {"task": "worker-3", "why": "has no Pod yet"}
+WAITS = "JobSet default/train is {}, {}/14 ready, attempt 2".format
+EXPLAINED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "waiting": ({"waitingFor": [MISSING]}, "Waiting", [WAITS("waiting", 3), "worker-3: has no Pod yet", "and 10 more"]),
+    "never": ({"never": "x is y"}, "Impossible", [WAITS("impossible", 3), "it can never be complete: x is y"]),
+    "complete": ({"ready": 14, "complete": True}, "Complete", [WAITS("complete", 14)]),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_gang_says_what_keeps_it_also_where_its_roster_is_packed(packed: bool, name: str) -> None:
+    differing, state, lines = EXPLAINED[name]
+    text = json.dumps(ROSTER | differing)
+    binary = {"binaryData": {"roster.gz": base64.b64encode(gzip.compress(text.encode())).decode()}}
+    content = binary if packed else {"data": {"roster": text}}
+    found = GangView(json.dumps({"metadata": JOB_SET, **content}).encode())
+    assert (found.state, list(found.explain())) == (state, lines)
+
+
+NO_GANGS = {
+    "nothing": ({}, "missing required field `metadata`"),
+    "no object": ([], "Expected `object`"),
+    "no roster": ({"metadata": META, "data": {"roster": "{"}}, "Input data was truncated"),
+    "not packed": ({"metadata": META, "binaryData": {"roster.gz": "AAAA"}}, "incorrect header check"),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), NO_GANGS.values(), ids=NO_GANGS)
+def test_anything_else_is_no_gang(document: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GangView(json.dumps(document).encode())
