@@ -24,20 +24,24 @@ def ip(number: int) -> str:
     return f"10.{number // 65536}.{number // 256 % 256}.{number % 256}"
 
 
-def roster(shape: dict[str, int], *, generation: int = 1, ready: int | None = None, **changes: Any) -> dict[str, Any]:
-    """A roster of `{role: Tasks}`; complete unless `ready` says less."""
+FRAMEWORK = {"namespace": "lab", "name": "mnist", "uid": "fw-uid"}
+
+
+def roster(
+    shape: dict[str, int],
+    *,
+    generation: int = 1,
+    ready: int | None = None,
+    gpus: dict[str, int] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A roster of `{role: Tasks}`; complete unless `ready` says less; `gpus` are those of each Pod of a role."""
     total = sum(shape.values())
     complete = ready is None or ready == total
     document: dict[str, Any] = {
         "version": 1,
         "generation": generation,
-        "framework": {
-            "namespace": "lab",
-            "name": "mnist",
-            "uid": "fw-uid",
-            "attemptID": 0,
-            "attemptInstanceUID": "0_cm-uid",
-        },
+        "framework": FRAMEWORK | {"attemptID": 0, "attemptInstanceUID": "0_cm-uid"},
         "ready": total if ready is None else ready,
         "total": total,
         "complete": complete,
@@ -51,8 +55,19 @@ def roster(shape: dict[str, int], *, generation: int = 1, ready: int | None = No
             for index in range(count):
                 number += 1
                 tasks.append([index, ip(number), uid(role, index)[:8], 0, "node-1", "192.168.0.1"])
-            document["taskRoles"].append({"name": role, "tasks": tasks})
+            own = {"gpus": gpus[role]} if gpus and role in gpus else {}
+            document["taskRoles"].append({"name": role, "tasks": tasks} | own)
     return document | changes
+
+
+def foreign(shape: dict[str, int], *, uid8: str = "", **changes: Any) -> dict[str, Any]:
+    """A complete roster of a gang without a Framework, whose Pods have names of their own, and this UID if any."""
+    document = roster(shape, **changes)
+    for role in document["taskRoles"]:
+        role["pods"] = [f"train-{role['name']}-{index}" for index in range(len(role["tasks"]))]
+        for task in role["tasks"]:
+            task[2] = uid8 or task[2]
+    return document
 
 
 def gang(epoch: int, *starts: int, generation: int | None = None, **changes: Any) -> dict[str, Any]:
@@ -97,7 +112,7 @@ def released(document: dict[str, Any], role: str = "worker", index: int = 0) -> 
     return found
 
 
-def environment(role: str = "worker", index: int = 0, **more: str) -> dict[str, str]:
+def environment(role: str = "worker", index: int = 0, /, **more: str) -> dict[str, str]:
     """What the controller injects into a container, as far as the barrier reads it."""
     return {
         "FC_FRAMEWORK_NAMESPACE": "lab",

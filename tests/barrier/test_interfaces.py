@@ -2,15 +2,14 @@
 
 import socket
 import struct
+from unittest.mock import MagicMock
 
 import pytest
 
-from frameworkbarrier import settings
 from frameworkbarrier.files import container, interfaces
 from frameworkbarrier.files.container import Container
-from frameworkbarrier.files.render import render
-from frameworkbarrier.text import canonical_ip
-from tests.barrier.gangs import environment, released, roster
+from tests.barrier.files import files, read_env_file
+from tests.barrier.gangs import roster
 
 
 def test_the_kernel_names_the_interface_of_an_address_of_this_machine() -> None:
@@ -28,76 +27,39 @@ def message(kind: int, body: bytes) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), kind, 2, 1, 0) + body
 
 
-class Kernel:
-    """A socket that answers a dump with these packets."""
-
-    def __init__(self, *packets: bytes) -> None:
-        self.packets = list(packets)
-
-    def __enter__(self) -> "Kernel":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def settimeout(self, seconds: float) -> None:
-        assert seconds > 0
-
-    def send(self, request: bytes) -> None:
-        assert struct.unpack_from("=IHHII", request)[:3] == (len(request), 22, 0x301)
-
-    def recv(self, _size: int) -> bytes:
-        if not self.packets:
-            raise TimeoutError
-        return self.packets.pop(0)
-
-
 def address_of(index: int, *attributes: bytes, family: int = socket.AF_INET) -> bytes:
     return message(20, struct.pack("=BBBBI", family, 24, 0, 0, index) + b"".join(attributes))
 
 
 DONE = message(3, bytes(4))
+ONE, TWO = attribute(1, "10.0.0.1"), attribute(2, "10.0.0.2")
+LO = {"10.0.0.1": "lo"}
+DUMPS: dict[str, tuple[list[bytes], object]] = {
+    "one": ([address_of(1, ONE) + DONE], LO),
+    "point to point": ([address_of(1, ONE, TWO), DONE], {"10.0.0.2": "lo"}),
+    "IPv6": ([address_of(1, attribute(1, "fd00::1"), family=socket.AF_INET6) + DONE], {"fd00::1": "lo"}),
+    "a secondary one": ([address_of(1, ONE), address_of(1, TWO) + DONE], {**LO, "10.0.0.2": "lo"}),
+    "no end": ([address_of(1, ONE)], LO),
+    "refused": ([message(2, bytes(20))], {}),
+    "an interface that is gone": ([address_of(999_999, ONE) + DONE], {}),
+    "another family": ([address_of(1, ONE, family=socket.AF_PACKET) + DONE], {}),
+    "garbage": ([b"\x01\x02", message(20, b"x"), DONE], {}),
+    "silence": ([], {}),
+}
 
 
-@pytest.mark.parametrize(
-    ("packets", "found"),
-    [
-        ([address_of(1, attribute(1, "10.0.0.1")) + DONE], {"10.0.0.1": "lo"}),
-        ([address_of(1, attribute(1, "10.0.0.1"), attribute(2, "10.0.0.2")), DONE], {"10.0.0.2": "lo"}),
-        ([address_of(1, attribute(1, "fd00::1"), family=socket.AF_INET6) + DONE], {"fd00::1": "lo"}),
-        ([address_of(1, attribute(1, "10.0.0.1")), address_of(1, attribute(1, "10.0.0.9")) + DONE], 2),
-        ([address_of(1, attribute(1, "10.0.0.1"))], {"10.0.0.1": "lo"}),
-        ([message(2, bytes(20))], {}),
-        ([address_of(999_999, attribute(1, "10.0.0.1")) + DONE], {}),
-        ([address_of(1, attribute(1, "10.0.0.1"), family=socket.AF_PACKET) + DONE], {}),
-        ([b"\x01\x02", message(20, b"x"), DONE], {}),
-        ([], {}),
-    ],
-    ids=[
-        *("one", "point to point", "IPv6", "a secondary one", "no end", "refused", "an interface that is gone"),
-        *("another family", "garbage", "silence"),
-    ],
-)
+@pytest.mark.parametrize(("packets", "found"), DUMPS.values(), ids=DUMPS)
 def test_the_local_address_of_each_message_counts_and_nothing_raises(
-    monkeypatch: pytest.MonkeyPatch, packets: list[bytes], found: dict[str, str] | int
+    monkeypatch: pytest.MonkeyPatch, packets: list[bytes], found: object
 ) -> None:
-    monkeypatch.setattr(interfaces.socket, "socket", lambda *_: Kernel(*packets))
-    read = interfaces.read()
-    assert read == found if isinstance(found, dict) else len(read) == found
-
-
-def test_an_address_has_one_form() -> None:
-    assert canonical_ip("FD00:0::0001") == "fd00::1"
-    assert canonical_ip("10.0.0.1") == "10.0.0.1"
-
-
-def variables(address: str, known: dict[str, str]) -> dict[str, str]:
-    document = roster({"worker": 2})
-    document["taskRoles"][0]["tasks"][1][1] = address
-    read = settings.parse(environment("worker", 1, FB_PRESET="pytorch"))
-    files = render(released(document, "worker", 1), read, Container(interfaces=known)).files
-    env = next(file for file in files if file.name == "env").data.decode()
-    return dict(line.split("=", 1) for line in env.replace("'", "").splitlines())
+    socket = MagicMock()
+    monkeypatch.setattr("frameworkbarrier.files.interfaces.socket.socket", socket)
+    kernel = socket.return_value.__enter__.return_value
+    kernel.recv.side_effect = [*packets, TimeoutError]
+    assert interfaces.read() == found
+    request = kernel.send.call_args.args[0]
+    assert struct.unpack_from("=IHHII", request)[:3] == (len(request), 22, 0x301)
+    assert kernel.settimeout.call_args.args[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -112,5 +74,8 @@ def variables(address: str, known: dict[str, str]) -> dict[str, str]:
 def test_gloo_and_nccl_use_the_interface_of_the_pods_address(
     address: str, known: dict[str, str], gloo: str | None, nccl: str | None
 ) -> None:
-    found = variables(address, known)
+    document = roster({"worker": 2})
+    document["taskRoles"][0]["tasks"][1][1] = address
+    made = files(document, "worker", 1, Container(interfaces=known), FB_PRESET="pytorch")
+    found = read_env_file(made["env"].data.decode())
     assert (found.get("GLOO_SOCKET_IFNAME"), found.get("NCCL_SOCKET_IFNAME")) == (gloo, nccl)
