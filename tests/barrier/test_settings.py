@@ -35,32 +35,28 @@ def test_every_variable_has_the_flag_of_its_name() -> None:
     assert len(set(flags.values())) == len(flags)
 
 
-@pytest.mark.parametrize(
-    ("env", "value"),
-    [
-        ("FC_TASK_INDEX", "-1"),
-        ("FC_TASK_INDEX", "1e3"),
-        ("FC_TASKROLE_NAME", "a/b"),
-        ("BARRIER_CHECK_TIMEOUT_SEC", "0"),
-        ("BARRIER_CHECK_TIMEOUT_SEC", "nan"),
-        ("BARRIER_CHECK_TIMEOUT_SEC", "inf"),
-        ("BARRIER_CHECK_INTERVAL_SEC", "soon"),
-        ("KUBE_APISERVER_ADDRESS", "localhost:8080"),
-        ("KUBE_APISERVER_ADDRESS", "https://user:pw@host"),
-        ("FB_MODE", "daemon"),
-        ("FB_WAIT_FOR", "luck"),
-        ("FB_PRESET", "tensorflow,caffe"),
-        ("FB_PORTS", "2222"),
-        ("FB_PORTS", "ps=0"),
-        ("FB_PORTS", "ps=70000"),
-        ("FB_PORTS", "ps=1,ps=2"),
-        ("FB_SLOTS", "many"),
-        ("FB_NPROC_PER_NODE", "0"),
-        ("FB_FRAMEWORK_JSON", "maybe"),
-        ("FB_LOG_FORMAT", "xml"),
-        ("FB_ENV_SYNTAX", "dotenv"),
-    ],
-)
+BAD = {
+    "FC_TASK_INDEX": ["-1", "1e3"],
+    "FC_TASKROLE_NAME": ["a/b"],
+    "BARRIER_CHECK_TIMEOUT_SEC": ["0", "nan", "inf"],
+    "BARRIER_CHECK_INTERVAL_SEC": ["soon"],
+    "KUBE_APISERVER_ADDRESS": ["localhost:8080", "https://user:pw@host"],
+    "FB_MODE": ["daemon"],
+    "FB_WAIT_FOR": ["luck"],
+    "FB_PRESET": ["tensorflow,caffe"],
+    "FB_PORTS": ["2222", "ps=0", "ps=70000", "ps=1,ps=2"],
+    "FB_SLOTS": ["many"],
+    "FB_NPROC_PER_NODE": ["0"],
+    "FB_FRAMEWORK_JSON": ["maybe"],
+    "FB_LOG_FORMAT": ["xml"],
+    "FB_ENV_SYNTAX": ["dotenv"],
+    "FB_ROSTER": ["a..b-attempt"],
+    "FB_RESTART": ["never"],
+    "FB_RESTART_GRACE_SEC": ["86401"],
+}
+
+
+@pytest.mark.parametrize(("env", "value"), [(env, value) for env, values in BAD.items() for value in values])
 def test_a_bad_value_is_refused_with_its_name_and_text(env: str, value: str) -> None:
     with pytest.raises(SettingsError) as caught:
         settings.parse(environment() | {env: value})
@@ -68,28 +64,44 @@ def test_a_bad_value_is_refused_with_its_name_and_text(env: str, value: str) -> 
 
 
 def test_all_faults_are_reported_at_once() -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError, match=r"FB_MODE.*FB_SLOTS"):
         settings.parse(environment(FB_MODE="x", FB_SLOTS="y"))
-    assert "FB_MODE" in str(caught.value)
-    assert "FB_SLOTS" in str(caught.value)
 
 
-@pytest.mark.parametrize("absent", ["FC_FRAMEWORK_NAME", "FC_FRAMEWORK_NAMESPACE", "FC_POD_UID", "FC_TASK_INDEX"])
-def test_what_is_needed_is_named(absent: str) -> None:
-    with pytest.raises(SettingsError, match=f"{absent}.*: .*need"):
-        settings.parse(environment() | {absent: " "})
+FRAMEWORK = {"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist"}
+SELECTED = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FC_TASKROLE_NAME": "worker", "FC_POD_UID": "abc"}
+FOREIGN = {"FC_FRAMEWORK_NAMESPACE": "lab", "FB_ROSTER": "mnist-attempt", "FC_POD_UID": "abc"}
+IN_PLACE = {"FB_MODE": "sidecar", "FB_RESTART": "in-place"}
 
 
-def test_a_preset_needs_to_know_which_task_this_is() -> None:
-    with pytest.raises(SettingsError, match="FB_PRESET"):
-        settings.parse({"FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist", "FB_PRESET": "tensorflow"})
+@pytest.mark.parametrize(
+    ("works", "changes", "says"),
+    [
+        *((environment(), {name: " "}, rf"{name}: is needed") for name in FRAMEWORK),
+        *((environment(), {name: ""}, rf"{name}: needed too") for name in ("FC_POD_UID", "FC_TASK_INDEX")),
+        (FRAMEWORK, {"FB_PRESET": "tensorflow"}, "FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID"),
+        # Without its UID a Pod could be any of its role.
+        (SELECTED, {"FC_POD_UID": ""}, "FC_POD_UID: needed too"),
+        (SELECTED, {"FB_ROLES": ""}, "FB_ROLES: is needed"),
+        (SELECTED, {"FB_ROLES": "ps=1,worker=2"}, "FB_ROLE_LABEL: is needed"),
+        (FOREIGN, {"FC_FRAMEWORK_NAMESPACE": ""}, "FC_FRAMEWORK_NAMESPACE: is needed"),
+        (FOREIGN, {"FC_POD_UID": "", "FC_TASK_INDEX": "1"}, "FC_POD_UID: needed too"),
+        (FOREIGN, IN_PLACE, "FB_RESTART: needs a Framework"),
+        (environment(**IN_PLACE), {"FB_MODE": "init"}, "FB_RESTART: needs FB_MODE=sidecar"),
+        (FRAMEWORK | IN_PLACE, {"FC_TASK_INDEX": "1"}, "FB_RESTART: needs a Framework"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_settings_that_cannot_work_together_are_named(
+    works: dict[str, str], changes: dict[str, str], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        settings.parse(works | changes)
 
 
-def test_without_its_uid_a_pod_of_a_selector_could_be_any_of_its_role() -> None:
-    selected = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FC_TASKROLE_NAME": "worker"}
-    with pytest.raises(SettingsError, match=r"FC_POD_UID: .*need"):
-        settings.parse(selected)
-    assert settings.parse(selected | {"FC_POD_UID": "abc"}).own_task.uid == "abc"
+def test_a_gang_has_a_name_for_a_person() -> None:
+    names = [settings.parse(environ).gang_name for environ in (FRAMEWORK, SELECTED, FOREIGN)]
+    assert names == ["lab/mnist", "Pods 'app=x'", "gang lab/mnist"]
 
 
 def test_slots_are_one_number_or_one_per_role() -> None:
