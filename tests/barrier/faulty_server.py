@@ -117,7 +117,6 @@ class FaultyServer:
                 pass
 
         self._server = Server(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
         if tls:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
@@ -141,3 +140,40 @@ class FaultyServer:
         """Seconds between requests."""
         times = [request.at for request in self.requests]
         return [later - earlier for earlier, later in pairwise(times)]
+
+
+Serve = Callable[[Script], FaultyServer]
+"""The fixtures `serve` and `serve_tls`: start a server that follows a script."""
+
+
+def status(code: int, message: str = "no", **headers: str) -> Script:
+    """Answer with a Kubernetes Status."""
+    return lambda request, reply: reply.status(code, message, **headers)
+
+
+def answers(document: object, *events: tuple[str, object], then: Callable[[Reply], None] = Reply.hang) -> Script:
+    """Answer each read with a document, or with a status if it is a code; a watch gets the events, then silence."""
+
+    def script(request: Request, reply: Reply) -> None:
+        if request.watches:
+            reply.stream()
+            for kind, body in events:
+                reply.event(kind, body)
+            then(reply)
+        elif isinstance(document, int):
+            reply.status(document, f"no {request.path}")
+        else:
+            reply.answer(200, document)
+
+    return script
+
+
+def in_turn(*steps: Script) -> Script:
+    """Step i answers request i; the last one answers all further ones."""
+    left = list(steps)
+
+    def script(request: Request, reply: Reply) -> None:
+        step = left.pop(0) if len(left) > 1 else left[0]
+        step(request, reply)
+
+    return script
