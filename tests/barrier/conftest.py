@@ -1,30 +1,27 @@
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trustme
 
-from tests.barrier.faulty_server import FaultyServer, Script
+from tests.barrier.faulty_server import FaultyServer, Script, Serve
 from tests.barrier.process import Barrier
 
 
-def servers(tls: ssl.SSLContext | None = None) -> Iterator[Callable[[Script], FaultyServer]]:
-    made: list[FaultyServer] = []
-
+def serve_with(tls: ssl.SSLContext | None, request: pytest.FixtureRequest) -> Serve:
     def start(script: Script) -> FaultyServer:
-        made.append(FaultyServer(script, tls))
-        return made[-1]
+        server = FaultyServer(script, tls)
+        request.addfinalizer(server.close)
+        return server
 
-    yield start
-    for server in made:
-        server.close()
+    return start
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Script], FaultyServer]]:
+def serve(request: pytest.FixtureRequest) -> Serve:
     """Start servers that follow a script; they end with the test."""
-    yield from servers()
+    return serve_with(None, request)
 
 
 @pytest.fixture
@@ -38,13 +35,13 @@ def token_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def serve_tls(token_dir: Path) -> Iterator[Callable[[Script], FaultyServer]]:
+def serve_tls(request: pytest.FixtureRequest, token_dir: Path) -> Serve:
     """The same with TLS; the CA lies in `token_dir`."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(token_dir / "ca.crt"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    yield from servers(context)
+    return serve_with(context, request)
 
 
 @pytest.fixture
@@ -56,14 +53,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., Barrier]]:
+def start(folder: Path, request: pytest.FixtureRequest) -> Callable[..., Barrier]:
     """Start the barrier with an API server's address, an environment and flags; it ends with the test."""
-    started: list[Barrier] = []
 
     def run(address: str, environ: dict[str, str], *flags: str) -> Barrier:
-        started.append(Barrier(folder, address, environ, *flags))
-        return started[-1]
+        barrier = Barrier(folder, address, environ, *flags)
+        request.addfinalizer(barrier.stop)
+        return barrier
 
-    yield run
-    for barrier in started:
-        barrier.stop()
+    return run

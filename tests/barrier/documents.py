@@ -9,29 +9,22 @@ from hypothesis import strategies as st
 from tests.barrier.gangs import configmap, ip, roster, uid
 
 HOSTILE = (
-    "",
-    " ",
-    "a b",
-    "mnist\n10.6.6.6 registry.example",
-    "10.0.0.1 evil",
-    "10.0.0.1\n10.6.6.6",
-    "../../secrets/x",
-    "$(touch pwned)",
-    "'; touch pwned; '",
-    "\ud800",
-    "\u2028",
-    "Worker",
-    "x" * 300,
+    *(
+        "",
+        " ",
+        "a b",
+        "Worker",
+        "x" * 300,
+        "\ud800",
+        "\u2028",
+        "../../secrets/x",
+        "$(touch pwned)",
+        "'; touch pwned; '",
+    ),
+    *("mnist\n10.6.6.6 registry.example", "10.0.0.1 evil", "10.0.0.1\n10.6.6.6"),
 )
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.sampled_from([10**12, -1, 2**70])
-    | st.floats()
-    | st.text(max_size=12)
-    | st.sampled_from(HOSTILE)
-)
+NUMBERS = st.integers() | st.sampled_from([10**12, -1, 2**70]) | st.floats()
+LEAVES = st.none() | st.booleans() | NUMBERS | st.text(max_size=12) | st.sampled_from(HOSTILE)
 ANYTHING = st.recursive(
     LEAVES,
     lambda inner: (
@@ -42,59 +35,59 @@ ANYTHING = st.recursive(
 )
 
 
-def a_configmap() -> dict[str, Any]:
-    return configmap(roster({"ps": 1, "worker": 2}))
+def task(role: str, index: int, address: str | None = "10.0.0.9", **changes: Any) -> dict[str, Any]:
+    """The status of a Task in a Framework."""
+    place = {"podNodeName": "node-1", "podHostIP": "192.168.0.1"}
+    attempt = {"id": 2, "podUID": uid(role, index), "podIP": address, **place}
+    status = {"index": index, "state": "AttemptPreparing", "deletionPending": False, "attemptStatus": attempt}
+    return status | changes
 
 
-def a_framework() -> dict[str, Any]:
-    def task(role: str, index: int, number: int) -> dict[str, Any]:
-        attempt = {
-            "id": 0,
-            "podUID": uid(role, index),
-            "podIP": ip(number),
-            "podNodeName": "node-1",
-            "podHostIP": "192.168.0.1",
-        }
-        return {"index": index, "state": "AttemptRunning", "deletionPending": False, "attemptStatus": attempt}
-
-    statuses = [
-        {"name": "ps", "taskStatuses": [task("ps", 0, 1)]},
-        {"name": "worker", "taskStatuses": [task("worker", 0, 2), task("worker", 1, 3)]},
-    ]
+def framework_object(roles: dict[str, list[dict[str, Any]]], numbers: dict[str, int] | None = None) -> dict[str, Any]:
+    """A Framework with the statuses of its Tasks; `numbers` are the Tasks in the spec, where they are others."""
+    numbers = numbers or {name: len(tasks) for name, tasks in roles.items()}
+    statuses = [{"name": name, "taskStatuses": tasks} for name, tasks in roles.items()]
     return {
+        "apiVersion": "frameworkcontroller.microsoft.com/v1",
         "kind": "Framework",
         "metadata": {"name": "mnist", "namespace": "lab", "uid": "fw-uid", "resourceVersion": "5"},
-        "spec": {"taskRoles": [{"name": "ps", "taskNumber": 1}, {"name": "worker", "taskNumber": 2}]},
-        "status": {"attemptStatus": {"id": 0, "instanceUID": "0_cm-uid", "taskRoleStatuses": statuses}},
+        "spec": {"taskRoles": [{"name": name, "taskNumber": number} for name, number in numbers.items()]},
+        "status": {"attemptStatus": {"id": 3, "instanceUID": "3_cm-uid", "taskRoleStatuses": statuses}},
     }
 
 
-def a_pod(role: str, index: int, number: int) -> dict[str, Any]:
-    pulling = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
-    return {
+def pod(name: str, **changes: Any) -> dict[str, Any]:
+    """A Pod of role worker with an address; `changes` are fields of its metadata, spec and status."""
+    document: dict[str, Any] = {
         "metadata": {
-            "name": f"train-{role}-{index}",
-            "uid": uid(role, index),
-            "labels": {"role": role},
-            "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+            "name": name,
+            "uid": f"{name}-uid",
+            "labels": {"role": "worker"},
             "creationTimestamp": "2026-11-21T00:00:00Z",
             "resourceVersion": "7",
         },
         "spec": {"nodeName": "node-1"},
-        "status": {
-            "phase": "Running",
+        "status": {"phase": "Pending", "podIP": "10.0.0.1", "hostIP": "192.168.0.1"},
+    }
+    return {part: values | changes.get(part, {}) for part, values in document.items()}
+
+
+def a_pod(role: str, index: int, number: int) -> dict[str, Any]:
+    pulling = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    return pod(
+        f"train-{role}-{index}",
+        metadata={
+            "uid": uid(role, index),
+            "labels": {"role": role},
+            "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+        },
+        status={
             "podIP": ip(number),
-            "hostIP": "192.168.0.1",
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
             "initContainerStatuses": [{"name": "frameworkbarrier", "state": {"terminated": {"exitCode": 0}}}],
             "containerStatuses": [{"name": "main", "state": pulling}],
         },
-    }
-
-
-def a_list() -> dict[str, Any]:
-    pods = [a_pod("ps", 0, 1), a_pod("worker", 0, 2), a_pod("worker", 1, 3)]
-    return {"kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": pods}
+    )
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -106,16 +99,20 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+def at(document: Any, path: tuple[Any, ...]) -> Any:
+    """The field at a place."""
+    for step in path:
+        document = document[step]
+    return document
+
+
 @st.composite
 def broken(draw: st.DrawFn, valid: dict[str, Any]) -> dict[str, Any]:
     """A valid document of which up to two fields are something else."""
     document = copy.deepcopy(valid)
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from(paths(document) or [("metadata",)]))
-        inner: Any = document
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = draw(ANYTHING)
+        at(document, path[:-1])[path[-1]] = draw(ANYTHING)
     return document
 
 
@@ -129,29 +126,40 @@ def tampered(draw: st.DrawFn, valid: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def at(document: Any, path: tuple[Any, ...]) -> Any:
-    """The field at a place."""
-    for step in path:
-        document = document[step]
-    return document
+def with_roster(document: dict[str, Any]) -> dict[str, Any]:
+    """A ConfigMap with this roster, valid or not."""
+    return configmap(None) | {"data": {"roster": json.dumps(document)}}
 
 
-@st.composite
-def broken_rosters(draw: st.DrawFn) -> dict[str, Any]:
-    """A ConfigMap whose roster has a few fields that are something else."""
-    document = configmap(None)
-    document["data"] = {"roster": json.dumps(draw(broken(roster({"ps": 1, "worker": 2}))))}
-    return document
+ROSTER = roster({"ps": 1, "worker": 2})
+VALID = {
+    "roster": configmap(ROSTER),
+    "framework": framework_object(
+        {"ps": [task("ps", 0, ip(1))], "worker": [task("worker", 0, ip(2)), task("worker", 1, ip(3))]}
+    ),
+    "pods": {
+        "kind": "PodList",
+        "metadata": {"resourceVersion": "7"},
+        "items": [a_pod("ps", 0, 1), a_pod("worker", 0, 2), a_pod("worker", 1, 3)],
+    },
+}
+BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
+"""Settings by which the Pods are a gang."""
+
+
+def fields(*names: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of these fields, with anything in them."""
+    return st.dictionaries(st.sampled_from(names), ANYTHING)
 
 
 DOCUMENTS = {
-    "roster": st.dictionaries(st.sampled_from(["metadata", "data", "binaryData"]), ANYTHING)
-    | broken(a_configmap())
-    | broken_rosters(),
-    "framework": st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), ANYTHING) | broken(a_framework()),
-    "pods": st.dictionaries(st.sampled_from(["metadata", "items"]), ANYTHING) | broken(a_list()),
-    "pod": st.dictionaries(st.sampled_from(["metadata", "status", "spec"]), ANYTHING) | broken(a_pod("ps", 0, 1)),
+    "roster": fields("metadata", "data", "binaryData") | broken(VALID["roster"]) | broken(ROSTER).map(with_roster),
+    "framework": fields("metadata", "spec", "status") | broken(VALID["framework"]),
+    "pods": fields("metadata", "items") | broken(VALID["pods"]),
+    "pod": fields("metadata", "status", "spec") | broken(a_pod("ps", 0, 1)),
 }
-VALID = {"roster": a_configmap(), "framework": a_framework(), "pods": a_list()}
-BY_SELECTOR = {"FB_SELECTOR": "a=b", "FB_ROLES": "ps=1,worker=2", "FB_ROLE_LABEL": "role"}
-"""Settings by which `a_list` is a gang."""
+TAMPERED = {
+    "roster": tampered(ROSTER).map(with_roster),
+    "framework": tampered(VALID["framework"]),
+    "pods": tampered(VALID["pods"]),
+}

@@ -8,11 +8,9 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +19,6 @@ from testkit.waiting import eventually
 
 @dataclass(frozen=True)
 class Request:
-    at: float
     path: str
     query: dict[str, str]
     headers: dict[str, str]
@@ -100,7 +97,7 @@ class FaultyServer:
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-                request = Request(time.monotonic(), parts.path, query, {k.lower(): v for k, v in self.headers.items()})
+                request = Request(parts.path, query, {k.lower(): v for k, v in self.headers.items()})
                 outer.requests.append(request)
                 try:
                     outer.script(request, Reply(self, outer._closing))
@@ -134,12 +131,6 @@ class FaultyServer:
             assert len(self.requests) >= times
 
         eventually(check)
-
-    @property
-    def pauses(self) -> list[float]:
-        """Seconds between requests."""
-        times = [request.at for request in self.requests]
-        return [later - earlier for earlier, later in pairwise(times)]
 
 
 Serve = Callable[[Script], FaultyServer]

@@ -3,9 +3,9 @@
 The minute is the test's own: a sleep moves its clock, and so does a healthy watch without events.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,9 +18,8 @@ from frameworkbarrier.source.access import Access
 from frameworkbarrier.source.api import Api
 from frameworkbarrier.source.follow import Follower
 from frameworkbarrier.source.views import PodsView
-from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script
-
-Serve = Callable[[Script], FaultyServer]
+from tests.barrier.documents import pod
+from tests.barrier.faulty_server import FaultyServer, Reply, Request, Script, Serve, answers, status
 
 HEALED_SEC = 60.0
 GIVEN_UP_SEC = 600.0
@@ -30,16 +29,9 @@ BEFORE, AFTER = 10, 20
 PAGES = {"": (0, 1), "second": (2, 3)}
 
 
-def pod(index: int, *, ready: bool = True) -> dict[str, Any]:
-    return {
-        "metadata": {
-            "name": f"web-{index}",
-            "uid": f"uid-{index}",
-            "creationTimestamp": "2026-11-21T00:00:00Z",
-            "resourceVersion": str(AFTER if ready else BEFORE),
-        },
-        "status": {"phase": "Pending", "podIP": f"10.0.0.{index + 1}" if ready else None},
-    }
+def a_pod(index: int, *, ready: bool = True) -> dict[str, Any]:
+    version = {"resourceVersion": str(AFTER if ready else BEFORE)}
+    return pod(f"web-{index}", metadata=version, status={"podIP": f"10.0.0.{index + 1}" if ready else None})
 
 
 class FaultyForAMinute:
@@ -49,8 +41,7 @@ class FaultyForAMinute:
         self.now = 0.0
         self.during: list[tuple[float, Request]] = []
         """What was asked in that minute, and when by the test's clock."""
-        self._fault = fault
-        self._hits = hits
+        self._fault, self._hits = fault, hits
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -61,27 +52,19 @@ class FaultyForAMinute:
         return self.now
 
     def __call__(self, request: Request, reply: Reply) -> None:
-        healed = self.now >= HEALED_SEC
+        healed, page = self.now >= HEALED_SEC, request.query.get("continue", "")
         if not healed:
             self.during.append((self.now, request))
         if not healed and self._hits(request):
             self._fault(request, reply)
         elif request.watches:
-            self._watch(int(request.query["resourceVersion"]), reply, healed=healed)
+            is_old = int(request.query["resourceVersion"]) < AFTER
+            self.now += WATCH_SEC
+            answers(404, *[("MODIFIED", a_pod(3))] * (healed and is_old), then=Reply.end)(request, reply)
         else:
-            self._list(request.query.get("continue", ""), reply, healed=healed)
-
-    def _list(self, page: str, reply: Reply, *, healed: bool) -> None:
-        metadata = {"resourceVersion": str(AFTER if healed else BEFORE)} | ({} if page else {"continue": "second"})
-        items = [pod(index, ready=healed or index != 3) for index in PAGES[page]]
-        reply.answer(200, {"kind": "PodList", "metadata": metadata, "items": items})
-
-    def _watch(self, version: int, reply: Reply, *, healed: bool) -> None:
-        reply.stream()
-        if healed and version < AFTER:
-            reply.event("MODIFIED", pod(3))
-        self.now += WATCH_SEC
-        reply.end()
+            metadata = {"resourceVersion": str(AFTER if healed else BEFORE)} | ({} if page else {"continue": "second"})
+            items = [a_pod(index, ready=healed or index != 3) for index in PAGES[page]]
+            reply.answer(200, {"kind": "PodList", "metadata": metadata, "items": items})
 
 
 def hangs_up(request: Request, reply: Reply) -> None:
@@ -99,40 +82,13 @@ def is_no_http(request: Request, reply: Reply) -> None:
     raise ConnectionAbortedError
 
 
-def is_html(request: Request, reply: Reply) -> None:
-    reply.answer(200, b"<html>\n<body>Sign in</body>\n</html>\n", Content_Type="text/html")
+def page(code: int, html: bytes) -> Script:
+    return lambda request, reply: reply.answer(code, html, Content_Type="text/html")
 
 
-def status(code: int, message: str, **headers: str) -> Script:
-    return lambda request, reply: reply.status(code, message, **headers)
-
-
-def is_html_503(request: Request, reply: Reply) -> None:
-    reply.answer(503, b"<html>" + b"x" * 4000, Content_Type="text/html")
-
-
-def is_reset(request: Request, reply: Reply) -> None:
-    reply.reset()
-
-
-def redirects(request: Request, reply: Reply) -> None:
-    reply.answer(302, Location="/elsewhere")
-
-
-def ends_at_once(request: Request, reply: Reply) -> None:
-    reply.stream()
-    reply.end()
-
-
-def sends(kind: str, body: object) -> Script:
-    """One event, then the end of the watch."""
-
-    def script(request: Request, reply: Reply) -> None:
-        reply.stream()
-        reply.event(kind, body)
-        reply.end()
-
-    return script
+def sends(*events: tuple[str, object]) -> Script:
+    """A watch with these events, then its end."""
+    return answers(404, *events, then=Reply.end)
 
 
 def a_watch(request: Request) -> bool:
@@ -153,6 +109,8 @@ class Fault:
     at_most: int
     """Requests in the minute, pages of lists included."""
     hits: Callable[[Request], bool] = a_watch
+    pause: float = 0.0
+    """Seconds between two watches at least, and a second more at most; 0.0: the series backs off."""
 
 
 # Backing off with full jitter makes about nine failures a minute, and every third one lists both pages again: 13 to 20
@@ -166,11 +124,11 @@ REFUSALS: dict[str, Script] = {
     "429": status(429, "slow down"),
     "429 with Retry-After 0": status(429, "slow down", Retry_After="0"),
     "500": status(500, "etcdserver: leader changed"),
-    "503 with HTML": is_html_503,
-    "200 with HTML": is_html,
+    "503 with HTML": page(503, b"<html>" + b"x" * 4000),
+    "200 with HTML": page(200, b"<html>\n<body>Sign in</body>\n</html>\n"),
     "lasting 401": status(401, "Unauthorized"),
-    "a redirect": redirects,
-    "a reset": is_reset,
+    "a redirect": lambda request, reply: reply.answer(302, Location="/elsewhere"),
+    "a reset": lambda request, reply: reply.reset(),
     "a hang-up without an answer": hangs_up,
     "a truncated answer": is_cut_short,
     "garbage instead of HTTP": is_no_http,
@@ -181,23 +139,25 @@ FAULTS = {
     "429 with Retry-After 1": Fault(ASKS_FOR_A_SECOND, 85),
     "429 with Retry-After 1, to all": Fault(ASKS_FOR_A_SECOND, 60, anything),
     "410, to all": Fault(status(410, "gone"), BACKED_OFF_FROM_THE_START, anything),
-    "a watch that ends at once": Fault(ends_at_once, BACKED_OFF),
-    "an error event 500": Fault(sends("ERROR", {"kind": "Status", "code": 500, "message": "boom"}), BACKED_OFF),
+    "a watch that ends at once": Fault(sends(), BACKED_OFF),
+    "an error event 500": Fault(sends(("ERROR", {"kind": "Status", "code": 500, "message": "boom"})), BACKED_OFF),
     # Each one lists both pages again: 24 to 36 requests were counted.
     "404": Fault(status(404, "the server could not find the requested resource"), 60),
     "410": Fault(status(410, "gone"), 60),
     # It sent something, so it counts as healthy and only the floor between two watches holds.
     "a bookmark and then the end": Fault(
-        sends("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}}), AT_THE_FLOOR
+        sends(("BOOKMARK", {"metadata": {"resourceVersion": str(BEFORE)}})), AT_THE_FLOOR, pause=follow.WATCH_FLOOR_SEC
     ),
-    "an event and then the end": Fault(sends("MODIFIED", pod(3, ready=False)), AT_THE_FLOOR),
+    "an event and then the end": Fault(
+        sends(("MODIFIED", a_pod(3, ready=False))), AT_THE_FLOOR, pause=follow.WATCH_FLOOR_SEC
+    ),
     # The list, ten watches at most, and the list again after each third of them; a list takes two requests.
     "an error event 429 that asks for 6 seconds": Fault(
-        sends("ERROR", {"kind": "Status", "code": 429, "details": {"retryAfterSeconds": 6}}), 2 + 10 + 6
+        sends(("ERROR", {"code": 429, "details": {"retryAfterSeconds": 6}})), 2 + 10 + 6, pause=6.0
     ),
-    "an error event without a shape": Fault(sends("ERROR", {}), BACKED_OFF),
+    "an error event without a shape": Fault(sends(("ERROR", {})), BACKED_OFF),
     "an Expired error without a code": Fault(
-        sends("ERROR", {"kind": "Status", "reason": "Expired", "message": "too old resource version"}), BACKED_OFF
+        sends(("ERROR", {"kind": "Status", "reason": "Expired", "message": "too old resource version"})), BACKED_OFF
     ),
     "an expired continue token": Fault(status(410, "The provided continue parameter is too old"), 40, a_second_page),
 }
@@ -223,57 +183,28 @@ def test_after_a_faulty_minute_the_gang_is_complete_and_the_server_got_few_reque
     # What was observed before was the truth: both pages, and the last Pod not ready.
     assert {gang.ready for gang in gangs[:-1]} <= {3}
     assert 3 < len(faulty.during) <= fault.at_most
+    watched = [at for at, request in faulty.during if request.watches]
+    assert all(later - earlier >= fault.pause for earlier, later in itertools.pairwise(watched))
+    assert not fault.pause or HEALED_SEC / (fault.pause + 1) < len(watched)
 
 
-@pytest.mark.parametrize("sent", ["a bookmark and then the end", "an event and then the end"])
-def test_watches_that_send_something_and_end_keep_the_floor_between_them(serve: Serve, sent: str) -> None:
-    faulty = FaultyForAMinute(FAULTS[sent].answer, a_watch)
-    gangs_until_complete(serve(faulty), faulty)
-    opened = [at for at, request in faulty.during if request.watches]
-    assert len(opened) == HEALED_SEC / follow.WATCH_FLOOR_SEC
-    assert min(later - earlier for earlier, later in pairwise(opened)) >= follow.WATCH_FLOOR_SEC
-
-
-def test_an_error_event_is_waited_for_as_long_as_it_asks(serve: Serve) -> None:
-    faulty = FaultyForAMinute(FAULTS["an error event 429 that asks for 6 seconds"].answer, a_watch)
-    gangs_until_complete(serve(faulty), faulty)
-    opened = [at for at, request in faulty.during if request.watches]
-    assert min(later - earlier for earlier, later in pairwise(opened)) >= 6
-
-
-class FailsOnce:
-    """The first request for a second page is answered so, and all others are right."""
-
-    def __init__(self, answer: Script) -> None:
-        self.right = FaultyForAMinute(answer, lambda request: False)
-        self._fails = iter([answer])
-
-    def __call__(self, request: Request, reply: Reply) -> None:
-        fails = next(self._fails, None) if a_second_page(request) else None
-        (fails or self.right)(request, reply)
+def once(hits: Callable[[Request], bool]) -> Callable[[Request], bool]:
+    """The first of such requests."""
+    hit = itertools.count()
+    return lambda request: hits(request) and next(hit) == 0
 
 
 def test_an_expired_continue_token_lists_again_from_the_first_page(serve: Serve) -> None:
-    expires = FailsOnce(status(410, "The provided continue parameter is too old"))
-    server = serve(expires)
-    gangs_until_complete(server, expires.right)
+    faulty = FaultyForAMinute(status(410, "The provided continue parameter is too old"), once(a_second_page))
+    server = serve(faulty)
+    gangs_until_complete(server, faulty)
     asked = ["watch" if each.watches else each.query.get("continue", "first") for each in server.requests]
     assert asked[:5] == ["first", "second", "first", "second", "watch"]
     # Each page is asked for with the same selector: a token alone would not do.
     assert {request.query["labelSelector"] for request in server.requests} == {"app=web"}
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(status(500, "etcdserver: leader changed"), id="500"),
-        pytest.param(status(429, "slow down"), id="429"),
-        pytest.param(hangs_up, id="a hang-up"),
-        pytest.param(status(403, "forbidden"), id="403"),
-        pytest.param(status(404, "not found"), id="404"),
-    ],
-)
-def test_a_page_that_fails_once_is_not_left_out_of_the_gang(serve: Serve, answer: Script) -> None:
-    fails = FailsOnce(answer)
-    gangs = gangs_until_complete(serve(fails), fails.right)
-    assert gangs[-1].complete
+@pytest.mark.parametrize("answer", ["500", "429", "a hang-up without an answer", "403", "404"])
+def test_a_page_that_fails_once_is_not_left_out_of_the_gang(serve: Serve, answer: str) -> None:
+    faulty = FaultyForAMinute(REFUSALS.get(answer) or status(int(answer)), once(a_second_page))
+    assert gangs_until_complete(serve(faulty), faulty)[-1].complete

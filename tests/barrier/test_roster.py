@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.errors import GoneError, SettingsError
 from frameworkbarrier.source import roster as subject
 from frameworkbarrier.source.roster import RosterError
-from tests.barrier.gangs import closed, configmap, roster, uid
+from frameworkbarrier.text import is_ip, one_line
+from tests.barrier.gangs import closed, configmap, foreign, roster, uid
 
 
 def decode(**changes: Any) -> Any:
@@ -23,40 +24,41 @@ def test_what_is_encoded_is_decoded_to_the_same() -> None:
     assert subject.decode(subject.encode(gang)) == gang
     waiting = subject.decode(json.dumps(roster({"worker": 3}, ready=1, waitingFor=[{"task": "worker-2", "why": "x"}])))
     assert subject.decode(subject.encode(waiting)) == waiting
+    assert subject.decode(json.dumps(foreign({"worker": 1}))).roles[0].tasks[0].pod == "train-worker-0"
 
 
-def test_a_configmap_without_roster_has_none() -> None:
+def compressed(data: bytes) -> dict[str, Any]:
+    return {"binaryData": {"roster.gz": base64.b64encode(data).decode()}}
+
+
+def test_a_configmap_has_a_roster_or_a_compressed_one_or_none() -> None:
+    text = json.dumps(roster({"worker": 2}))
+    assert subject.find(configmap(roster({"worker": 2}))) == text
+    assert subject.find(compressed(gzip.compress(text.encode()))) == text
     assert subject.find(configmap(None)) is None
     assert subject.find({"metadata": {}, "data": None, "binaryData": None}) is None
 
 
-def test_the_compressed_form_is_found() -> None:
-    text = json.dumps(roster({"worker": 2}))
-    packed = base64.b64encode(gzip.compress(text.encode())).decode()
-    assert subject.find({"binaryData": {"roster.gz": packed}}) == text
+UNREADABLE = {
+    "not base64": ({"binaryData": {"roster.gz": "!!!"}}, "binaryData['roster.gz']"),
+    "not gzip": (compressed(b"plain"), "binaryData['roster.gz']"),
+    "cut off": (compressed(gzip.compress(b"x" * 100)[:-9]), "binaryData['roster.gz']"),
+    "a bomb": (compressed(gzip.compress(bytes(70 * 1024 * 1024))), "64 MiB"),
+}
 
 
-@pytest.mark.parametrize(
-    "packed",
-    ["!!!", base64.b64encode(b"plain").decode(), base64.b64encode(gzip.compress(b"x" * 100)[:-9]).decode()],
-    ids=["not base64", "not gzip", "cut off"],
-)
-def test_a_broken_compressed_form_names_the_field(packed: str) -> None:
-    with pytest.raises(RosterError, match=re.escape("binaryData['roster.gz']")):
-        subject.find({"binaryData": {"roster.gz": packed}})
-
-
-def test_a_bomb_is_not_unpacked() -> None:
-    bomb = base64.b64encode(gzip.compress(b"\0" * (70 * 1024 * 1024))).decode()
-    with pytest.raises(RosterError, match="64 MiB"):
-        subject.find({"binaryData": {"roster.gz": bomb}})
+@pytest.mark.parametrize(("document", "says"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_compressed_form_that_cannot_be_read_is_refused(document: dict[str, Any], says: str) -> None:
+    with pytest.raises(RosterError, match=re.escape(says)):
+        subject.find(document)
 
 
 UID8 = uid("worker", 0)[:8]
+TASK = [0, "10.0.0.1", UID8, 0, "", ""]
 
 
-def tasks(*given: list[Any]) -> dict[str, Any]:
-    return {"taskRoles": [{"name": "worker", "tasks": list(given)}]}
+def tasks(*given: list[Any], **more: Any) -> dict[str, Any]:
+    return {"taskRoles": [{"name": "worker", "tasks": list(given), **more}]}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,7 @@ def tasks(*given: list[Any]) -> dict[str, Any]:
         (tasks([0, "10.0.0.1", UID8, 0, "node-1", "10.0.0.1 x"]), "tasks[0]"),
         *((tasks([0, "10.0.0.1", UID8, 0, "", "", starts]), "worker].tasks[0]") for starts in ("2", True, None, 2.5)),
         (tasks(), "has 0 Tasks, total is 1"),
+        *((tasks(TASK, pods=pods), "pods: ") for pods in ([], ["a", "b"], ["B"], [7], "a", None)),
         ({"epoch": -1}, "epoch: -1 is not a count"),
         ({"epoch": "1"}, "epoch: '1' is not a count"),
         ({"epoch": 1, "why": 7}, "why: 7 is not a string"),
@@ -94,9 +97,12 @@ def test_a_fault_names_the_field(changes: dict[str, Any], field: str) -> None:
         decode(**changes)
 
 
-def test_another_version_cannot_ever_open() -> None:
+def test_another_version_or_a_gang_that_can_never_be_complete_ends_the_barrier() -> None:
     with pytest.raises(SettingsError, match="version 2"):
         decode(version=2)
+    with pytest.raises(GoneError, match=r"the gang can never be complete: spec\.parallelism is 1") as end:
+        decode(never="spec.parallelism is 1")
+    assert end.value.exit_code == 210
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 20000, "null"])
@@ -107,17 +113,16 @@ def test_what_is_no_json_object_is_refused(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_text_of_others_becomes_one_printable_line(text: str) -> None:
-    line = subject.one_line(text)
+    line = one_line(text)
     assert line.isprintable()
     assert len(line) <= 300
     assert subject.decode(json.dumps(closed(1, why=text))).why == line
 
 
-@pytest.mark.parametrize("address", ["10.0.0.1", "fd00::1", "::ffff:10.0.0.1"])
-def test_addresses_are_addresses(address: str) -> None:
-    assert subject.is_ip(address)
+ADDRESSES = ("10.0.0.1", "fd00::1", "::ffff:10.0.0.1")
+OTHERS = ("", "10.0.0", "10.0.0.1 ", "host", "fd00::1%eth0", "10.0.0.1;id", None, 10, "\0")
 
 
-@pytest.mark.parametrize("address", ["", "10.0.0", "10.0.0.1 ", "host", "fd00::1%eth0", "10.0.0.1;id", None, 10, "\0"])
-def test_other_things_are_not_addresses(address: object) -> None:
-    assert not subject.is_ip(address)
+@pytest.mark.parametrize("address", [*ADDRESSES, *OTHERS])
+def test_addresses_are_addresses_and_nothing_else_is(address: object) -> None:
+    assert is_ip(address) is (address in ADDRESSES)
