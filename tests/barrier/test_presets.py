@@ -123,7 +123,7 @@ def test_a_world_size_that_only_torchrun_can_know_is_left_out_and_this_is_said(n
     assert [warning.split(":")[0] for warning in said] == ([] if world else ["WORLD_SIZE is not set"])
 
 
-LAUNCHED = {"launcher": 1, "worker": 2}
+LAUNCHED, NOT_COUNTED = {"launcher": 1, "worker": 2}, {"worker": 8}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ LAUNCHED = {"launcher": 1, "worker": 2}
 def test_a_launcher_has_no_slots_unless_the_settings_say_so_or_nobody_else_has(
     shape: dict[str, int], environ: dict[str, str], hosts: dict[int, int]
 ) -> None:
-    made = files(roster(shape), next(iter(shape)), 0, FB_PRESET="mpi", **environ)
+    made = files(roster(shape, gpus=NOT_COUNTED), next(iter(shape)), FB_PRESET="mpi", **environ)
     assert made["hostfile"].data.decode() == "".join(f"{ip(number)} slots={slots}\n" for number, slots in hosts.items())
     assert made["hostfile.mpich"].data.decode() == "".join(f"{ip(number)}:{slots}\n" for number, slots in hosts.items())
 
