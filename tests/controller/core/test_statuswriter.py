@@ -1,7 +1,8 @@
-"""When the status is written, what a write contains, and which status of another writer is noticed."""
+"""When the status is written, what a write contains, and what follows from what others have written meanwhile."""
 
 from __future__ import annotations
 
+from dataclasses import replace as replace_fields
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,19 @@ from msgspec.structs import replace
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import roles_digest
-from frameworkcontroller.core.effects import Done
+from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, roles_digest
+from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummary, StaleStatus, WriteStatus
+from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
-from tests.controller.core.values import at, ended, framework, framework_end, moment, role, spec, task
+from tests.controller.core.values import at, ended, framework, framework_end, moment, packed, role, spec, task
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-    from frameworkcontroller.api.status import TaskCompletion
-    from frameworkcontroller.core.effects import WriteStatus
+    from frameworkcontroller.api.status import TaskCompletion, TaskStatus
 
 
 STATUS = (
@@ -68,36 +69,48 @@ class Writing:
         self.state.put(("worker", index), task(state, end, index=index, **more))
 
 
-def distance(number: int, *, urgent: bool) -> float:
-    """Seconds between two writes of so many Tasks."""
+FAILS, ENDS = task(State.ATTEMPT_COMPLETED, ended(1)), task(State.DELETION_PENDING, ended(0))
+RUN, ENDS_TOO = task(State.RUNNING, index=1), replace(ENDS, index=1)
+ASKED, ENDING = framework(State.CREATION_REQUESTED), framework(State.CREATION_REQUESTED, framework_end(-210))
+DUE: dict[str, tuple[int, list[TaskStatus | FrameworkStatus], dict[float, float]]] = {
+    "it reports": (2, [RUN], {0: 0.501, 2: 2, 40: 15}),
+    "something is to go on": (2, [RUN, FAILS], {0: 0.0202, 40: 0.0202}),
+    "something is to go on, and another Task has ended": (2, [FAILS, ENDS_TOO], {0: 0.0202, 40: 0.0202}),
+    "a large one reports": (10_000, [RUN], {0: 5.5, 2: 5.5, 40: 15}),
+    "of a large one something is to go on": (10_000, [FAILS], {0: 1.02, 40: 1.02}),
+    "the first end waits for others that may come": (2, [RUN, ENDS], {0: 1, 0.8: 1, 2: 2, 8: 8, 600: 15}),
+    "no other end can come": (2, [ENDS, ENDS_TOO], {0: 0.0202, 40: 0.0202}),
+    "the creation of a ConfigMap reports": (2, [ASKED], {0: 0.501, 40: 15}),
+    "a ConfigMap that is seen has a UID": (2, [ASKED, framework(State.PREPARING)], {0: 0.0202, 40: 0.0202}),
+    "the first Task runs": (2, [framework(State.RUNNING)], {0: 0.501, 40: 15}),
+    "the end that is ordered": (2, [ENDING], {0: 0.0202, 40: 0.0202}),
+}
+
+
+@pytest.mark.parametrize(("number", "changes", "due"), DUE.values(), ids=DUE)
+def test_a_write_waits_after_the_last_one_under_backpressure_longer_if_nothing_waits_for_it(
+    number: int, changes: list[TaskStatus | FrameworkStatus], due: dict[float, float]
+) -> None:
+    """Seconds from one write to the next, by seconds of backpressure."""
     one = Writing(number)
     assert one.due(0, wait=1) is None, "the first one is written at once"
     one.write()
-    one.put(0, *((State.ATTEMPT_COMPLETED, ended(1)) if urgent else (State.RUNNING,)))
-    return one.waits()
+    for change in changes:
+        if isinstance(change, FrameworkStatus):
+            one.state.set(change)
+        else:
+            one.state.put(("worker", change.index), change)
+    assert {wait: pytest.approx(one.waits(wait=wait)) for wait in due} == due
 
 
-def test_later_writes_wait_the_longer_the_larger_and_urgent_ones_less() -> None:
-    numbers = (1, 10, 100, 10_000)
-    urgent, progress = ([distance(number, urgent=is_urgent) for number in numbers] for is_urgent in (True, False))
-    assert urgent == sorted(set(urgent))
-    assert progress == sorted(set(progress))
-    assert (urgent[-1], progress[-1]) == (pytest.approx(1, abs=0.1), pytest.approx(5, abs=0.6))
-    assert all(less < more / 4 for less, more in zip(urgent, progress, strict=True))
-
-
-@pytest.mark.parametrize(("wait", "seconds"), [(0, 1), (0.8, 1), (2, 2), (4, 4), (8, 8), (600, 15)])
-def test_the_first_end_waits_for_others_that_may_come(wait: float, seconds: float) -> None:
+def test_ends_that_come_later_do_not_put_the_write_off() -> None:
     one = Writing(3)
     for index in range(3):
         one.put(index, State.RUNNING)
     one.write()
-    one.put(0, State.DELETION_PENDING, ended(0))
-    assert one.due(20, wait=wait) == at(20 + seconds)
-    one.put(1, State.DELETION_PENDING, ended(0))
-    assert one.due(20.1, wait=wait) == at(20 + seconds)
-    one.put(2, State.DELETION_PENDING, ended(0))
-    assert one.waits(20.2, wait=wait) < 0, "no other end can come"
+    for index, seconds in enumerate((20, 20.1)):
+        one.put(index, State.DELETION_PENDING, ended(0))
+        assert one.due(seconds, wait=4) == at(24)
 
 
 PS, WORKERS = role("ps", 2), role("worker", 3)
@@ -113,7 +126,7 @@ def last(after: str) -> TaskRoleSpec:
     return role("last", 1, depends_on=(Dependency(after, COMPLETE),))
 
 
-ENDS = {
+FOLLOWS = {
     "nothing follows": (spec(PS, WORKERS), True),
     "a count too few": (spec(PS, workers(count=3)), True),
     "the count": (spec(PS, workers(count=2)), False),
@@ -125,7 +138,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize(("wanted", "waits"), ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize(("wanted", "waits"), FOLLOWS.values(), ids=FOLLOWS)
 def test_ends_from_which_something_follows_wait_for_nothing(wanted: FrameworkSpec, *, waits: bool) -> None:
     """Two workers succeed, one is Completed already; the others run."""
     one = Writing(wanted=wanted)
@@ -148,31 +161,6 @@ def test_a_gang_that_has_become_complete_waits_for_nothing() -> None:
     assert one.due(wait=1) is None
     one.persist(one.write(10.001), "9")
     assert one.due() is not None
-
-
-def test_under_backpressure_progress_gives_way_and_urgent_writes_do_not() -> None:
-    one = Writing(10)
-    one.write()
-    one.put(0, State.RUNNING)
-    assert one.due(12, wait=40) == at(25)
-    assert one.due(12, wait=2) == at(12)
-    one.put(1, State.ATTEMPT_COMPLETED, ended(1))
-    assert one.due(12, wait=1) < at(10.1)
-
-
-def test_a_config_map_that_was_created_is_written_with_what_follows_from_it_or_the_end_that_is_ordered() -> None:
-    """The write that waits for nothing says that it was seen, and has its UID."""
-    one = Writing(1)
-    one.state.set(framework(State.CREATION_PENDING))
-    one.write()
-    one.state.set(framework(State.CREATION_REQUESTED))
-    assert one.due() == at(10.5005)
-    assert one.due(wait=40) == at(25)
-    one.state.set(framework(State.PREPARING))
-    assert one.waits(10.1, wait=40) < 0
-    one.write(11)
-    one.state.set(framework(State.CREATION_REQUESTED, framework_end(-210)))
-    assert one.waits(11.1, wait=40) < 0
 
 
 SEEN = {
@@ -248,3 +236,42 @@ def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_se
         one.put(0, State.ATTEMPT_COMPLETED, ended(writes))
     assert writes <= BURST + timedelta(seconds=60) / interval + 1
     assert 200 + one.waits(200) < 62, "the burst is back"
+
+
+# --- a conflict ------------------------------------------------------------------------------------------------------
+
+ROLES = (TaskRoleStatus("worker", "role-uid", task_statuses=(task(State.RUNNING),)),)
+
+
+def status(state: State, *, compressed: bool = False) -> FrameworkStatus:
+    plain = framework(state)
+    roles = {"task_role_statuses_compressed": packed(ROLES)} if compressed else {"task_role_statuses": ROLES}
+    return replace(plain, attempt_status=replace(plain.attempt_status, **roles))
+
+
+WRITTEN, BEFORE, OTHER = status(State.RUNNING), status(State.PREPARING), status(State.DELETING)
+SUMMARY = RolesSummary(roles=ROLES, order=("worker",), ready=0, total=1, by_arrival=False, member_revision=1)
+WRITE = WriteStatus(WRITTEN, SUMMARY, 7, "41", BEFORE)
+LOST, FIRST = replace_fields(WRITE, unanswered=OTHER), replace_fields(WRITE, previous=None)
+DONE, AGAIN = Done(resource_version="43"), SendUpon("43")
+CONFLICTS: dict[str, tuple[WriteStatus, FrameworkStatus | None, Outcome | SendUpon]] = {
+    "our own write": (WRITE, WRITTEN, DONE),
+    "our own write, compressed": (WRITE, status(State.RUNNING, compressed=True), DONE),
+    "what we wrote upon": (WRITE, BEFORE, AGAIN),
+    "what we wrote upon, compressed": (WRITE, status(State.PREPARING, compressed=True), AGAIN),
+    "an earlier write whose answer was lost": (LOST, OTHER, AGAIN),
+    "neither that nor what we wrote upon": (LOST, status(State.COMPLETED), StaleStatus()),
+    "another writer's status": (WRITE, OTHER, StaleStatus()),
+    "no status where there was one": (WRITE, None, StaleStatus()),
+    "no status before the first write": (FIRST, None, AGAIN),
+    "a status before the first write": (FIRST, BEFORE, StaleStatus()),
+}
+
+
+@pytest.mark.parametrize(("effect", "found", "outcome"), CONFLICTS.values(), ids=CONFLICTS)
+def test_a_write_conflicts_with(
+    effect: WriteStatus, found: FrameworkStatus | None, outcome: Outcome | SendUpon
+) -> None:
+    live = framework_with("43", msgspec.json.encode(found).decode())
+    assert resolve_conflict(effect, "u", live) == outcome
+    assert resolve_conflict(effect, "another instance", live) == Missing()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from frameworkcontroller.api.status import (
     RetryPolicyStatus,
     TaskAttemptStatus,
     TaskCompletion,
+    TaskRoleStatus,
     TaskStatus,
 )
 from frameworkcontroller.core.clock import Now
@@ -130,6 +133,11 @@ def task(
             completion_status=completion,
         ),
     )
+
+
+def packed(roles: tuple[TaskRoleStatus, ...]) -> str:
+    """These roles as a large status holds them."""
+    return b64encode(gzip.compress(msgspec.json.encode(roles))).decode()
 
 
 def task_facts(**changes: Any) -> TaskFacts:
