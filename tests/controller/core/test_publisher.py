@@ -1,4 +1,4 @@
-"""When which roster is written, and what it says."""
+"""What a roster says, how it goes on through lost writes, restarts and changes by others; `test_gang` says when."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import gzip
 import json
 import random
 from dataclasses import replace as replace_fields
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import TaskRoleStatus
+from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
-from frameworkcontroller.core.gang import roster
+from frameworkcontroller.core.gang import drift, roster
+from frameworkcontroller.core.gang.drift import FORGET_AFTER, PAUSE_MAX, Guard
+from frameworkcontroller.core.gang.gang import RestartTimes
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, Missing, document
-from tests.controller.core.values import START, at, ended, task
+from frameworkcontroller.core.restart.epoch import Gate
+from frameworkcontroller.core.status.state import FrameworkState
+from tests.controller.core.values import START, at, ended, events_in, task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 IDENTITY = AttemptName("ns", "fw", "framework-uid", 2, "2_config-map-uid")
 
 
-def gang(*addresses: str | None, revision: int = 1, total: int | None = None) -> RolesSummary:
+def gang(*addresses: str | None, revision: int = 1) -> RolesSummary:
     """A status that shows role `worker` with Tasks of these addresses; None: no Pod yet."""
     tasks = tuple(
         task() if ip is None else task(State.RUNNING, index=index, ip=ip, pod_uid=f"{index}2345678-pod")
@@ -45,7 +52,7 @@ def gang(*addresses: str | None, revision: int = 1, total: int | None = None) ->
         roles=roles,
         order=("worker",),
         ready=ready,
-        total=len(addresses) if total is None else total,
+        total=len(addresses),
         by_arrival=False,
         member_revision=revision,
     )
@@ -60,10 +67,6 @@ class Keeper:
         self.publisher = Publisher(meta, IDENTITY, roster.members, roster.behind)
         self.last: WriteRoster | None = None
 
-    @property
-    def is_complete(self) -> bool:
-        return self.publisher.phase is Phase.COMPLETE
-
     def fail(self) -> None:
         """The last write has failed."""
         self.publisher.apply_outcome(done=False, complete=False)
@@ -76,10 +79,7 @@ class Keeper:
         if found.write is None:
             return None, found.wake_at
         self.last = found.write
-        assert found.write.config_map_uid == "config-map-uid"
-        written: dict[str, Any] = json.loads(found.write.document)
-        assert written["complete"] == found.write.complete == self.is_complete
-        return written, found.wake_at
+        return json.loads(found.write.document), found.wake_at
 
     def told(self, summary: RolesSummary, seconds: float, missing: Sequence[Missing] = ()) -> dict[str, Any]:
         """The roster, which must be written."""
@@ -88,163 +88,52 @@ class Keeper:
         return written
 
 
-def test_news_of_progress_is_written_every_5_seconds_at_most_and_without_members() -> None:
-    keeper, why = Keeper(), [("worker-1", "Pending")]
-    assert keeper.decide(gang("a", None), 0, why) == (None, at(5))
-    assert keeper.decide(gang("a", None), 4.9, why) == (None, at(5))
-    written, wake_at = keeper.decide(gang("a", None), 5, why)
-    assert (written["ready"], written["total"], written["complete"], written["generation"]) == (1, 2, False, 0)
-    assert "taskRoles" not in written
-    assert wake_at == at(10)
-    assert keeper.decide(gang("a", None), 10, why) == (None, at(15)), "it would say the same"
-    assert keeper.decide(gang("a", "b", None), 14.9, why) == (None, at(15))
-    assert keeper.told(gang("a", "b", None), 15, why)["ready"] == 2
-    written = keeper.told(gang("a", "b", None), 20, [("worker-1", "Pending: no image")])
-    assert written["waitingFor"] == [{"task": "worker-1", "why": "Pending: no image"}]
+ABOUT = """"framework": {
+    "namespace": "ns", "name": "fw", "uid": "framework-uid", "attemptID": 2, "attemptInstanceUID": "2_config-map-uid"
+}"""
 
 
-def test_at_most_ten_are_named() -> None:
-    missing = [(f"worker-{index}", "Pending") for index in range(50)]
-    written = Keeper().told(gang("a", None), 5, missing)
-    assert [one["task"] for one in written["waitingFor"]] == [f"worker-{index}" for index in range(10)]
-
-
-def test_a_complete_gang_is_written_at_once_with_every_member() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("10.0.0.1", None), 5)
-    written, wake_at = keeper.decide(gang("10.0.0.1", "10.0.0.2"), 5.001)
-    assert wake_at is None
-    assert written == {
-        "version": 1,
-        "generation": 1,
-        "framework": {
-            "namespace": "ns",
-            "name": "fw",
-            "uid": "framework-uid",
-            "attemptID": 2,
-            "attemptInstanceUID": "2_config-map-uid",
-        },
-        "ready": 2,
-        "total": 2,
-        "complete": True,
-        "waitingFor": [],
-        "taskRoles": [
-            {
-                "name": "worker",
-                "tasks": [[0, "10.0.0.1", "02345678", 0, "", ""], [1, "10.0.0.2", "12345678", 0, "", ""]],
-            }
-        ],
-    }
-
-
-def test_a_roster_says_how_many_gpus_each_pod_of_a_role_asks_for() -> None:
-    assert roster.members(gang("10.0.0.1"))[0].keys() == {"name", "tasks"}
-    (role,) = roster.members(replace_fields(gang("10.0.0.1"), gpus={"worker": 8, "other": 1}))
-    assert role["gpus"] == 8
-
-
-def test_members_are_the_tasks_that_stay_ended_ones_too_by_role_in_the_order_of_the_spec() -> None:
+def test_a_roster_of_a_complete_gang_lists_the_tasks_that_stay_by_role_in_the_order_of_the_spec() -> None:
     tasks = (
-        task(State.RUNNING, ip="a"),
-        task(State.COMPLETED, ended(0), index=1, ip="b"),
-        task(State.RUNNING, index=2, ip="c", deletion_pending=True),
+        task(State.RUNNING, ip="10.0.0.1", pod_uid="02345678-pod"),
+        task(State.COMPLETED, ended(0), index=1, ip="10.0.0.2", pod_uid="12345678-pod", attempt=3),
+        task(State.RUNNING, index=2, ip="10.0.0.3", deletion_pending=True),
     )
     roles = tuple(TaskRoleStatus(name, f"{name}-uid", task_statuses=tasks) for name in "abc")
-    written = Keeper().told(
-        RolesSummary(roles=roles, order=("c", "a"), ready=4, total=4, by_arrival=False, member_revision=1), 0
-    )
-    listed = {one["name"]: [row[:2] for row in one["tasks"]] for one in written["taskRoles"]}
-    assert list(listed) == ["c", "a"]
-    assert listed["c"] == listed["a"] == [[0, "a"], [1, "b"]]
+    summary = replace_fields(gang("", ""), roles=roles, order=("c", "a"), ready=2, gpus={"a": 8, "b": 1})
+    rows = '"tasks": [[0, "10.0.0.1", "02345678", 0, "", ""], [1, "10.0.0.2", "12345678", 3, "", ""]]'
+    assert Keeper().told(summary, 0) == json.loads(f"""{{
+        "version": 1, "generation": 1, {ABOUT}, "ready": 4, "total": 4, "complete": true, "waitingFor": [],
+        "taskRoles": [{{"name": "c", {rows}}}, {{"name": "a", "gpus": 8, {rows}}}]
+    }}""")
 
 
-def test_a_change_of_a_running_gang_is_a_new_generation_a_second_after_the_last() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    assert keeper.decide(gang("a", "c", revision=2), 0.5) == (None, at(1))
-    written = keeper.told(gang("a", "d", revision=3), 1)
-    assert (written["generation"], written["taskRoles"][0]["tasks"][1][1]) == (2, "d")
-    written = keeper.told(gang("a", "e", revision=4), 30)
-    assert written["generation"] == 3
+def test_a_roster_of_a_gang_that_waits_names_ten_of_its_tasks() -> None:
+    missing = [(f"worker-{index}", "Pending") for index in range(50)]
+    named = ", ".join(f'{{"task": "worker-{index}", "why": "Pending"}}' for index in range(10))
+    assert Keeper().told(gang("a", None), 5, missing) == json.loads(f"""{{
+        "version": 1, "generation": 0, {ABOUT}, "ready": 1, "total": 2, "complete": false, "waitingFor": [{named}]
+    }}""")
 
 
-def test_the_same_members_are_not_written_again_nor_a_change_that_was_undone_before() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    assert keeper.decide(gang("a", "c", revision=2), 0.5) == (None, at(1))
-    for seconds in (2, 10):
-        assert keeper.decide(gang("a", "b", revision=3), seconds) == (None, None)
+UNREADABLE = {
+    "none": None,
+    "empty": "",
+    "no JSON": "nonsense",
+    "no fields": "{}",
+    "text": '{"generation": "x"}',
+    "a list": "[]",
+    "negative": '{"generation": -1}',
+    "beyond 64 bits": '{"generation": 100000000000000000000, "complete": true}',
+    "a long digest": json.dumps({"complete": True, "digest": "x" * 1000}),
+}
 
 
-def test_a_gang_that_loses_a_member_says_so_each_time_and_a_new_one_is_a_new_generation() -> None:
-    keeper, missing = Keeper(), [("worker-1", "has no Pod yet")]
-    keeper.decide(gang("a", "b"), 0)
-    told = [
-        keeper.told(gang("a", None, revision=2), 5, missing),
-        keeper.told(gang("a", "b", revision=3), 6),
-        keeper.told(gang("a", None, revision=4), 11, missing),
-        keeper.told(gang("a", "c", revision=5), 11.5),
-    ]
-    assert [(one["complete"], one["generation"]) for one in told] == [(False, 1), (True, 1), (False, 1), (True, 2)]
-
-
-def test_without_a_barrier_only_the_complete_gang_and_its_end_are_written() -> None:
-    def unread(*addresses: str | None, revision: int = 1) -> RolesSummary:
-        return replace_fields(gang(*addresses, revision=revision), has_barriers=False)
-
-    keeper = Keeper()
-    assert keeper.decide(unread("a", None), 5) == (None, at(30)), "when it is late, an Event says so"
-    again = keeper.publisher.again(unread("a", None))
-    assert again is not None, "if somebody else has written one"
-    assert not again.complete
-    assert keeper.decide(unread("a", "b"), 10)[0] is not None
-    lost = keeper.told(unread("a", None, revision=2), 20)
-    assert not lost["complete"]
-    assert keeper.decide(unread(None, None, revision=3), 30)[0] is None
-    keeper.fail()
-    assert keeper.decide(unread(None, None, revision=3), 31)[0] is not None, "what the last roster says is not known"
-    assert keeper.decide(unread("a", "b", revision=4), 40)[0] is not None
-
-
-@pytest.mark.parametrize("summary", [gang("a", "b"), gang("a", None)], ids=["all members", "progress"])
-def test_a_write_that_failed_is_repeated_with_the_same_generation(summary: RolesSummary) -> None:
-    keeper = Keeper()
-    first = keeper.told(summary, 5)
-    keeper.fail()
-    assert keeper.told(summary, 5.1) == first
-
-
-def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
-    first = Keeper()
-    first.decide(gang("a", "b"), 0)
-    first.decide(gang("a", "c", revision=2), 5)
-    second = Keeper(first.last.annotation)
-    assert second.is_complete
-    assert second.decide(gang("a", "c", revision=77), 10) == (None, None)
-    written = second.told(gang("a", "d", revision=78), 20)
-    assert written["generation"] == 3
-
-
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        None,
-        "",
-        "nonsense",
-        "{}",
-        '{"generation": "x"}',
-        "[]",
-        '{"generation": -1}',
-        '{"generation": 100000000000000000000, "complete": true}',
-        json.dumps({"complete": True, "digest": "x" * 1000}),
-    ],
-    ids=["none", "empty", "no JSON", "no fields", "text", "a list", "negative", "beyond 64 bits", "a long digest"],
-)
+@pytest.mark.parametrize("annotation", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_annotation_that_cannot_be_read_is_none(annotation: str | None) -> None:
     keeper = Keeper(annotation)
-    assert not keeper.is_complete
-    written = keeper.told(gang("a"), 0)
-    assert written["generation"] == 1
+    assert keeper.publisher.phase is Phase.GATHERING
+    assert keeper.told(gang("a"), 0)["generation"] == 1
 
 
 addresses = st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=3)
@@ -286,18 +175,6 @@ def test_generations_tell_memberships_apart_and_readers_never_wait_long(
     assert [one["generation"] for one in stored] == sorted(one["generation"] for one in stored)
 
 
-def test_a_gang_that_was_once_complete_is_never_late() -> None:
-    keeper = Keeper()
-    keeper.decide(gang("a", "b"), 0)
-    for seconds, fails in ((40, True), (80, False), (120, False)):
-        found = keeper.publisher.decide(gang("a", None, revision=2), lambda: [("worker-1", "Pending")], at(seconds))
-        assert (found.event, keeper.publisher.phase) == (None, Phase.DEGRADED)
-        if fails:
-            keeper.fail()
-    assert keeper.decide(gang("a", "c", revision=3), 121)[0] is not None
-    assert keeper.is_complete
-
-
 def test_whatever_keeps_a_gang_waiting_its_barriers_read_little_of_it() -> None:
     missing = tuple((f"worker-{index}", "0/5000 nodes are available: " * 1200) for index in range(10))
     written = document(IDENTITY, 1, 9_990, 10_000, missing)
@@ -319,3 +196,153 @@ def test_ten_thousand_members_with_long_names_are_a_third_of_a_mebibyte_for_each
     ]
     written = document(IDENTITY, 1, 10_000, 10_000, rows=[{"name": "worker", "tasks": rows}])
     assert len(base64.b64encode(gzip.compress(written, 6))) < (1 << 20) / 3
+
+
+# --- a gang that restarts in place -----------------------------------------------------------------------------------
+
+WHY = "worker-1 exited with 1"
+
+
+def changed(one: TaskStatus, **changes: Any) -> TaskStatus:
+    """The Task with another attempt."""
+    return replace(one, attempt_status=replace(one.attempt_status, **changes))
+
+
+def member(index: int, starts: int, epoch: int, *, arrived: bool = True) -> TaskStatus:
+    found = task(State.RUNNING, index=index, ip=f"10.0.0.{index}", pod_uid=f"{index}2345678-pod")
+    return changed(found, starts=starts, epoch=epoch, arrived=arrived)
+
+
+def epoch(number: int, *members: TaskStatus, revision: int) -> RolesSummary:
+    """A status of a gang in this epoch; its gate is open if everybody is there."""
+    ready = sum(one.attempt_status.arrived is True for one in members)
+    released = len(members) if ready == len(members) else 0
+    gate = Gate(number, released, WHY if number else "", at(0) if number else None)
+    roles = (TaskRoleStatus("worker", "role-uid", task_statuses=members),)
+    return replace_fields(gang(*("" for _ in members)), roles=roles, ready=ready, member_revision=revision, gate=gate)
+
+
+LAGGARD = member(0, 1, 0, arrived=False)
+OPEN = epoch(0, member(0, 1, 0), member(1, 1, 0), revision=1)
+ENDED = epoch(1, LAGGARD, member(1, 2, 1, arrived=False), revision=2)
+LATE = epoch(1, LAGGARD, member(1, 2, 1), revision=3)
+AGAIN = epoch(1, member(0, 2, 1), member(1, 2, 1), revision=4)
+
+
+def test_the_end_of_an_epoch_is_told_at_once_and_who_is_behind_some_seconds_later() -> None:
+    keeper = Keeper()
+    first = keeper.told(OPEN, 1)
+    assert (first["epoch"], first["complete"], first["why"]) == (0, True, "")
+    assert [row[6] for row in first["taskRoles"][0]["tasks"]] == [1, 1]
+    closed, wake_at = keeper.decide(ENDED, 1.1)
+    assert (closed["epoch"], closed["complete"], closed["why"]) == (1, False, WHY)
+    assert "behind" not in closed
+    assert wake_at == at(6.1)
+    assert keeper.decide(LATE, 3) == (None, at(6.1))
+    late = keeper.told(LATE, 6.1)
+    assert late["behind"] == [["worker", 0, "02345678", 1]]
+    again = keeper.told(AGAIN, 7)
+    assert (again["epoch"], again["complete"], again["generation"]) == (1, True, 2)
+    assert "behind" not in again
+
+
+def test_a_leader_that_takes_over_goes_on_with_the_epoch_that_was_told() -> None:
+    keeper = Keeper()
+    keeper.decide(OPEN, 1)
+    was_open = json.loads(keeper.last.annotation)
+    assert (was_open["generation"], was_open["complete"], was_open["epoch"]) == (1, True, 0)
+    keeper.decide(ENDED, 2)
+    assert json.loads(keeper.last.annotation) == was_open | {"complete": False, "epoch": 1}
+    next_leader = Keeper(keeper.last.annotation)
+    assert next_leader.decide(ENDED, 3) == (None, at(5))
+    behind_the_times = Keeper('{"generation":1,"complete":true,"digest":"x","epoch":0}')
+    assert behind_the_times.publisher.phase is Phase.COMPLETE
+    told = behind_the_times.told(ENDED, 3)
+    assert told["epoch"] == 1
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        changed(LAGGARD, completion_status=ended(1)),
+        replace(LAGGARD, deletion_pending=True),
+        changed(LAGGARD, epoch=UNSET),
+        changed(LAGGARD, arrived=UNSET),
+    ],
+    ids=["it ends", "it is scaled down", "it has restarted", "it has no barrier"],
+)
+def test_nobody_else_is_behind(one: TaskStatus) -> None:
+    assert roster.behind(epoch(1, one, member(1, 2, 1), revision=1)) == ()
+
+
+def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
+    state, times = FrameworkState("fw"), RestartTimes()
+
+    def reached(seconds: float) -> list[tuple[str, float]]:
+        return [(one.phase, one.seconds) for one in times.milestones(state, 2, at(seconds))]
+
+    times.note(Gate(0, 0))
+    times.is_released = True
+    assert reached(1) == []
+    times.note(Gate(1, 0, WHY, at(10)))
+    assert reached(11) == []
+    times.is_released = True
+    assert (reached(12), reached(13)) == ([("restart-open", 2)], [])
+    state.applications |= {("worker", 0), ("worker", 1)}
+    assert (reached(14), reached(15)) == ([("restart-running", 4)], [])
+    (event,) = events_in(state.reports.take(0))
+    assert (event.reason, event.message) == ("GangRestarted", "Epoch 1: all 2 Tasks are ready again after 2.0 s")
+
+
+# --- what others change ----------------------------------------------------------------------------------------------
+
+VERSIONS = {
+    "its own": ("7", "7", False),
+    "a newer one": ("7", "8", True),
+    "by number, not by text": ("7", "10", True),
+    "a late cache": ("10", "9", False),
+    "its own is not known": ("", "9", True),
+    "not comparable": ("7", "opaque", False),
+    "not comparable either": ("opaque", "7", False),
+    "neither known nor comparable": ("", "opaque", True),
+}
+
+
+@pytest.mark.parametrize(("own", "seen", "changed"), VERSIONS.values(), ids=VERSIONS)
+def test_a_version_above_ones_own_is_somebody_elses(own: str, seen: str, *, changed: bool) -> None:
+    assert drift.is_changed(Guard(own), seen) == changed
+
+
+def test_who_goes_on_changing_it_is_answered_later_and_later() -> None:
+    guard, now, pauses = Guard("1"), START, []
+    for version in range(2, 200, 2):
+        then = max(now, drift.due(guard, now))
+        pauses.append((then - now).total_seconds())
+        guard, restored = drift.written(drift.answer(guard, str(version), then), str(version + 1))
+        assert restored
+        now = then
+    assert pauses[:8] == [0, 1, 2, 4, 8, 16, 32, 60]
+    assert set(pauses[7:]) == {PAUSE_MAX.total_seconds()}
+
+
+def test_after_a_quiet_while_the_next_change_is_answered_at_once() -> None:
+    guard = Guard("1")
+    for _ in range(9):
+        guard = drift.answer(guard, "2", START)
+    later = START + FORGET_AFTER
+    assert drift.due(guard, later - timedelta(seconds=1)) == START + PAUSE_MAX
+    assert drift.due(guard, later) == later
+    assert drift.due(drift.answer(guard, "3", later), later) == later + timedelta(seconds=1)
+
+
+ANSWERED = drift.answer(Guard("1"), "5", at(0))
+
+
+@pytest.mark.parametrize(
+    ("guard", "version", "restored"),
+    [(ANSWERED, "6", True), (ANSWERED, "5", False), (Guard("1"), "9", False), (drift.failed(ANSWERED), "6", False)],
+    ids=["a change", "one that left all as it should be", "none: it was for another reason", "the answer was lost"],
+)
+def test_a_write_puts_right(guard: Guard, version: str, *, restored: bool) -> None:
+    assert drift.is_changed(guard, "5"), "until it is written"
+    assert drift.written(guard, version) == (replace(guard, version=version, answering=None), restored)
