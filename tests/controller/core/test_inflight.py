@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,19 +31,23 @@ from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE, failure_of
 from tests.controller.core.values import at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from frameworkcontroller.core.pods.template import PodSource
 
 KEY = ("pod", "worker", 0)
 CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))
 DELETE = DeletePod("worker", 0, "pod-uid")
+FAILED = Failed("sick")
 
 
-def new_in_flight(draw: float = 1.0) -> InFlight:
-    return InFlight(lambda: draw)
+@pytest.fixture
+def in_flight() -> InFlight:
+    return InFlight(lambda: 1.0)
 
 
-def test_one_effect_at_a_time_per_key_is_busy_until_its_answer() -> None:
-    in_flight = new_in_flight()
+def test_one_effect_at_a_time_per_key_is_busy_until_its_answer(in_flight: InFlight) -> None:
     assert not in_flight.is_busy(KEY)
     assert in_flight.start(CREATE)
     assert not in_flight.start(DELETE)
@@ -57,8 +60,7 @@ def test_one_effect_at_a_time_per_key_is_busy_until_its_answer() -> None:
     assert in_flight.start(DELETE)
 
 
-def test_it_knows_whether_pods_are_being_created() -> None:
-    in_flight = new_in_flight()
+def test_it_knows_whether_pods_are_being_created(in_flight: InFlight) -> None:
     seen = []
     for started in (DELETE, None, CREATE, CREATE, None, None, CREATE):
         if started is None:
@@ -69,82 +71,69 @@ def test_it_knows_whether_pods_are_being_created() -> None:
     assert seen == [False, False, True, True, False, False, True]
 
 
-def test_each_failure_in_a_row_waits_twice_as_long_up_to_30_seconds() -> None:
-    in_flight = new_in_flight()
-    waits = []
-    for _ in range(8):
-        in_flight.back_off(KEY, Failed("x"), at(0))
-        until = in_flight.delayed_until(KEY, at(0))
-        assert until is not None
-        waits.append((until - at(0)).total_seconds())
-    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
+DELAYS: dict[str, tuple[float, Callable[[InFlight, datetime], None], list[float]]] = {
+    "failures": (1.0, lambda one, now: one.back_off(KEY, FAILED, now), [1, 2, 4, 8, 16, 30, 30, 30]),
+    "failures, by half a draw": (0.5, lambda one, now: one.back_off(KEY, FAILED, now), [0.75, 1.5, 3]),
+    "failures, by the least draw": (0.0, lambda one, now: one.back_off(KEY, FAILED, now), [0.5, 1, 2]),
+    "the server asks for more": (1.0, lambda one, now: one.back_off(KEY, Failed("x", 60), now), [60, 60]),
+    "the server asks for less": (1.0, lambda one, now: one.back_off(KEY, Failed("x", 0.1), now), [1, 2]),
+    "what took place unseen": (1.0, lambda one, now: one.recheck_later(KEY, now), [5, 5, 5, 5]),
+    # With a finalizer 1,000 of them made 200 requests a second for ever.
+    "a Pod stays": (
+        1.0,
+        lambda one, now: one.recheck_later(KEY, now, longer=True),
+        [5, 5, 5, 10, 20, 40, 80, 160, 300, 300],
+    ),
+}
 
 
-@pytest.mark.parametrize(("draw", "seconds"), [(0.0, 0.5), (0.5, 0.75), (1.0, 1.0)])
-def test_a_wait_is_drawn_between_half_and_all_of_it_and_ends(draw: float, seconds: float) -> None:
-    in_flight = new_in_flight(draw)
-    in_flight.back_off(KEY, Failed("x"), at(0))
-    assert in_flight.delayed_until(KEY, at(seconds - 0.001)) == at(seconds)
-    assert in_flight.delayed_until(KEY, at(seconds)) is None
-
-
-def test_the_server_may_ask_for_a_longer_delay_never_for_a_shorter_one() -> None:
-    in_flight = new_in_flight()
-    in_flight.back_off(KEY, Failed("x", retry_after_seconds=60), at(0))
-    assert in_flight.delayed_until(KEY, at(0)) == at(60)
-    in_flight.back_off(KEY, Failed("x", retry_after_seconds=0.1), at(0))
-    assert in_flight.delayed_until(KEY, at(0)) == at(2)
-
-
-def test_a_success_resets_one_delay_a_new_attempt_all() -> None:
-    in_flight = new_in_flight()
-    for key in (KEY, CONFIG_MAP):
-        in_flight.back_off(key, Failed("x"), at(0))
-        in_flight.back_off(key, Failed(f"last of {key}"), at(0))
-    in_flight.reset_delay(KEY)
-    assert in_flight.delayed_until(KEY, at(0)) is None
-    assert [in_flight.last_failure(key) for key in (KEY, CONFIG_MAP)] == ["", f"last of {CONFIG_MAP}"]
-    assert in_flight.delayed_until(CONFIG_MAP, at(0)) == at(2)
-    in_flight.back_off(KEY, Failed("x"), at(0))
-    assert in_flight.delayed_until(KEY, at(0)) == at(1)
-    in_flight.reset_delays()
-    assert [in_flight.last_failure(key) for key in (KEY, CONFIG_MAP)] == ["", ""]
-    assert in_flight.delayed_until(CONFIG_MAP, at(0)) is None
-
-
-def test_what_took_place_unseen_is_repeated_after_5_seconds_and_is_no_failure() -> None:
-    in_flight = new_in_flight()
-    in_flight.recheck_later(KEY, at(0))
-    assert in_flight.delayed_until(KEY, at(0)) == at(0) + timedelta(seconds=5)
-    assert in_flight.last_failure(KEY) == ""
-    assert in_flight.failures(KEY) == 0
-
-
-def test_a_pod_that_stays_is_deleted_again_after_longer_and_longer_times() -> None:
-    """With a finalizer 1,000 of them made 200 requests a second for ever."""
-    in_flight, now, times = new_in_flight(), at(0), []
-    for _ in range(9):
-        in_flight.recheck_later(KEY, now, longer=True)
+@pytest.mark.parametrize(("draw", "fail", "delays"), DELAYS.values(), ids=DELAYS)
+def test_the_next_try_is_delayed_after(
+    draw: float, fail: Callable[[InFlight, datetime], None], delays: list[float]
+) -> None:
+    in_flight, now, found = InFlight(lambda: draw), at(0), []
+    for _ in delays:
+        fail(in_flight, now)
         until = in_flight.delayed_until(KEY, now)
         assert until is not None
-        times.append((until - now).total_seconds())
+        assert in_flight.delayed_until(KEY, until) is None
+        found.append((until - now).total_seconds())
         now = until
-    assert times == [5, 5, 5, 10, 20, 40, 80, 160, 300]
+    assert found == delays
+
+
+def test_a_success_resets_one_delay_a_new_attempt_all(in_flight: InFlight) -> None:
+    def delays() -> list[tuple[float, str]]:
+        delayed = [
+            (in_flight.delayed_until(key, at(0)) or at(0), in_flight.last_failure(key)) for key in (KEY, CONFIG_MAP)
+        ]
+        return [((until - at(0)).total_seconds(), message) for until, message in delayed]
+
+    for key in (KEY, CONFIG_MAP):
+        in_flight.back_off(key, Failed("x"), at(0))
+        in_flight.back_off(key, Failed(f"last of {key[0]}"), at(0))
+    assert delays() == [(2, "last of pod"), (2, "last of configmap")]
     in_flight.reset_delay(KEY)
-    in_flight.recheck_later(KEY, now, longer=True)
-    assert in_flight.delayed_until(KEY, now) == now + timedelta(seconds=5)
+    assert delays() == [(0, ""), (2, "last of configmap")]
+    in_flight.back_off(KEY, Failed("x"), at(0))
+    assert delays() == [(1, "x"), (2, "last of configmap")]
+    in_flight.reset_delays()
+    assert delays() == [(0, ""), (0, "")]
 
 
-def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_deletion() -> None:
+def test_what_took_place_unseen_is_no_failure(in_flight: InFlight) -> None:
+    in_flight.recheck_later(KEY, at(0))
+    assert (in_flight.last_failure(KEY), in_flight.failures(KEY)) == ("", 0)
+
+
+def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_deletion(in_flight: InFlight) -> None:
     """The retry of a Framework whose Pods had stayed took half a minute, though these were gone at once."""
-    in_flight = new_in_flight()
     in_flight.back_off(KEY, Failed(NAME_IN_USE), at(0))
     in_flight.look_later(KEY, 1, NAME_IN_USE, at(1))
     in_flight.recheck_later(KEY, at(2), longer=True)
     assert in_flight.delayed_until(KEY, at(2)) == at(7)
 
 
-FAILED = Failed("sick", retry_after_seconds=3)
 REFUSED = Refused(403, "forbidden")
 ROSTER = WriteRoster("uid", 0, b"{}", "{}", complete=True)
 VERDICTS: dict[str, tuple[Effect, Outcome, Failed | None]] = {
@@ -173,9 +162,8 @@ def test_every_effect_has_a_key_of_its_own() -> None:
     assert GrantRosterAccess((), "uid").key == ACCESS
 
 
-def test_of_large_pods_few_are_created_at_a_time() -> None:
-    in_flight, large = InFlight(lambda: 0.5), cast("PodSource", SimpleNamespace(size=1_500_000))
-    begun = 0
+def test_of_large_pods_few_are_created_at_a_time(in_flight: InFlight) -> None:
+    large, begun = cast("PodSource", SimpleNamespace(size=1_500_000)), 0
     while in_flight.free_creations(at(0)):
         in_flight.start(CreatePod("worker", begun, "task-uid", 0, large))
         begun += 1
