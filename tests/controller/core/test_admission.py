@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
@@ -26,12 +27,14 @@ from frameworkcontroller.core.queue.pod_sets import wanted_pod_sets
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.values import START, core_config
-from tests.controller.core.world import World, framework_of
+from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frameworkcontroller.core.effects import Effect, Outcome, WorkloadEffect
 
-KUEUE = "kueue.x-k8s.io"
+KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
 
 
 def spec_of(pod: dict[str, Any]) -> FrameworkSpec:
@@ -48,30 +51,28 @@ def template(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str
 # --- podSets ---------------------------------------------------------------------------------------------------------
 
 
+POD_SET = """{
+    "name": "worker", "count": 2,
+    "topologyRequest": {"podIndexLabel": "FC_TASK_INDEX", "required": "rack", "podSetGroupName": "g"},
+    "template": {
+        "spec": {
+            "nodeSelector": {"gpu": "yes"}, "priorityClassName": "high",
+            "initContainers": [{"name": "barrier", "image": "b", "restartPolicy": "Always"}],
+            "containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}]
+        }
+    }
+}"""
+
+
 def test_a_pod_set_has_what_counts_for_quota_and_placement() -> None:
     barrier = {"name": "barrier", "image": "b", "restartPolicy": "Always", "env": [{"name": "x", "value": "y"}]}
-    asked = template(
-        {f"{KUEUE}/podset-required-topology": "rack", f"{KUEUE}/podset-group-name": "g", "mine": "x"},
-        initContainers=[barrier],
-        nodeSelector={"gpu": "yes"},
-        priorityClassName="high",
-    )
-    (found,) = wanted_pod_sets(spec_of(asked))
+    annotations = {f"{KUEUE}/podset-required-topology": "rack", f"{KUEUE}/podset-group-name": "g", "mine": "x"}
+    more = {"initContainers": [barrier], "nodeSelector": {"gpu": "yes"}, "priorityClassName": "high"}
+    (found,) = wanted_pod_sets(spec_of(template(annotations, **more)))
     assert (found.name, found.count, found.priority_class) == ("worker", 2, "high")
-    assert msgspec.json.decode(found.document) == {
-        "name": "worker",
-        "count": 2,
-        "topologyRequest": {"podIndexLabel": "FC_TASK_INDEX", "required": "rack", "podSetGroupName": "g"},
-        "template": {
-            "metadata": {"annotations": {SHAPE: found.shape}},
-            "spec": {
-                "nodeSelector": {"gpu": "yes"},
-                "priorityClassName": "high",
-                "initContainers": [{"name": "barrier", "image": "b", "restartPolicy": "Always"}],
-                "containers": [{"name": "main", "image": "a", "resources": {"requests": {"cpu": "1"}}}],
-            },
-        },
-    }
+    document = msgspec.json.decode(found.document)
+    assert document["template"].pop("metadata") == {"annotations": {SHAPE: found.shape}}
+    assert document == msgspec.json.decode(POD_SET)
 
 
 @pytest.mark.parametrize(
@@ -106,20 +107,19 @@ def test_the_shape_is_what_a_quota_is_for() -> None:
     assert len({shape(one) for one in (plain, *others)}) == 4
 
 
+POD = "spec.taskRoles[worker].task.pod"
+NEGATIVE = {f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-slice-size": "-1"}
+
+
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        ({"spec": {"containers": "x"}}, "spec.taskRoles[worker].task.pod: Expected `array | null`, got `str`"),
-        (template({f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-slice-size": "-1"}), "slice-size]"),
-        (
-            template(affinity={"x" * 1_100_000: {}}),
-            "spec.taskRoles[worker].task.pod: requests, affinity and other rules",
-        ),
-        (
-            {"spec": {"priorityClassName": 7, "containers": []}},
-            "spec.taskRoles[worker].task.pod: Expected `str | null`",
-        ),
+        ({"spec": {"containers": "x"}}, f"{POD}: Expected `array | null`, got `str`"),
+        ({"spec": {"priorityClassName": 7, "containers": []}}, f"{POD}: Expected `str | null`"),
+        (template(NEGATIVE), "slice-size]"),
+        (template(affinity={"x" * 1_100_000: {}}), f"{POD}: requests, affinity and other rules"),
     ],
+    ids=["no list", "no text", "negative", "too large"],
 )
 def test_a_template_that_cannot_be_read_is_named(pod: dict[str, Any], text: str) -> None:
     with pytest.raises(TemplateError) as error:
@@ -149,12 +149,10 @@ def flavor(name: str) -> Flavor | None:
         "spot": {"nodeLabels": {"pool": "spot"}, "tolerations": [TOLERATION]},
         "plain": {"nodeLabels": {"pool": "plain"}},
     }
+    if name not in known:
+        return None
     metadata = {"name": name, "uid": "u", "resourceVersion": "1"}
-    return (
-        FLAVOR_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": known[name]}))
-        if name in known
-        else None
-    )
+    return FLAVOR_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": known[name]}))
 
 
 def added(workload: Workload, pod: dict[str, Any]) -> dict[str, Any]:
@@ -181,9 +179,8 @@ def test_flavors_and_checks_add_to_pods_what_they_have_not() -> None:
 
 @pytest.mark.parametrize("asks", [True, False])
 def test_where_nodes_are_chosen_pods_wait_for_theirs(asks: bool) -> None:
-    found = added(
-        admitted(topology={"levels": ["host"]}), template({f"{KUEUE}/podset-required-topology": "r"} if asks else {})
-    )
+    annotations = {f"{KUEUE}/podset-required-topology": "r"} if asks else {}
+    found = added(admitted(topology={"levels": ["host"]}), template(annotations))
     assert found["schedulingGates"] == [{"name": f"{KUEUE}/topology"}]
     assert (f"{KUEUE}/podset-unconstrained-topology" in found["annotations"]) is not asks
 
@@ -208,17 +205,31 @@ def test_a_flavor_that_is_not_known_is_named() -> None:
         added(admitted({"cpu": "gone"}), template())
 
 
+def test_a_pod_has_what_was_added_and_what_its_template_has() -> None:
+    pod = template({"mine": "x"}, nodeSelector={"a": "b"}, tolerations=[{"key": "mine"}])
+    metadata = {"labels": {"l": "1"}, "annotations": {"n": "2"}}
+    rules = {"nodeSelector": {"pool": "spot"}, "tolerations": [TOLERATION], "schedulingGates": [{"name": "gate"}]}
+    additions = msgspec.json.encode(metadata | rules)
+    attempt = RoleAttempt("ns", "fw", "uid", 0, "config-map", "worker", "role", additions)
+    made = msgspec.json.decode(PodTemplate(msgspec.json.encode(pod), attempt).render(0, "task", 0))
+    assert made["metadata"]["labels"].items() >= {"l": "1", "FC_FRAMEWORK_NAME": "fw"}.items()
+    assert made["metadata"]["annotations"].items() >= {"n": "2", "mine": "x"}.items()
+    assert (
+        made["spec"].items()
+        >= {
+            "nodeSelector": {"a": "b", "pool": "spot"},
+            "tolerations": [{"key": "mine"}, TOLERATION],
+            "schedulingGates": [{"name": "gate"}],
+        }.items()
+    )
+
+
 # --- what Kueue is told ----------------------------------------------------------------------------------------------
 
 
 def condition(kind: str, status: str, reason: str = "r") -> dict[str, str]:
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": "m",
-        "lastTransitionTime": "2025-01-01T00:00:00Z",
-    }
+    since = "2025-01-01T00:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": since}
 
 
 def told(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -229,12 +240,8 @@ def told(patch: dict[str, Any]) -> dict[str, tuple[str, str]]:
     ("reason", "requeued"), [("Preempted", "True"), ("NodeFailures", "True"), ("Deactivated", "False")]
 )
 def test_a_quota_is_given_back_with_the_reason(reason: str, requeued: str) -> None:
-    conditions = [
-        condition("QuotaReserved", "True"),
-        condition("Admitted", "True"),
-        condition("Evicted", "True", reason),
-        condition("PodsReady", "True", "Started"),
-    ]
+    reasons = {"QuotaReserved": "r", "Admitted": "r", "Evicted": reason, "PodsReady": "Started"}
+    conditions = [condition(kind, "True", why) for kind, why in reasons.items()]
     found = admitted(conditions=conditions, reclaimablePods=[{"name": "worker", "count": 1}])
     assert protocol.needs_release(found)
     patch = protocol.release(found, START)
@@ -255,22 +262,20 @@ def test_a_quota_is_given_back_with_the_reason(reason: str, requeued: str) -> No
 @pytest.mark.parametrize(
     ("before", "ready", "wanted"),
     [
-        (None, True, ("True", "Started")),
-        (None, False, None),
-        (("False", "WaitForStart"), True, ("True", "Started")),
-        (("True", "Started"), True, None),
-        (("True", "Started"), False, ("False", "WaitForRecovery")),
-        (("False", "WaitForRecovery"), False, None),
-        (("False", "WaitForRecovery"), True, ("True", "Recovered")),
-        (("True", "Recovered"), False, ("False", "WaitForRecovery")),
+        ("", True, "True Started"),
+        ("", False, ""),
+        ("False WaitForStart", True, "True Started"),
+        ("True Started", True, ""),
+        ("True Started", False, "False WaitForRecovery"),
+        ("False WaitForRecovery", False, ""),
+        ("False WaitForRecovery", True, "True Recovered"),
+        ("True Recovered", False, "False WaitForRecovery"),
     ],
 )
-def test_pods_are_ready_once_and_again(
-    before: tuple[str, str] | None, ready: bool, wanted: tuple[str, str] | None
-) -> None:
-    conditions = [condition("PodsReady", *before)] if before else []
+def test_pods_are_ready_once_and_again(before: str, ready: bool, wanted: str) -> None:
+    conditions = [condition("PodsReady", *before.split())] if before else []
     patch = protocol.report(workload_of(conditions=conditions), ready=ready, reclaimable={}, now=START)
-    assert (told(patch)["PodsReady"] if patch else None) == wanted
+    assert (" ".join(told(patch)["PodsReady"]) if patch else "") == wanted
 
 
 @pytest.mark.parametrize(("known", "now", "wanted"), [(0, 0, None), (0, 1, 1), (1, 1, None), (1, 2, 2), (2, 1, None)])
@@ -280,199 +285,170 @@ def test_the_number_of_pods_that_need_no_quota_never_falls(known: int, now: int,
     assert patch == ({} if wanted is None else {"reclaimablePods": [{"name": "worker", "count": wanted}]})
 
 
+ADMITTED = admitted(conditions=[condition("Admitted", "True")])
+GOING = replace(ADMITTED, metadata=replace(ADMITTED.metadata, deletion_timestamp=START))
+EVICTED = admitted(conditions=[condition("Admitted", "True"), condition("Evicted", "True", "Preempted")])
+
+
 @pytest.mark.parametrize(
-    ("conditions", "text"),
+    ("workload", "text"),
     [
-        ([condition("Admitted", "True")], ""),
-        ([condition("Admitted", "True"), condition("Evicted", "True", "Preempted")], "Preempted: m"),
-        ([condition("Admitted", "False", "Gone")], "Gone: m"),
-        ([], "the Workload is not admitted"),
+        (ADMITTED, ""),
+        (EVICTED, "Preempted: m"),
+        (admitted(conditions=[condition("Admitted", "False", "Gone")]), "Gone: m"),
+        (admitted(conditions=[]), "the Workload is not admitted"),
+        (GOING, "the Workload was deleted"),
+        (None, "the Workload was deleted"),
     ],
+    ids=lambda row: row if isinstance(row, str) else "",
 )
-def test_what_is_not_admitted_any_more_is_evicted(conditions: list[dict[str, str]], text: str) -> None:
-    assert protocol.eviction_text(admitted(conditions=conditions)) == text
-
-
-def test_a_workload_that_goes_is_an_eviction() -> None:
-    found = admitted(conditions=[condition("Admitted", "True")])
-    going = msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, deletion_timestamp=START))
-    assert protocol.eviction_text(going) == protocol.eviction_text(None) == "the Workload was deleted"
+def test_what_is_not_admitted_any_more_is_evicted(workload: Workload | None, text: str) -> None:
+    assert protocol.eviction_text(workload) == text
 
 
 # --- beside it -------------------------------------------------------------------------------------------------------
 
 
-def queued(spec: str = TWO_ROLES) -> World:
-    """A Framework in a queue, whose Tasks run on and on."""
-    manifest = framework_of(spec)
-    manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
-    world = World(manifest, config=core_config(kueue=True))
-    world.plan.ends = {name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}
-    return world
+class Queued(Driver):
+    """A Framework in a queue, whose Tasks run on and on; so many Pods may be admitted."""
 
+    def __init__(
+        self, spec: str = TWO_ROLES, *, labels: Mapping[str, str] = LABELS, capacity: int = 100, managed: bool = False
+    ) -> None:
+        plan = Plan({name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}, capacity=capacity)
+        manifest = framework_of(spec)
+        manifest["metadata"]["labels"] = labels
+        super().__init__(World(manifest, plan, core_config(kueue=True, kueue_manages_all=managed)))
+        self.kueue = self.world.kueue
 
-def reason_of(world: World) -> str:
-    return next(one.reason for one in world.status.conditions or () if one.type == "Suspended")
+    def label(self, **labels: str) -> None:
+        """The Framework gets these labels instead."""
+        self.world.manifest["metadata"]["labels"] = labels
+        self.world.edited()
+
+    @property
+    def suspended(self) -> tuple[str, str]:
+        """The condition Suspended and its reason."""
+        return next((one.status, one.reason) for one in self.world.status.conditions or () if one.type == "Suspended")
 
 
 def test_a_deadline_stands_still_in_the_queue() -> None:
-    world = queued(f"activeDeadlineSeconds: 30\n{TWO_ROLES}")
-    driver = Driver(world)
-    driver.go_on(8)
-    assert driver.state is State.RUNNING
-    world.kueue.capacity = 0
-    world.kueue.evict()
-    driver.go_on(60)
-    assert driver.state is State.CREATION_PENDING
-    world.kueue.capacity = 100
-    driver.go_on(10)
-    assert driver.state is State.RUNNING
-    assert world.status.suspended_sec
+    driver, states = Queued(f"activeDeadlineSeconds: 30\n{TWO_ROLES}"), []
+    for capacity, seconds in ((100, 8), (0, 60), (100, 10)):
+        driver.kueue.capacity = capacity
+        if not capacity:
+            driver.kueue.evict()
+        driver.go_on(seconds)
+        states.append(driver.state)
+    assert states == [State.RUNNING, State.CREATION_PENDING, State.RUNNING]
+    assert driver.world.status.suspended_sec
     driver.go_on(40)
-    assert world.status.completion.code == -240
+    end = driver.world.status.completion
+    assert end is not None
+    assert end.code == -240
 
 
 def test_it_waits_for_a_queue_where_all_are_queued() -> None:
-    world = World(framework_of(TWO_ROLES), config=core_config(kueue=True, kueue_manages_all=True))
-    driver = Driver(world)
+    driver = Queued(labels={}, managed=True)
     driver.go_on(5)
-    found = next(one for one in world.status.conditions or () if one.type == "Suspended")
-    assert (found.status, found.reason, world.kueue.made) == ("True", "NoQueue", 0)
-    world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
-    world.edited()
+    assert (driver.suspended, driver.kueue.made) == (("True", "NoQueue"), 0)
+    driver.label(**LABELS)
     driver.go_on(10)
-    assert (world.kueue.made, world.kueue.admissions) == (1, 1)
+    assert (driver.kueue.made, driver.kueue.admissions) == (1, 1)
 
 
 def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
     """A controller has started again, and has not read Kueue's objects yet."""
-    world = queued()
-    driver = Driver(world)
+    driver = Queued()
     driver.go_on(8)
-    world.kueue.known = False
+    driver.kueue.known = False
     driver.start()
-    world.terminate("fw-worker-0")
-    driver.go_on(10)
-    assert (driver.state, "fw-worker-0" in world.pods) == (State.RUNNING, False)
-    world.kueue.known = True
-    driver.go_on(5)
-    assert driver.state is State.RUNNING
-    assert "fw-worker-0" in world.pods
-
-
-def test_a_pod_has_what_was_added_and_what_its_template_has() -> None:
-    pod = template({"mine": "x"}, nodeSelector={"a": "b"}, tolerations=[{"key": "mine"}])
-    additions = msgspec.json.encode(
-        {
-            "labels": {"l": "1"},
-            "annotations": {"n": "2"},
-            "nodeSelector": {"pool": "spot"},
-            "tolerations": [TOLERATION],
-            "schedulingGates": [{"name": "gate"}],
-        }
-    )
-    attempt = RoleAttempt("ns", "fw", "uid", 0, "config-map", "worker", "role", additions)
-    made = msgspec.json.decode(PodTemplate(msgspec.json.encode(pod), attempt).render(0, "task", 0))
-    assert made["metadata"]["labels"].items() >= {"l": "1", "FC_FRAMEWORK_NAME": "fw"}.items()
-    assert made["metadata"]["annotations"].items() >= {"n": "2", "mine": "x"}.items()
-    spec = made["spec"]
-    assert spec["nodeSelector"] == {"a": "b", "pool": "spot"}
-    assert spec["tolerations"] == [{"key": "mine"}, TOLERATION]
-    assert spec["schedulingGates"] == [{"name": "gate"}]
+    driver.world.terminate("fw-worker-0")
+    for known in (False, True):
+        driver.kueue.known = known
+        driver.go_on(10)
+        assert (driver.state, "fw-worker-0" in driver.world.pods) == (State.RUNNING, known)
 
 
 def test_a_framework_that_had_no_roles_at_first_does_not_pass_its_queue() -> None:
-    world = queued()
-    world.kueue.capacity = 0
-    roles, world.spec["taskRoles"] = world.spec["taskRoles"], []
-    world.edited()
-    driver = Driver(world)
-    driver.go_on(5)
-    world.spec["taskRoles"] = roles
-    world.edited()
-    driver.go_on(10)
-    assert (driver.state, world.running) == (State.CREATION_PENDING, {})
+    driver = Queued(capacity=0)
+    roles = driver.world.spec["taskRoles"]
+    for number in (0, len(roles)):
+        driver.world.spec["taskRoles"] = roles[:number]
+        driver.world.edited()
+        driver.go_on(10)
+    assert (driver.state, driver.world.running) == (State.CREATION_PENDING, {})
 
 
-@pytest.mark.parametrize("times", [0, 1])
-def test_a_workload_that_could_not_be_given_up_in_time_is_given_up_later(times: int) -> None:
+def test_a_workload_that_could_not_be_given_up_in_time_is_given_up_later() -> None:
     """The label is removed, and the attempt begins meanwhile: nobody else would give its quota back."""
-    world = queued()
-    world.kueue.capacity = 0
-    driver = Driver(world)
+    driver = Queued(capacity=0)
     driver.go_on(8)
-    world.manifest["metadata"]["labels"] = {}
-    world.edited()
-    failures, perform = [Failed("500")] * times, world.perform
+    driver.label()
+    failures, perform = [Failed("500")], driver.world.perform
 
     def fail_first(effect: Effect) -> Outcome:
         return failures.pop() if isinstance(effect, DeleteWorkload) and failures else perform(effect)
 
-    world.perform = fail_first  # type: ignore[method-assign]
+    driver.world.perform = fail_first  # type: ignore[method-assign]
     driver.go_on(60)
-    assert (driver.state, world.kueue.document) == (State.RUNNING, None)
+    assert (driver.state, driver.kueue.document, failures) == (State.RUNNING, None, [])
 
 
 def test_a_workload_that_others_finish_has_no_quota_and_is_replaced() -> None:
-    world = queued()
-    driver = Driver(world)
+    driver = Queued()
     driver.go_on(8)
-    world.kueue.finish()
+    driver.kueue.finish()
     driver.go_on(30)
-    assert (driver.state, world.kueue.made, world.status.attempts) == (State.RUNNING, 2, 2)
+    assert (driver.state, driver.kueue.made, driver.world.status.attempts) == (State.RUNNING, 2, 2)
 
 
 def test_a_workload_that_others_change_is_made_once() -> None:
-    world = queued()
-    perform = world.kueue.perform
+    driver = Queued()
+    perform = driver.kueue.perform
 
     def force_a_queue(effect: WorkloadEffect) -> Outcome:
         outcome = perform(effect)
-        if isinstance(effect, CreateWorkload) and world.kueue.document is not None:
-            world.kueue.document["spec"]["queueName"] = "forced"
+        if isinstance(effect, CreateWorkload) and driver.kueue.document is not None:
+            driver.kueue.document["spec"]["queueName"] = "forced"
         return outcome
 
-    world.kueue.perform = force_a_queue  # type: ignore[method-assign]
-    driver = Driver(world)
+    driver.kueue.perform = force_a_queue  # type: ignore[method-assign]
     driver.go_on(30)
-    assert (reason_of(world), world.kueue.made) == ("WorkloadRefused", 1)
+    assert (driver.suspended[1], driver.kueue.made) == ("WorkloadRefused", 1)
 
 
 def test_a_framework_that_may_not_begin_holds_no_quota() -> None:
-    world = queued(TWO_ROLES.replace("taskNumber: 3", "taskNumber: 20000"))
-    world.kueue.capacity = 100_000
-    Driver(world).go_on(5)
-    assert (reason_of(world), world.kueue.made) == ("TooManyTasks", 0)
+    driver = Queued(TWO_ROLES.replace("taskNumber: 3", "taskNumber: 20000"), capacity=100_000)
+    driver.go_on(5)
+    assert (driver.suspended[1], driver.kueue.made) == ("TooManyTasks", 0)
 
 
 @pytest.mark.parametrize("outcome", [Refused(422, "spec.podSets: Too many"), Missing()])
 def test_what_the_api_server_says_of_a_workload_is_told(outcome: Outcome) -> None:
-    world = queued()
-    world.kueue.perform = lambda _effect: outcome  # type: ignore[method-assign]
-    driver = Driver(world)
+    driver = Queued()
+    driver.kueue.perform = lambda effect: outcome  # type: ignore[method-assign]
     driver.go_on(5)
-    assert reason_of(world) == "WorkloadRefused"
+    assert driver.suspended[1] == "WorkloadRefused"
     # Whatever is seen of Workloads, the next try waits.
-    before = world.history["CreateWorkload"]
+    before = driver.world.history["CreateWorkload"]
     for _ in range(50):
         driver.touch_workload()
         driver.decide()
-    assert world.history["CreateWorkload"] == before
+    assert driver.world.history["CreateWorkload"] == before
 
 
 def test_another_priority_class_counts_while_it_waits() -> None:
-    world = queued()
-    world.kueue.capacity = 0
-    driver = Driver(world)
+    driver = Queued(capacity=0)
     driver.go_on(5)
-    for number, labels in enumerate(({PRIORITY_LABEL: "high"}, {}), 2):
-        world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"} | labels
-        world.edited()
+    for number, labels, capacity in (
+        (2, {PRIORITY_LABEL: "high"}, 0),
+        (3, {}, 100),
+        (3, {PRIORITY_LABEL: "high"}, 100),
+    ):
+        driver.label(**LABELS, **labels)
         driver.go_on(10)
-        assert world.kueue.made == number
-    world.kueue.capacity = 100
-    driver.go_on(10)
-    world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main", PRIORITY_LABEL: "high"}
-    world.edited()
-    driver.go_on(10)
-    assert (driver.state, world.kueue.made) == (State.RUNNING, 3)
+        assert driver.kueue.made == number
+        driver.kueue.capacity = capacity
+        driver.go_on(10)
+    assert driver.state is State.RUNNING
