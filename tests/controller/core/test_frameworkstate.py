@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import tracemalloc
-from base64 import b64encode
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.states import COMPLETING, ENDED, State
 from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus, roles_of
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification
+from frameworkcontroller.core.policies.role import Counts, RoleState
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import summarize
-from tests.controller.core.values import at, ended, events_in, framework, framework_end, role, spec, task
+from tests.controller.core.values import at, ended, events_in, framework, framework_end, packed, role, spec, task
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -55,25 +57,15 @@ class Scaled(FrameworkState):
         self.mark_persisted(self.revisions.now)
         self.dirty.take_dirty(at(0))
 
+    def said(self) -> list[str]:
+        """The Events that are due."""
+        return [f"{one.reason}: {one.message}" for one in events_in(self.reports.take(self.revisions.persisted))]
+
 
 @pytest.fixture
 def state() -> Scaled:
     """Three Tasks, all persisted and clean."""
     return Scaled(number=3)
-
-
-def test_a_change_of_a_task_is_persisted_by_its_write(state: Scaled) -> None:
-    before = state.revisions.now
-    state.put(W1, task(State.RUNNING, index=1))
-    assert state.revisions.now == before + 1
-    assert [state.is_persisted(task_key) for task_key in (W0, W1, W2)] == [True, False, True]
-    state.mark_persisted(before)
-    assert not state.is_persisted(W1)
-    assert state.dirty.take_dirty(at(0)) == []
-    state.mark_persisted(before + 1)
-    assert state.is_persisted(W1)
-    assert state.dirty.take_dirty(at(0)) == [W1]
-    assert state.dirty.take_dirty(at(0)) == []
 
 
 def test_the_framework_is_persisted_apart_from_its_tasks_and_its_attempt_apart_from_that_it_runs(state: Scaled) -> None:
@@ -164,18 +156,30 @@ def test_transitions_are_taken_once_with_their_reason(state: Scaled) -> None:
 
 
 def test_events_speak_only_of_what_is_persisted(state: Scaled) -> None:
-    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(5)))
+    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1)))
     state.persist_all()
-    state.reports.take(state.revisions.persisted)
     state.ask(w=1)
     sent = state.revisions.now
-    state.put(W0, task(State.COMPLETED, ended(5)))
-    assert events_in(state.reports.take(state.revisions.persisted)) == []
+    state.put(W0, task(State.COMPLETED, ended(1)))
+    assert state.said() == []
     state.mark_persisted(sent)
-    assert [one.reason for one in events_in(state.reports.take(state.revisions.persisted))] == ["Rescaled"]
-    state.mark_persisted(state.revisions.now)
-    assert [one.reason for one in events_in(state.reports.take(state.revisions.persisted))] == ["TaskFailed"]
-    assert events_in(state.reports.take(state.revisions.persisted)) == []
+    assert state.said() == ["Rescaled: TaskRole w: from 3 to 1 Tasks"]
+    state.persist_all()
+    assert state.said() == ["TaskFailed: w-0: Phrase1 (1): ended with 1"]
+    assert state.said() == []
+
+
+def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
+    assert state.said() == []
+    state.ask(w=5, x=1)
+    state.ask(x=1)
+    assert state.urgency is Urgency.URGENT
+    state.persist_all()
+    assert state.said() == [
+        "Rescaled: TaskRole w: from 3 to 5 Tasks",
+        "Rescaled: TaskRole x: from 0 to 1 Tasks",
+        "Rescaled: TaskRole w: from 5 to 0 Tasks",
+    ]
 
 
 @pytest.mark.parametrize("task_state", list(State))
@@ -196,27 +200,6 @@ def test_an_end_is_urgent_in_the_states_that_wait_for_a_write_unless_it_is_the_l
     assert urgency(task(task_state, ended(1))) is last
 
 
-def test_a_change_stays_urgent_until_it_is_written(state: Scaled) -> None:
-    state.urgency = Urgency.REPORT
-    state.put(W0, task(State.ATTEMPT_COMPLETED, ended(1)))
-    state.put(W1, task(State.ATTEMPT_COMPLETED, ended(0), index=1))
-    state.put(W1, task(State.RUNNING, index=1))
-    assert state.urgency is Urgency.URGENT
-
-
-def test_the_framework_and_a_rescale_are_urgent_but_not_that_it_runs(state: Scaled) -> None:
-    found = []
-    for change in (
-        lambda: state.ask(w=2),
-        lambda: state.set(move(state.status, State.RUNNING, at(1))),
-        lambda: state.set(complete(state.status, framework_end(0))),
-    ):
-        state.urgency = Urgency.REPORT
-        change()
-        found.append(state.urgency)
-    assert found == [Urgency.URGENT, Urgency.REPORT, Urgency.URGENT]
-
-
 @pytest.mark.parametrize("task_state", list(State))
 def test_a_task_has_a_pod_until_that_is_gone_and_brings_more_while_the_pod_does(
     state: Scaled, task_state: State
@@ -226,48 +209,22 @@ def test_a_task_has_a_pod_until_that_is_gone_and_brings_more_while_the_pod_does(
     assert state.brings_more == (state.has_pods and task_state is not State.DELETION_PENDING)
 
 
-def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> None:
-    assert events_in(state.reports.take(state.revisions.persisted)) == []
-    state.ask(w=5, x=1)
-    state.ask(x=1)
-    state.set(move(state.status, State.RUNNING, at(1)))
-    state.mark_persisted(state.revisions.now)
-    assert [one.message for one in events_in(state.reports.take(state.revisions.persisted))] == [
-        "TaskRole w: from 3 to 5 Tasks",
-        "TaskRole x: from 0 to 1 Tasks",
-        "TaskRole w: from 5 to 0 Tasks",
-        "Attempt 0: the first Task runs",
-    ]
-
-
-# --- the summary -----------------------------------------------------------------------------------------------------
-
-
-def test_a_summary_counts_the_tasks_that_the_spec_asks_for(state: Scaled) -> None:
-    wanted = state.ask(w=3, x=1)
-    state.put(W0, task(State.RUNNING, ip="10.0.0.1"))
-    persisted = summarize(state, wanted)
-    assert (persisted.order, persisted.ready, persisted.total, persisted.complete) == (("w", "x"), 1, 4, False)
-    assert not summarize(Scaled(number=0), spec(role("w", 0))).complete, "nothing at all is never complete"
+def test_a_gang_without_tasks_is_never_complete() -> None:
+    assert not summarize(Scaled(number=0), spec(role("w", 0))).complete
 
 
 def test_only_what_peers_need_to_know_is_a_change_of_membership(state: Scaled) -> None:
     was = task(State.PREPARING, ip="10.0.0.1")
-    state.put(W0, was)
-    before = state.revisions.now
-    state.put(W0, replace(was, state=State.RUNNING, retry_policy_status=replace(was.retry_policy_status)))
-    assert state.revisions.of(Mark.MEMBERS) == before
-    for changed in (
-        replace(was, attempt_status=replace(was.attempt_status, pod_ip="10.0.0.2")),
-        replace(was, attempt_status=replace(was.attempt_status, pod_uid="another")),
-        replace(was, attempt_status=replace(was.attempt_status, id=1)),
-        replace(was, instance_uid="another"),
-        replace(was, deletion_pending=True),
+    attempts = [replace(was.attempt_status, **one) for one in ({"pod_ip": "10.0.0.2"}, {"pod_uid": "x"}, {"id": 1})]
+    others = [replace(was, attempt_status=attempt) for attempt in attempts]
+    for after, counts in (
+        (replace(was, state=State.RUNNING, retry_policy_status=replace(was.retry_policy_status)), False),
+        *((one, True) for one in (*others, replace(was, instance_uid="x"), replace(was, deletion_pending=True))),
     ):
         state.put(W0, was)
         before = state.revisions.now
-        state.put(W0, changed)
-        assert state.revisions.of(Mark.MEMBERS) == before + 1
+        state.put(W0, after)
+        assert (state.revisions.of(Mark.MEMBERS) == before + 1) is counts
 
 
 def test_a_role_that_is_deleted_changes_the_membership_though_no_other_does(state: Scaled) -> None:
@@ -291,38 +248,33 @@ ROLES = (
 )
 
 
-def packed(roles: tuple[TaskRoleStatus, ...] = ROLES) -> str:
-    return b64encode(gzip.compress(msgspec.json.encode(roles))).decode()
-
-
-@pytest.mark.parametrize(
-    ("plain", "compressed", "expected"),
-    [
-        (ROLES, msgspec.UNSET, ROLES),
-        (None, packed(), ROLES),
-        (ROLES, "", ROLES),
-        ((), packed(), ()),
-        (None, "", ()),
-        (None, msgspec.UNSET, ()),
-    ],
-    ids=["plain", "compressed", "plain and empty", "the plain one outranks", "null and empty", "neither"],
-)
-def test_roles_are_read_from_whichever_field_holds_them(
-    plain: tuple[TaskRoleStatus, ...] | None,
-    compressed: str | msgspec.UnsetType,
-    expected: tuple[TaskRoleStatus, ...],
-) -> None:
+def stored(plain: tuple[TaskRoleStatus, ...] | None, compressed: str | UnsetType = UNSET) -> FrameworkStatus:
     status = framework(State.RUNNING)
     attempt = replace(status.attempt_status, task_role_statuses=plain, task_role_statuses_compressed=compressed)
-    assert roles_of(replace(status, attempt_status=attempt)) == expected
+    return replace(status, attempt_status=attempt)
+
+
+STORED = {
+    "plain": (stored(ROLES), ROLES),
+    "compressed": (stored(None, packed(ROLES)), ROLES),
+    "plain and empty": (stored(ROLES, ""), ROLES),
+    "the plain one outranks": (stored((), packed(ROLES)), ()),
+    "null and empty": (stored(None, ""), ()),
+    "neither": (stored(None), ()),
+}
+
+
+@pytest.mark.parametrize(("status", "roles"), STORED.values(), ids=STORED)
+def test_roles_are_read_from_whichever_field_holds_them(
+    status: FrameworkStatus, roles: tuple[TaskRoleStatus, ...]
+) -> None:
+    assert roles_of(status) == roles
 
 
 def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
-    status = framework(State.RUNNING)
-    attempt = replace(status.attempt_status, task_role_statuses_compressed=packed())
-    state = Scaled(stored=replace(status, attempt_status=attempt))
+    state = Scaled(stored=stored(None, packed(ROLES)))
     assert state.revisions.is_persisted(Mark.FRAMEWORK)
-    assert state.status == status
+    assert state.status == framework(State.RUNNING)
     assert state.dirty.take_dirty(at(0)) == [W0, W1]
     assert all(state.is_persisted(task_key) for task_key in state.task_keys())
     assert state.roles["w"].graceful_timeout_sec == 30
@@ -331,17 +283,7 @@ def test_a_stored_status_is_persisted_and_all_its_tasks_are_dirty() -> None:
 # --- any order -------------------------------------------------------------------------------------------------------
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("put"), st.integers(0, 3)),
-            st.tuples(st.just("send"), st.just(0)),
-            st.tuples(st.just("answer"), st.just(0)),
-            st.tuples(st.just("ask"), st.integers(0, 4)),
-        ),
-        max_size=40,
-    )
-)
+@given(st.lists(st.tuples(st.sampled_from(["put", "send", "answer", "ask"]), st.integers(0, 4)), max_size=40))
 def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str, int]]) -> None:
     """A change is not persisted before its write, and its Task is dirty again after it."""
     state = Scaled(number=3)
@@ -360,46 +302,40 @@ def test_every_change_is_dirty_again_once_it_is_persisted(moves: list[tuple[str,
             state.dirty.take_dirty(at(0))
             state.mark_persisted(sent[0])
             persisted, sent = sent[1], None
-            newly = {
-                task_key for task_key in state.task_keys() if state.is_persisted(task_key) and not before[task_key]
-            }
-            assert newly <= set(state.dirty.take_dirty(at(0)))
+            newly = {one for one in state.task_keys() if state.is_persisted(one) and not before[one]}
+            assert {one for one in state.dirty.take_dirty(at(0)) if state.task(one)} == newly
         for task_key in state.task_keys():
             current = state.roles["w"].tasks[task_key[1]]
-            if state.is_persisted(task_key):
-                assert persisted.get(current.instance_uid) == current
+            assert state.is_persisted(task_key) == (persisted.get(current.instance_uid) == current)
 
 
 def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -> None:
     """2,000 Tasks whose three containers leave 4 KiB of control characters each were 774 MiB in a controller."""
-    state, number = FrameworkState("fw"), 2000
-    state.set(framework(State.RUNNING))
-    list(state.rescale(spec(role("worker", number)), at(0), lambda: "uid"))
+    state, number = Scaled(number=2000), 2000
     says = PodEnd(containers=tuple(ContainerEnd(name=name, message="\x01" * 4096, code=1) for name in "abc"))
     tracemalloc.start()
     try:
         for index in range(number):
             end = replace(ended(1), diagnostics="Pod failed: " + "\\u0001" * 12_288, pod=says)
-            state.put(("worker", index), task(State.DELETION_PENDING, end, index=index))
+            state.put(("w", index), task(State.DELETION_PENDING, end, index=index))
         assert tracemalloc.get_traced_memory()[0] < 12 * 1024 * 1024
     finally:
         tracemalloc.stop()
-    first, last = (state.roles["worker"].tasks[index].completion for index in (0, -1))
+    first, last = (state.roles["w"].tasks[index].completion for index in (0, -1))
+    assert last is not None
     assert (first, len(last.diagnostics)) == (end, SHORT_TEXT)
-    assert len(msgspec.json.encode(summarize(state, spec(role("worker", number))).roles)) < 8 * 1024 * 1024
+    assert len(msgspec.json.encode(summarize(state, spec(role("w", number))).roles)) < 8 * 1024 * 1024
 
 
 @pytest.mark.parametrize("back", [1, 2])
 def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(state: Scaled, back: int) -> None:
     """490 of them in turn, of a Framework of two Tasks, and the ends of all later ones were cut."""
     for _ in range(3):
-        failed = state.task(W2)
-        assert failed is not None
-        state.put(W2, conclude(complete(failed, replace(ended(1), diagnostics="no memory" * 100)), at(1)))
-        state.persist_all()
-        state.ask(w=back)  # it is marked, and replaced or removed once that is persisted
-        state.persist_all()
-        state.ask(w=3)
+        end = replace(ended(1), diagnostics="no memory" * 100)
+        state.put(W2, conclude(complete(state.roles["w"].tasks[2], end), at(1)))
+        for number in (back, 3):  # it is marked, and replaced or removed once that is persisted
+            state.persist_all()
+            state.ask(w=number)
         state.persist_all()
         said = sum(classification.text_length(task.completion) for task in state.roles["w"].tasks)
         assert state.text_bytes == said < 100
@@ -407,22 +343,17 @@ def test_what_was_said_of_tasks_that_are_scaled_down_does_not_count_any_more(sta
 
 def test_a_text_with_an_emoji_counts_as_wide_as_it_is() -> None:
     """One in a message of 4 KiB makes each of its characters four bytes, and UTF-8 a fifth."""
-    narrow, wide = (
-        classification.text_length(replace(ended(1), diagnostics="x" * 1000 + more)) for more in ("", "\U0001f600")
-    )
-    assert wide - narrow > 4000 - 10
+    narrow, wide = (replace(ended(1), diagnostics="x" * 1000 + more) for more in ("", "\U0001f600"))
+    assert classification.text_length(wide) - classification.text_length(narrow) > 4000 - 10
 
 
 @pytest.mark.parametrize(
-    "texts",
-    [{"reason": "x" * 10_000}, {"message": "x" * 10_000}]
-    + [
-        {"containers": (ContainerEnd(**{"name": "c", "code": 1, text: "x" * 10_000}),)}
-        for text in ("name", "reason", "message")
-    ],
+    "field", ["reason", "message", "name of a container", "reason of a container", "message of a container"]
 )
-def test_each_text_about_the_end_of_a_pod_counts_and_is_shortened(texts: dict[str, Any]) -> None:
-    long = replace(ended(1), pod=PodEnd(**texts))
+def test_each_text_about_the_end_of_a_pod_counts_and_is_shortened(field: str) -> None:
+    name, of, _ = field.partition(" of a")
+    texts: dict[str, Any] = {"name": "c", "code": 1, name: "x" * 10_000} if of else {name: "x" * 10_000}
+    long = replace(ended(1), pod=PodEnd(containers=(ContainerEnd(**texts),)) if of else PodEnd(**texts))
     assert classification.text_length(long) > 10_000
     short = classification.shortened(long, SHORT_TEXT)
     assert SHORT_TEXT < classification.text_length(short) < 2 * SHORT_TEXT
@@ -443,11 +374,8 @@ def test_what_is_stored_of_many_ends_is_read_in_turns_and_bounded_too() -> None:
     """Four stored statuses of others were 609 MiB, and each of them a turn of 0.8 s."""
     number = 1500
     end = replace(ended(1), pod=PodEnd(containers=(ContainerEnd(name="a", message="x" * 4096, code=1),)))
-    several = [task(State.COMPLETED, end, index=index) for index in range(number)]
-    status = framework(State.RUNNING)
-    roles = (TaskRoleStatus("w", "uid", task_statuses=tuple(several)),)
-    attempt = replace(status.attempt_status, task_role_statuses_compressed=packed(roles))
-    state = Scaled(stored=replace(status, attempt_status=attempt))
+    several = tuple(task(State.COMPLETED, end, index=index) for index in range(number))
+    state = Scaled(stored=stored(None, packed((TaskRoleStatus("w", "uid", task_statuses=several),))))
     assert state.turns == number + 1
     assert 0.9 * MAX_TEXTS < state.text_bytes < 1.2 * MAX_TEXTS
 
@@ -457,3 +385,86 @@ def test_of_many_containers_few_stay_failed_ones_first_and_share_what_stays_of_t
     many = PodEnd(containers=tuple(ends))
     end = classification.shortened(replace(ended(1), pod=many), SHORT_TEXT)
     assert [(one.name, len(one.message)) for one in end.pod.containers] == [(f"c{place}", 64) for place in (1, 3, 5, 7)]
+
+
+# --- a role ----------------------------------------------------------------------------------------------------------
+
+
+def some_task(state: State, code: int | None, ip: str | None, going: bool, instance: str) -> TaskStatus:
+    if code is None and state in COMPLETING | ENDED:
+        code = 0
+    if state is State.CREATION_PENDING:
+        ip = None
+    end = None if code is None else ended(code)
+    return task(state, end, ip=ip, deletion_pending=going, instance=instance)
+
+
+tasks = st.builds(
+    some_task,
+    st.sampled_from(list(State)),
+    st.sampled_from([None, 0, 1]),
+    st.sampled_from([None, "", "10.0.0.1", "10.0.0.2"]),
+    st.booleans(),
+    st.sampled_from(["a", "b"]),
+)
+moves = st.one_of(
+    tasks.map(lambda one: ("append", 0, one)),
+    st.tuples(st.just("put"), st.integers(0, 9), tasks),
+    st.just(("pop", 0, None)),
+)
+
+
+def recount(role_state: RoleState) -> Counts:
+    """One after the other, by the words of the specification."""
+    active = [one for one in role_state.tasks if not one.deletion_pending]
+    done = [one for one in active if one.state is State.COMPLETED]
+    failed = [one for one in done if one.completion and one.completion.type.name == TypeName.FAILED]
+    return Counts(
+        active=len(active),
+        ready=sum(bool(one.attempt_status.pod_uid and one.attempt_status.pod_ip) for one in active),
+        created=sum(one.attempt_status.pod_uid is not None for one in active),
+        completed=len(done),
+        failed=len(failed),
+        succeeded=len(done) - len(failed),
+        succeeding=sum(
+            one.completion is not None and one.completion.type.name == TypeName.SUCCEEDED
+            for one in active
+            if one.state is not State.COMPLETED
+        ),
+    )
+
+
+@given(st.lists(moves, max_size=40))
+def test_the_counts_are_always_those_of_a_recount(order: list[tuple[str, int, TaskStatus | None]]) -> None:
+    role_state = RoleState("worker", "uid", None)
+    ran = False
+    for revision, (kind, place, one) in enumerate(order, 1):
+        if kind == "append" and one is not None:
+            role_state.append(replace(one, index=len(role_state.tasks)), revision)
+        elif kind == "put" and one is not None and role_state.tasks:
+            role_state.put(place % len(role_state.tasks), replace(one, index=place % len(role_state.tasks)), revision)
+        elif kind == "pop" and role_state.tasks:
+            role_state.pop()
+        ran = ran or any(now.run_time for now in role_state.tasks)
+        assert role_state.counts == recount(role_state)
+        assert role_state.text_bytes == sum(classification.text_length(now.completion) for now in role_state.tasks)
+        assert +role_state.by_state == Counter(now.state for now in role_state.tasks)
+        assert role_state.deletion_pending == {now.index for now in role_state.tasks if now.deletion_pending}
+        assert len(role_state.revisions) == len(role_state.tasks)
+        assert role_state.ran == ran
+        assert list(role_state.active()) == [now for now in role_state.tasks if not now.deletion_pending]
+
+
+@given(st.lists(tasks, max_size=10))
+def test_a_stored_role_is_loaded_and_written_as_it_was(several: list[TaskStatus]) -> None:
+    role_state = RoleState("worker", "uid", 30)
+    for index, one in enumerate(several):
+        role_state.append(replace(one, index=index), 5)
+    stored = role_state.snapshot()
+    loaded = RoleState.load(stored)
+    for one in stored.task_statuses:
+        loaded.append(one, 0)
+    assert loaded.snapshot() == stored
+    assert (loaded.counts, loaded.ran) == (role_state.counts, role_state.ran)
+    assert loaded.deletion_pending == role_state.deletion_pending
+    assert set(loaded.revisions) <= {0}
