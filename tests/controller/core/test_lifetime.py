@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,12 +14,23 @@ from frameworkcontroller.core.machines.framework import Action, deadline_of, ste
 from tests.controller.core.addedscenarios import with_fields
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import STAY
-from tests.controller.core.values import at, attempt_facts, config_map, framework, framework_end, retry_policy, spec
+from tests.controller.core.values import (
+    Row,
+    at,
+    attempt_facts,
+    config_map,
+    framework,
+    framework_end,
+    known,
+    retry_policy,
+    row,
+    shown,
+    spec,
+)
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
+    from frameworkcontroller.api.meta import Partial
     from frameworkcontroller.api.status import FrameworkStatus
 
 S = State
@@ -32,53 +43,61 @@ def ran(state: State, *, since: float = 0, code: int | None = None, delay: int |
     return replace(framework(state, end, since=since, retries=RetryPolicyStatus(0, 0, delay)), run_time=at(100))
 
 
-class Deadline(NamedTuple):
-    """A Framework that is retried without bound, its deadline, and what its next step is."""
-
-    was: FrameworkStatus
-    seconds: int | None
-    becomes: State
-    code: int | None = None
-    wake_at: datetime | None = None
-    action: Action | None = None
-    execution: str = "Start"
+def within(seconds: int | None, **more: Any) -> dict[str, Any]:
+    """The spec of a Framework with this deadline, which is retried without bound."""
+    return {"spec": spec(active_deadline_seconds=seconds, retry_policy=retry_policy(UNBOUNDED), **more)}
 
 
+def kept(seconds: int | None, now: float) -> dict[str, Any]:
+    """The spec of a Framework that is kept for so long; others are for 1000 s."""
+    own = spec(ttl_seconds_after_finished=seconds)
+    return {"spec": own, "now": at(now), "completed_retain": timedelta(seconds=1000)}
+
+
+THERE = config_map()
 LATER = at(1100)
 EXPIRES = at(1000) + timedelta(days=30)
 WAITS = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=500)
+SOON = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=50)
+ENDED = ran(S.ATTEMPT_COMPLETED, code=0)
+DONE = framework(S.COMPLETED, framework_end(0), since=100)
 
-DEADLINES = {
-    "over while it runs": Deadline(ran(S.RUNNING), 900, S.DELETION_PENDING, -240),
-    "not over": Deadline(ran(S.RUNNING), 1000, S.RUNNING, wake_at=LATER),
-    "none is set": Deadline(ran(S.RUNNING), None, S.RUNNING),
-    "the longest one": Deadline(ran(S.RUNNING), 2**31 - 1, S.RUNNING, wake_at=at(100 + 2**31 - 1)),
-    "nothing has run yet": Deadline(framework(S.PREPARING), 1, S.PREPARING),
-    "over in a later attempt": Deadline(ran(S.PREPARING), 900, S.DELETION_PENDING, -240),
-    "over at a start": Deadline(ran(S.CREATION_PENDING), 900, S.ATTEMPT_COMPLETED, -240),
-    "over, not seen yet": Deadline(ran(S.CREATION_REQUESTED), 900, S.CREATION_REQUESTED, -240),
-    "not seen yet": Deadline(ran(S.CREATION_REQUESTED, since=990), 1000, S.CREATION_REQUESTED, wake_at=LATER),
-    "a retry waits longer than the deadline": Deadline(WAITS, 1000, S.ATTEMPT_COMPLETED, 1, LATER),
-    "a retry waits less long": Deadline(
-        ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=50), 1000, S.ATTEMPT_COMPLETED, 1, at(1040)
+ROWS: dict[str, Row[FrameworkStatus, Partial, Action]] = {
+    # activeDeadlineSeconds
+    "over while it runs": row(ran(S.RUNNING), THERE, S.DELETION_PENDING, code=-240, **within(900)),
+    "not over": row(ran(S.RUNNING), THERE, wake_at=LATER, **within(1000)),
+    "none is set": row(ran(S.RUNNING), THERE, **within(None)),
+    "the longest one": row(ran(S.RUNNING), THERE, wake_at=at(100 + 2**31 - 1), **within(2**31 - 1)),
+    "nothing has run yet": row(framework(S.PREPARING), THERE, **within(1)),
+    "over in a later attempt": row(ran(S.PREPARING), THERE, S.DELETION_PENDING, code=-240, **within(900)),
+    "over at a start": row(ran(S.CREATION_PENDING), None, S.ATTEMPT_COMPLETED, code=-240, **within(900)),
+    "over, not seen yet": row(ran(S.CREATION_REQUESTED), None, code=-240, **within(900)),
+    "not seen yet": row(ran(S.CREATION_REQUESTED, since=990), None, wake_at=LATER, **within(1000)),
+    "a retry waits longer than the deadline": row(WAITS, None, wake_at=LATER, **within(1000)),
+    "a retry waits less long": row(SOON, None, wake_at=at(1040), **within(1000)),
+    "over, and does not wait for a retry": row(WAITS, None, Action.NEXT_ATTEMPT, **within(900)),
+    "ended before": row(ENDED, None, S.COMPLETED, wake_at=EXPIRES, **within(900)),
+    "ended, and is kept beyond it": row(ENDED, None, S.COMPLETED, wake_at=EXPIRES, **within(1000)),
+    "over: no policy retries it": row(
+        ran(S.ATTEMPT_COMPLETED, code=-240), None, S.COMPLETED, wake_at=EXPIRES, **within(900)
     ),
-    "over, and does not wait for a retry": Deadline(WAITS, 900, S.CREATION_PENDING, action=Action.NEXT_ATTEMPT),
-    "ended before": Deadline(ran(S.ATTEMPT_COMPLETED, code=0), 900, S.COMPLETED, 0, EXPIRES),
-    "ended, and is kept beyond it": Deadline(ran(S.ATTEMPT_COMPLETED, code=0), 1000, S.COMPLETED, 0, EXPIRES),
-    "over: no policy retries it": Deadline(ran(S.ATTEMPT_COMPLETED, code=-240), 900, S.COMPLETED, -240, EXPIRES),
-    "stopped, too": Deadline(ran(S.RUNNING), 900, S.DELETION_PENDING, -210, execution="Stop"),
+    "stopped, too": row(ran(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, **within(900, execution_type="Stop")),
+    # ttlSecondsAfterFinished
+    "deleted at once": row(DONE, None, Action.DELETE_FRAMEWORK, **kept(0, 100)),
+    "not to be deleted yet": row(DONE, None, wake_at=at(150), **kept(50, 120)),
+    "deleted in time": row(DONE, None, Action.DELETE_FRAMEWORK, **kept(50, 150)),
+    "kept longer than the controller keeps others": row(DONE, None, wake_at=at(100 + 10**6), **kept(10**6, 1200)),
+    "kept as long as others": row(DONE, None, wake_at=LATER, **kept(None, 1099)),
+    "kept no longer than others": row(DONE, None, Action.DELETE_FRAMEWORK, **kept(None, 1100)),
 }
 
 
-@pytest.mark.parametrize("row", DEADLINES.values(), ids=DEADLINES)
-def test_a_framework_ends_when_its_deadline_is_over(row: Deadline) -> None:
-    wanted = spec(
-        active_deadline_seconds=row.seconds, execution_type=row.execution, retry_policy=retry_policy(UNBOUNDED)
-    )
-    there = config_map() if row.was.state in {S.PREPARING, S.RUNNING} else None
-    done = step(row.was, there, attempt_facts(spec=wanted), persisted=True)
-    code = None if done.status.completion is None else done.status.completion.code
-    assert (done.status.state, code, done.wake_at, done.action) == (row.becomes, row.code, row.wake_at, row.action)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_framework_runs_until_its_deadline_and_is_kept_as_long_as_it_asks_for(
+    row: Row[FrameworkStatus, Partial, Action],
+) -> None:
+    assert shown(step(row.was, row.seen, attempt_facts(**row.facts), persisted=True)) == row.expected
+    assert step(row.was, row.seen, attempt_facts(**row.facts), persisted=False).action is None
 
 
 def test_the_deadline_stands_still_while_the_framework_is_suspended() -> None:
@@ -89,13 +108,10 @@ def test_the_deadline_stands_still_while_the_framework_is_suspended() -> None:
         was = done.status
         assert (was.suspended_since or None, was.suspended_sec or None) == (at(now) if suspend else None, seconds)
         assert done.wake_at == (None if suspend else at(100 + 1000 + (seconds or 0)))
-    over = step(was, None, attempt_facts(now=at(6200), spec=asked[False]), persisted=True).status.completion
-    assert over is not None
-    assert over.code == -240
-    # It was over before somebody suspended it.
-    late = step(ran(S.RUNNING), config_map(), attempt_facts(now=at(1100), spec=asked[True]), persisted=True)
-    assert late.status.completion is not None
-    assert late.status.completion.code == -240
+    over = step(was, None, attempt_facts(now=at(6200), spec=asked[False]), persisted=True)
+    late = step(ran(S.RUNNING), THERE, attempt_facts(now=at(1100), spec=asked[True]), persisted=True)
+    for done in (over, late):  # the second one was over before somebody suspended it
+        assert known(done.status.completion).code == -240
 
 
 def test_the_time_before_the_first_task_runs_makes_no_deadline_longer() -> None:
@@ -106,42 +122,17 @@ def test_the_time_before_the_first_task_runs_makes_no_deadline_longer() -> None:
 
 def test_the_end_names_the_field_and_its_value() -> None:
     context = attempt_facts(spec=spec(active_deadline_seconds=900))
-    end = step(ran(S.RUNNING), config_map(), context, persisted=True).status.completion
-    assert end is not None
+    end = known(step(ran(S.RUNNING), THERE, context, persisted=True).status.completion)
     assert (end.phrase, end.type.name, end.type.attributes) == ("FrameworkDeadlineExceeded", "Failed", ("Permanent",))
     assert end.diagnostics == "Framework has run for longer than its activeDeadlineSeconds 900, retries included"
-
-
-@pytest.mark.parametrize(
-    ("ttl", "now", "deleted", "wake_at"),
-    [
-        pytest.param(0, 100, True, None, id="at once"),
-        pytest.param(50, 120, False, at(150), id="not yet"),
-        pytest.param(50, 150, True, None, id="in time"),
-        pytest.param(10**6, 1200, False, at(100 + 10**6), id="longer than the controller keeps others"),
-        pytest.param(None, 1099, False, at(1100), id="none is set: as long as the controller keeps others"),
-        pytest.param(None, 1100, True, None, id="none is set: as short as the controller keeps others"),
-    ],
-)
-def test_a_completed_framework_is_kept_as_long_as_it_asks_for(
-    ttl: int | None, now: float, deleted: bool, wake_at: datetime | None
-) -> None:
-    context = attempt_facts(
-        now=at(now), completed_retain=timedelta(seconds=1000), spec=spec(ttl_seconds_after_finished=ttl)
-    )
-    was = framework(S.COMPLETED, framework_end(0), since=100)
-    done = step(was, None, context, persisted=True)
-    assert (done.action, done.wake_at) == (Action.DELETE_FRAMEWORK if deleted else None, wake_at)
-    assert step(was, None, context, persisted=False).action is None
 
 
 # --- the clock, and controllers that are away ------------------------------------------------------------------------
 
 
 def running(deadline: int) -> Driver:
-    driver = Driver(
-        World(framework_of(with_fields(f"activeDeadlineSeconds: {deadline}")), Plan({"ps-0": ["stay"], **STAY}))
-    )
+    manifest = framework_of(with_fields(f"activeDeadlineSeconds: {deadline}"))
+    driver = Driver(World(manifest, Plan({"ps-0": ["stay"], **STAY})))
     driver.go_on(8)
     assert driver.world.status.state is S.RUNNING
     return driver

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -29,15 +30,20 @@ from frameworkcontroller.api.status import (
 )
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.machines.attempt import Action, Status, Step
 from frameworkcontroller.core.machines.framework import AttemptFacts
 from frameworkcontroller.core.machines.task import TaskFacts
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.reconcile.config import CoreConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frameworkcontroller.core.status.reports import Report
+
+Value = TypeVar("Value")
+Seen = TypeVar("Seen", Pod, Partial)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FRAMEWORK_UID = "framework-uid"
@@ -77,6 +83,46 @@ def at(seconds: float) -> datetime:
 def moment(seconds: float) -> Now:
     """So many seconds after the start, on both clocks."""
     return Now(at(seconds), at(seconds))
+
+
+def known(value: Value | None) -> Value:
+    """The value, which has to be there."""
+    assert value is not None
+    return value
+
+
+@dataclass(frozen=True)
+class Row(Generic[Status, Seen, Action]):
+    """An attempt and its object as the API server shows it, what else its next step depends on, and what is shown."""
+
+    was: Status
+    seen: Seen | None
+    facts: dict[str, Any]
+    expected: tuple[State, int | None, Action | None, datetime | None]
+
+
+def row(
+    was: Status,
+    seen: Seen | None,
+    then: State | Action | None = None,
+    *,
+    code: int | None = None,
+    wake_at: datetime | None = None,
+    **facts: Any,
+) -> Row[Status, Seen, Action]:
+    """A row: the attempt moves to the state `then`, or that is to be done. Of what is not given, nothing changes."""
+    state, action = (then, None) if isinstance(then, State) else (was.state, then)
+    if code is None and was.completion is not None:
+        code = was.completion.code
+    if action is not None and was.state is State.ATTEMPT_COMPLETED:
+        state, code = State.CREATION_PENDING, None  # the next attempt begins
+    return Row(was, seen, facts, (state, code, action, wake_at))
+
+
+def shown(done: Step[Status, Action]) -> tuple[State, int | None, Action | None, datetime | None]:
+    """The state after a step, the code of the end if there is one, what is to be done, and when to step again."""
+    end = done.status.completion
+    return done.status.state, None if end is None else end.code, done.action, done.wake_at
 
 
 def ended(code: int = 0, kind: str | CompletionType | None = None) -> TaskCompletion:
@@ -206,6 +252,14 @@ def terminated(name: str, code: int, **more: Any) -> dict[str, Any]:
 def role(name: str, number: int, **more: Any) -> TaskRoleSpec:
     """A TaskRole of a spec."""
     return TaskRoleSpec(name=name, task_number=number, **more)
+
+
+def role_of(name: str, tasks: Iterable[TaskStatus]) -> RoleState:
+    """A role with these Tasks, all of which are persisted."""
+    made = RoleState(name, f"{name}-uid", None)
+    for one in tasks:
+        made.append(one, 0)
+    return made
 
 
 def spec(*roles: TaskRoleSpec, **more: Any) -> FrameworkSpec:
