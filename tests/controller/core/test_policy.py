@@ -56,6 +56,9 @@ CASES = {
     "without fancy a transient failure stops at the bound": Case("transient", 1, False, NO_RETRY, counted=1),
     "without fancy a conflict has no delay": Case("conflict", 1, False, COUNTED),
     "without fancy a permanent failure is retried too": Case("permanent", 1, False, COUNTED),
+    "a suspension is retried for free, whatever the policy": Case("transient", 0, False, FREE, code=-250),
+    "a suspension is retried for free beyond the bound": Case("transient", 2, False, FREE, code=-250, counted=2),
+    "a preemption is retried for free, whatever the policy": Case("transient", 0, False, FREE, code=-260),
     "a stop is never undone by always": Case("permanent", ALWAYS, False, NO_RETRY, code=-210),
     "the end of the Framework attempt is never undone": Case("permanent", ALWAYS, True, NO_RETRY, code=-220),
     "a scale-down is never undone": Case("permanent", UNBOUNDED, False, NO_RETRY, code=-230),
@@ -68,16 +71,12 @@ CASES = {
 def test_the_first_rule_that_applies_decides(case: Case) -> None:
     verdict = decide_retry(
         retry_policy(case.limit, fancy=case.fancy),
-        RetryPolicyStatus(total_retried_count=case.counted, accountable_retried_count=case.counted),
+        # Only accountable retries use up the bound.
+        RetryPolicyStatus(total_retried_count=case.counted + 9, accountable_retried_count=case.counted),
         ended(case.code, case.kind),
         conflict_delay_sec=77,
     )
     assert verdict == case.verdict
-
-
-def test_only_accountable_retries_use_up_the_bound() -> None:
-    counts = RetryPolicyStatus(total_retried_count=9, accountable_retried_count=0)
-    assert decide_retry(retry_policy(1), counts, ended(1)).wanted
 
 
 def test_a_retry_is_counted_and_its_delay_forgotten() -> None:
@@ -86,9 +85,10 @@ def test_a_retry_is_counted_and_its_delay_forgotten() -> None:
     assert count_retry(counts, COUNTED) == RetryPolicyStatus(5, 3, None)
 
 
-@pytest.mark.parametrize(
-    "code", [code for code in Code if code not in {-210, -220, -230, -240}], ids=lambda code: code.name
-)
+OTHERS = sorted(set(Code) - {-210, -220, -230, -240})
+
+
+@pytest.mark.parametrize("code", OTHERS, ids=lambda code: code.name)
 def test_every_other_code_of_ours_may_be_retried(code: Code) -> None:
-    _, kind = PREDEFINED[code]
-    assert decide_retry(retry_policy(ALWAYS), RetryPolicyStatus(), ended(code, kind)).wanted
+    verdict = decide_retry(retry_policy(ALWAYS), RetryPolicyStatus(), ended(code, PREDEFINED[code][1]))
+    assert verdict == (FREE if code in {-250, -260} else COUNTED)
