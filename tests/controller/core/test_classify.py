@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkcontroller.api.codes import FAILED, TRANSIENT
+from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT, TRANSIENT_CONFLICT
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import (
     CONTAINER_CONTRACT,
@@ -36,31 +35,44 @@ def pattern(*containers: ContainerPattern, **texts: str) -> PodPattern:
     return PodPattern(**{key: Regex.parse(value) for key, value in texts.items()}, containers=containers)
 
 
+def one(**fields: Any) -> PodPattern:
+    """A pattern of one container."""
+    return pattern(container(**fields))
+
+
+def found(**parts: Any) -> dict[str, Any]:
+    """These parts of one container matched."""
+    return {"containers": [parts]}
+
+
 def info(code: int, *patterns: PodPattern, kind: CompletionType = FAILED) -> CodeInfo:
     return CodeInfo(code, f"Phrase{code}", kind, patterns)
 
 
+def ends(*containers: dict[str, Any], **init: dict[str, Any]) -> dict[str, Any]:
+    """The status of a Pod with these containers."""
+    return {"containerStatuses": list(containers), "initContainerStatuses": list(init.values())}
+
+
+ERROR = {"reason": "Error"}
+EVICTED: dict[str, Any] = {"reason": "Evicted", "message": "The node was low on resource: memory."}
 KILLED = terminated("main", 137, signal=9, reason="OOMKilled", message="ran out\nof memory", finished=5)
+WAITING = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
+IDLE = ends({"name": "idle", "state": {"running": {}}})
+TWO = ends(terminated("a", 1, **ERROR), terminated("b", 2, **ERROR))
+WITH_INIT = ends(WAITING, init=terminated("init", 7, **ERROR))
+# It is ended only after the application is over, and then as a rule by a signal.
+SIDECAR = terminated("proxy", 143, finished=9)
+WITH_SIDECAR = ends(terminated("main", 3, finished=2), init=SIDECAR) | {"sidecars": ("proxy",)}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A pattern, a Pod, and the matched parts, None if it does not match."""
+class Case(NamedTuple):
+    """A pattern, the matched parts, None if it does not match, and the status of the Pod."""
 
     pattern: PodPattern
     matched: dict[str, Any] | None
-    status: dict[str, Any] = field(default_factory=lambda: {"containerStatuses": [KILLED]})
+    status: dict[str, Any] = ends(KILLED)
 
-
-EVICTED: dict[str, Any] = {"reason": "Evicted", "message": "The node was low on resource: memory."}
-RUNNING: dict[str, Any] = {"name": "idle", "state": {"running": {}}}
-IDLE: dict[str, Any] = {"containerStatuses": [RUNNING]}
-TWO: dict[str, Any] = {"containerStatuses": [terminated("a", 1, reason="Error"), terminated("b", 2, reason="Error")]}
-WAITING = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
-WITH_INIT: dict[str, Any] = {
-    "initContainerStatuses": [terminated("init", 7, reason="Error")],
-    "containerStatuses": [WAITING],
-}
 
 CASES = {
     "no fields match anything": Case(pattern(), {}),
@@ -75,21 +87,30 @@ CASES = {
     "not all fields": Case(pattern(reason="Evicted", message="disk"), None, EVICTED),
     "an absent reason is the empty text": Case(pattern(reason="^$"), {}),
     "an absent reason has no letters": Case(pattern(reason="."), None),
-    "the container's name": Case(pattern(container(name="ma")), {"containers": [{"name": "ma"}]}),
-    "the container's reason": Case(pattern(container(reason="OOM")), {"containers": [{"reason": "OOM"}]}),
-    "the container's message over lines": Case(
-        pattern(container(message="(?s)out.of")), {"containers": [{"message": "out\nof"}]}
+    "the container's name": Case(one(name="ma"), found(name="ma")),
+    "the container's reason": Case(one(reason="OOM"), found(reason="OOM")),
+    "the container's message over lines": Case(one(message="(?s)out.of"), found(message="out\nof")),
+    "a dot does not match a line's end": Case(one(message="out.of"), None),
+    "the container's signal": Case(one(signal=Range(9, 9)), found(signal=9)),
+    "another signal": Case(one(signal=Range(1, 8)), None),
+    "the container's code": Case(one(code=Range(137, 137)), found(code=137)),
+    "all fields of both, in the order of the reference": Case(
+        pattern(
+            container(name="main", reason="OOMKilled", message="memory", signal=Range(9), code=Range(max=255)),
+            name="fw",
+            reason="Evicted",
+            message="low",
+        ),
+        {
+            "name": "fw",
+            "reason": "Evicted",
+            "message": "low",
+            "containers": [{"name": "main", "reason": "OOMKilled", "message": "memory", "signal": 9, "code": 137}],
+        },
+        EVICTED | ends(KILLED),
     ),
-    "a dot does not match a line's end": Case(pattern(container(message="out.of")), None),
-    "the container's signal": Case(pattern(container(signal=Range(9, 9))), {"containers": [{"signal": 9}]}),
-    "another signal": Case(pattern(container(signal=Range(1, 8))), None),
-    "the container's code": Case(pattern(container(code=Range(137, 137))), {"containers": [{"code": 137}]}),
-    "all fields of the container": Case(
-        pattern(container(name="main", reason="OOMKilled", message="memory", signal=Range(9), code=Range(max=255))),
-        {"containers": [{"name": "main", "reason": "OOMKilled", "message": "memory", "signal": 9, "code": 137}]},
-    ),
-    "all fields but one of the container": Case(pattern(container(name="main", code=Range(max=1))), None),
-    "fields of one pattern must meet in one container": Case(pattern(container(name="a", code=Range(2, 2))), None, TWO),
+    "all fields but one of the container": Case(one(name="main", code=Range(max=1)), None),
+    "fields of one pattern must meet in one container": Case(one(name="a", code=Range(2, 2)), None, TWO),
     "each pattern has its container": Case(
         pattern(container(code=Range(2, 2)), container(code=Range(1, 1))),
         {"containers": [{"code": 2}, {"code": 1}]},
@@ -101,30 +122,20 @@ CASES = {
     "one pattern without a container": Case(
         pattern(container(code=Range(1, 1)), container(code=Range(3, 3))), None, TWO
     ),
-    "the first container that matches": Case(pattern(container(name=".")), {"containers": [{"name": "a"}]}, TWO),
-    "an init container": Case(pattern(container(code=Range(7, 7))), {"containers": [{"code": 7}]}, WITH_INIT),
-    "a container that never ran, by name": Case(
-        pattern(container(name="main")), {"containers": [{"name": "main"}]}, WITH_INIT
-    ),
-    "a container that never ran has no code": Case(pattern(container(name="main", code=Range())), None, WITH_INIT),
-    "a container that runs has no code": Case(pattern(container(code=Range(0))), None, IDLE),
-    "a container that runs has no reason": Case(pattern(container(reason="")), None, IDLE),
-    "a container that runs has no message": Case(pattern(container(message="")), None, IDLE),
-    "a container that runs has no signal": Case(pattern(container(signal=Range(max=0))), None, IDLE),
-    "a container that ended well has code 0": Case(
-        pattern(container(code=Range(0, 0))), {"containers": [{"code": 0}]}, {"containerStatuses": [terminated("a", 0)]}
-    ),
-    "any container": Case(pattern(container()), {}),
-    "any container, and one by its code": Case(
-        pattern(container(), container(code=Range(2, 2))), {"containers": [{"code": 2}]}, TWO
-    ),
-    "signal 0 is no signal": Case(
-        pattern(container(name="a", signal=Range(max=0))), {"containers": [{"name": "a"}]}, TWO
-    ),
-    "any container, but there is none": Case(pattern(container()), None, EVICTED),
-    "Pod and container": Case(
-        pattern(container(name="main"), name="fw"), {"name": "fw", "containers": [{"name": "main"}]}
-    ),
+    "the first container that matches": Case(one(name="."), found(name="a"), TWO),
+    "an init container": Case(one(code=Range(7, 7)), found(code=7), WITH_INIT),
+    "a container that never ran, by name": Case(one(name="main"), found(name="main"), WITH_INIT),
+    "a container that never ran has no code": Case(one(name="main", code=Range()), None, WITH_INIT),
+    "a container that runs has no code": Case(one(code=Range(0)), None, IDLE),
+    "a container that runs has no reason": Case(one(reason=""), None, IDLE),
+    "a container that runs has no message": Case(one(message=""), None, IDLE),
+    "a container that runs has no signal": Case(one(signal=Range(max=0)), None, IDLE),
+    "a container that ended well has code 0": Case(one(code=Range(0, 0)), found(code=0), ends(terminated("a", 0))),
+    "any container": Case(one(), {}),
+    "any container, and one by its code": Case(pattern(container(), container(code=Range(2, 2))), found(code=2), TWO),
+    "signal 0 is no signal": Case(one(name="a", signal=Range(max=0)), found(name="a"), TWO),
+    "any container, but there is none": Case(one(), None, EVICTED),
+    "a sidecar": Case(one(code=Range(143, 143)), None, WITH_SIDECAR),
 }
 
 
@@ -140,128 +151,71 @@ def test_a_pattern_matches_if_all_its_fields_do(case: Case) -> None:
         assert end.diagnostics == f"Pod failed: PodPattern matched: {compact}"
 
 
-def test_the_first_code_that_matches_wins() -> None:
-    never, always = pattern(name="^$"), pattern()
-    codes = [info(-1000, never), info(-1001, never, always, kind=TRANSIENT), info(-1002, always)]
+def test_the_first_code_that_matches_wins_by_its_first_pattern_that_does() -> None:
+    never, first, second = pattern(name="^$"), pattern(name="w-w"), pattern(name="fw")
+    codes = [info(-1000, never), info(-1001, never, first, second, kind=TRANSIENT), info(-1002, pattern())]
     end = classification.failed(pod("Failed"), codes)
     assert (end.code, end.type) == (-1001, TRANSIENT)
-
-
-def test_the_diagnostics_are_of_the_first_pattern_that_matches() -> None:
-    end = classification.failed(pod("Failed"), [info(-1, pattern(name="x"), pattern(name="w-w"), pattern(name="fw"))])
     assert end.diagnostics == 'Pod failed: PodPattern matched: {"name":"w-w"}'
 
 
-def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code() -> None:
-    codes = (*CONTAINER_CONTRACT, info(-1000, pattern()))
-    expected = {
-        200: ("ContainerTransientFailed", ("Transient",)),
-        201: ("ContainerTransientConflictFailed", ("Transient", "Conflict")),
-        210: ("ContainerPermanentFailed", ("Permanent",)),
-    }
-    for code, (phrase, attributes) in expected.items():
-        end = classification.failed(pod("Failed", containerStatuses=[terminated("main", code)]), codes)
-        assert (end.code, end.phrase, end.type.attributes) == (code, phrase, attributes)
+CONTRACT = {
+    200: ("ContainerTransientFailed", TRANSIENT),
+    201: ("ContainerTransientConflictFailed", TRANSIENT_CONFLICT),
+    210: ("ContainerPermanentFailed", PERMANENT),
+}
 
 
-@pytest.mark.parametrize("info", CONTAINER_CONTRACT, ids=lambda info: info.phrase)
+@pytest.mark.parametrize("code", CONTRACT)
 @pytest.mark.parametrize("message", ["", "peers are gone", "first line\nlast line\n", "\x00 <b> & \u2028 \U0001f4a5"])
-def test_the_diagnostics_show_which_container_said_so_and_all_that_it_said(info: CodeInfo, message: str) -> None:
-    ends = [terminated("other", 0), terminated("main", info.code, reason="Error", message=message)]
-    diagnostics = classification.failed(pod("Failed", containerStatuses=ends), CONTAINER_CONTRACT).diagnostics
-    shown = {"name": "main"} | ({"message": message} if message else {}) | {"code": info.code}
-    prefix, _, parts = diagnostics.partition("matched: ")
-    assert prefix == "Pod failed: PodPattern "
-    assert json.loads(parts) == {"containers": [shown]}
-    assert list(json.loads(parts)["containers"][0]) == list(shown)
-
-
-def test_the_parts_of_a_container_come_in_the_order_of_the_reference() -> None:
-    seen = pod("Failed", reason="R", message="M", containerStatuses=[KILLED])
-    keys = ["name", "reason", "message", "signal", "code"]
-    everything = pattern(
-        container(name=".*", reason=".*", message=".*", signal=Range(9), code=Range(1)),
-        name=".*",
-        reason=".*",
-        message=".*",
-    )
-    matched = json.loads(classification.failed(seen, [info(-1000, everything)]).diagnostics.partition("matched: ")[2])
-    assert list(matched) == ["name", "reason", "message", "containers"]
-    assert list(matched["containers"][0]) == keys
-    unmatched = json.loads(classification.failed(seen, []).diagnostics.partition("unmatched: ")[2])
-    assert list(unmatched) == ["reason", "message", "containers"]
-    assert list(unmatched["containers"][0]) == keys
-
-
-def test_the_whole_end_of_the_pod_is_kept_beside_what_matched() -> None:
-    end = classification.failed(pod("Failed", reason="R", containerStatuses=[KILLED, RUNNING]), [info(-1, pattern())])
-    assert json.loads(msgspec.json.encode(end))["pod"] == {
-        "reason": "R",
-        "containers": [
-            {"name": "main", "code": 137, "reason": "OOMKilled", "message": "ran out\nof memory", "signal": 9}
-        ],
-    }
+def test_what_a_container_says_by_its_exit_code_comes_before_any_configured_code(code: int, message: str) -> None:
+    status = ends(terminated("other", 0), terminated("main", code, **ERROR, message=message))
+    end = classification.failed(pod("Failed", **status), (*CONTAINER_CONTRACT, info(-1000, pattern())))
+    assert (end.code, end.phrase, end.type) == (code, *CONTRACT[code])
+    shown = {"name": "main"} | ({"message": message} if message else {}) | {"code": code}
+    text = msgspec.json.encode({"containers": [shown]}).decode()
+    assert end.diagnostics == f"Pod failed: PodPattern matched: {text}"
 
 
 A1, A2 = terminated("a", 3, finished=1), terminated("a", 3, finished=2)
 
-UNMATCHED: dict[str, tuple[int, list[dict[str, Any]], list[dict[str, Any]]]] = {
-    "the only container": (3, [A1], []),
-    "the one that finished last": (4, [terminated("a", 4, finished=9), terminated("b", 3, finished=1)], []),
-    "the one that failed, though another finished later": (3, [A1, terminated("b", 0, finished=9)], []),
-    "an init container": (5, [WAITING], [terminated("i", 5, finished=1)]),
-    "a container after its init container": (3, [A2], [terminated("i", 5, finished=1)]),
-    "an init container that ended later": (143, [A2], [terminated("i", 143, finished=3)]),
-    "a container without a time is the first": (3, [terminated("b", 4), A1], []),
+UNMATCHED: dict[str, tuple[int, dict[str, Any]]] = {
+    "the only container": (3, ends(A1)),
+    "the one that finished last": (4, ends(terminated("a", 4, finished=9), terminated("b", 3, finished=1))),
+    "the one that failed, though another finished later": (3, ends(A1, terminated("b", 0, finished=9))),
+    "an init container": (5, ends(WAITING, init=terminated("i", 5, finished=1))),
+    "a container after its init container": (3, ends(A2, init=terminated("i", 5, finished=1))),
+    "an init container that ended later": (143, ends(A2, init=terminated("i", 143, finished=3))),
+    "no sidecar": (3, WITH_SIDECAR),
+    "a container without a time is the first": (3, ends(terminated("b", 4), A1)),
+    "none: there are no containers": (-300, EVICTED),
+    "none: it runs": (-300, IDLE),
+    "none: it ended well": (-300, ends(terminated("a", 0))),
 }
 
 
-@pytest.mark.parametrize(("code", "containers", "inits"), UNMATCHED.values(), ids=UNMATCHED)
+@pytest.mark.parametrize(("code", "status"), UNMATCHED.values(), ids=UNMATCHED)
 def test_without_a_match_the_failed_container_that_finished_last_gives_the_code(
-    code: int, containers: list[dict[str, Any]], inits: list[dict[str, Any]]
+    code: int, status: dict[str, Any]
 ) -> None:
-    end = classification.failed(pod("Failed", containerStatuses=containers, initContainerStatuses=inits), [])
-    assert (end.code, end.phrase, end.type) == (code, "ContainerUnrecognizedFailed", FAILED)
+    end = classification.failed(pod("Failed", **status), [])
+    phrase = "PodFailedWithoutFailedContainer" if code == -300 else "ContainerUnrecognizedFailed"
+    assert (end.code, end.phrase, end.type) == (code, phrase, FAILED)
 
 
-def test_a_sidecar_gives_no_code_and_matches_nothing_but_is_reported() -> None:
-    """It is ended only after the application is over, and then as a rule by a signal."""
-    statuses: dict[str, Any] = {
-        "containerStatuses": [terminated("main", 3, finished=2)],
-        "initContainerStatuses": [terminated("proxy", 143, finished=9)],
-    }
-    seen = pod("Failed", sidecars=("proxy",), **statuses)
-    end = classification.failed(seen, [info(-1000, pattern(container(code=Range(143, 143))))])
-    assert (end.code, end.phrase) == (3, "ContainerUnrecognizedFailed")
-    assert end.pod is not None
-    assert [one.name for one in end.pod.containers] == ["proxy", "main"]
-    assert classification.failed(pod("Failed", **statuses), []).code == 143
-
-
-@pytest.mark.parametrize(
-    "statuses",
-    [[], [RUNNING], [terminated("a", 0)]],
-    ids=["no containers", "a container that runs", "a container that ended well"],
-)
-def test_without_a_failed_container_the_code_says_so(statuses: list[dict[str, Any]]) -> None:
-    end = classification.failed(pod("Failed", **EVICTED, containerStatuses=statuses), [])
-    assert (end.code, end.phrase, end.type) == (-300, "PodFailedWithoutFailedContainer", FAILED)
-
-
-def test_unmatched_diagnostics_are_the_whole_end_of_the_pod() -> None:
-    end = classification.failed(
-        pod("Failed", **EVICTED, containerStatuses=[terminated("a", 0, reason="Completed")]), []
+def test_the_whole_end_of_a_pod_is_kept_and_shown_if_nothing_matches() -> None:
+    statuses = ends(KILLED, WAITING, init=terminated("proxy", 0))
+    seen = pod("Failed", sidecars=("proxy",), reason="R", message="M", **statuses)
+    text = (
+        '{"reason":"R","message":"M","containers":[{"name":"proxy","code":0},'
+        '{"name":"main","reason":"OOMKilled","message":"ran out\\nof memory","signal":9,"code":137}]}'
     )
-    text = end.diagnostics.removeprefix("Pod failed: PodPattern unmatched: ")
-    assert json.loads(text) == {**EVICTED, "containers": [{"name": "a", "code": 0, "reason": "Completed"}]}
-    assert text == json.dumps(json.loads(text), separators=(",", ":"))
-
-
-def test_a_pod_that_succeeded_tells_of_its_containers() -> None:
-    end = classification.succeeded(pod("Succeeded", containerStatuses=[terminated("a", 0, reason="Completed")]))
-    assert (end.code, end.phrase, end.diagnostics) == (0, "Succeeded", "Pod succeeded")
-    assert end.pod is not None
-    assert [(one.name, one.code, one.reason) for one in end.pod.containers] == [("a", 0, "Completed")]
+    unmatched = classification.failed(seen, [])
+    assert unmatched.diagnostics == f"Pod failed: PodPattern unmatched: {text}"
+    succeeded = classification.succeeded(seen)
+    assert (succeeded.code, succeeded.phrase, succeeded.diagnostics) == (0, "Succeeded", "Pod succeeded")
+    for end in (unmatched, succeeded, classification.failed(seen, [info(-1, pattern())])):
+        assert msgspec.json.encode(end.pod).decode() == text
 
 
 @pytest.mark.parametrize("source", ["(", "a**", r"\1", "(?=ahead)", "[z-a]"])
