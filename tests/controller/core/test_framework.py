@@ -131,10 +131,6 @@ ROWS: dict[str, FrameworkRow] = {
     # AttemptPreparing and AttemptRunning
     "preparing": row(framework(S.PREPARING), THERE),
     "preparing, Stop": row(framework(S.PREPARING), THERE, S.DELETION_PENDING, code=-210, **STOP),
-    "preparing, completed by a policy": row(ending(S.PREPARING, 5), THERE, S.DELETION_PENDING),
-    "preparing, ConfigMap being deleted": row(framework(S.PREPARING), GOING, S.DELETING, code=-100),
-    "preparing, ConfigMap not seen any more: look for it": row(framework(S.PREPARING), None, Action.FIND),
-    "preparing, ConfigMap gone": row(framework(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-100, **LOST),
     "preparing, another ConfigMap has the name: look for it": row(framework(S.PREPARING), ORPHAN, Action.FIND),
     "preparing, another ConfigMap has the name, ours is gone": row(
         framework(S.PREPARING), ORPHAN, S.ATTEMPT_COMPLETED, code=-100, **LOST
@@ -303,12 +299,6 @@ def test_nothing_says_that_a_completed_framework_is_suspended() -> None:
     now = step(was, None, attempt_facts(**SUSPEND), persisted=True).status
     assert now.state is S.COMPLETED
     assert (bool(now.suspended_since), now.suspended_sec) == (False, 990)
-
-
-def test_what_is_suspended_is_retried_and_the_retry_counts_for_no_limit() -> None:
-    was = over(-250, retries=RetryPolicyStatus(4, 2, 0))
-    now = step(was, None, attempt_facts(spec=spec(retry_policy=retry_policy(2))), persisted=True).status
-    assert (now.attempt_status.id, now.retry_policy_status) == (5, RetryPolicyStatus(5, 2, None))
 
 
 # --- what each change writes ------------------------------------------------------------------------------------------
