@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,46 +25,35 @@ from tests.controller.core.driver import Driver
 from tests.controller.core.values import core_config
 from tests.controller.core.world import Plan, World, framework_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ENDS = (-(2**63), -(2**31) - 1, -(2**31), -3, -2, -1, 0, 1, 2, 2**31 - 1, 2**31, 2**63 - 1)
 NUMBERS = st.sampled_from(ENDS) | st.integers(-(2**63), 2**63 - 1)
 SMALL = st.sampled_from((-(2**63), -1, 0, 1, 2))
 SETTINGS = st.sampled_from((0, 1, 2**31, 2**63 - 1))
-POLICY = st.fixed_dictionaries({"fancyRetryPolicy": st.booleans(), "maxRetryCount": NUMBERS})
-ROLE = st.fixed_dictionaries(
-    {
-        "name": st.sampled_from(("a", "b")),
-        "taskNumber": SMALL,
-        "frameworkAttemptCompletionPolicy": st.fixed_dictionaries(
-            {
-                "minFailedTaskCount": NUMBERS,
-                "minSucceededTaskCount": NUMBERS,
-                "minFailedTaskPercent": st.none() | NUMBERS,
-                "minSucceededTaskPercent": st.none() | NUMBERS,
-            }
-        ),
-        "task": st.fixed_dictionaries(
-            {
-                "retryPolicy": POLICY,
-                "podGracefulDeletionTimeoutSec": st.none() | NUMBERS,
-                "pod": st.just({"spec": {"containers": [{"name": "main", "image": "x"}]}}),
-            }
-        ),
-    }
+OPTIONAL = st.none() | NUMBERS
+
+
+def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(fields)
+
+
+POLICY = objects(fancyRetryPolicy=st.booleans(), maxRetryCount=NUMBERS)
+COMPLETION = objects(
+    **dict.fromkeys(("minFailedTaskCount", "minSucceededTaskCount"), NUMBERS),
+    **dict.fromkeys(("minFailedTaskPercent", "minSucceededTaskPercent"), OPTIONAL),
 )
-SPEC = st.fixed_dictionaries(
-    {
-        "retryPolicy": POLICY,
-        "activeDeadlineSeconds": st.none() | NUMBERS,
-        "ttlSecondsAfterFinished": st.none() | NUMBERS,
-        "taskRoles": st.lists(ROLE, max_size=2, unique_by=lambda role: str(role["name"])),
-    }
+POD = st.just({"spec": {"containers": [{"name": "main", "image": "x"}]}})
+TASK = objects(retryPolicy=POLICY, podGracefulDeletionTimeoutSec=OPTIONAL, pod=POD)
+NAME = st.sampled_from(("a", "b"))
+ROLE = objects(name=NAME, taskNumber=SMALL, frameworkAttemptCompletionPolicy=COMPLETION, task=TASK)
+SPEC = objects(
+    retryPolicy=POLICY,
+    activeDeadlineSeconds=OPTIONAL,
+    ttlSecondsAfterFinished=OPTIONAL,
+    taskRoles=st.lists(ROLE, max_size=2, unique_by=lambda role: str(role["name"])),
 )
 
 
-def live(driver: Driver, seconds: int) -> Iterator[None]:
+def live(driver: Driver, seconds: int) -> None:
     """Let the controller and the world go on."""
     for _ in range(seconds):
         for effect in driver.decide().effects:
@@ -72,7 +61,6 @@ def live(driver: Driver, seconds: int) -> Iterator[None]:
         if driver.wake_at is not None:
             # A deletion that is due in 30 s, the longest grace period before it, and the longest timeout after that.
             assert (driver.wake_at - driver.world.now).total_seconds() <= 2 * MAX_SECONDS + 30
-        yield
         driver.world.tick()
         driver.see()
 
@@ -92,19 +80,16 @@ def test_a_framework_with_any_numbers_goes_on(
     )
     world = World(manifest, Plan({"a-0": [end], "b-1": [201]}), config)
     driver = Driver(world)
-    for _ in live(driver, 8):
-        pass
+    live(driver, 8)
     if world.stored is not None:
         _store(world, status)
         driver.start()
     for name in list(world.pods):
         _delete(world, name, grace)
     driver.touch_pods(*driver.caches.refresh())
-    for _ in live(driver, 4):
-        pass
+    live(driver, 4)
     world.stop()
-    for _ in live(driver, 12):
-        pass
+    live(driver, 12)
 
 
 def _store(world: World, number: int) -> None:
@@ -120,10 +105,8 @@ def _store(world: World, number: int) -> None:
 
 def _delete(world: World, name: str, grace: int) -> None:
     """Put the Pod under deletion with this grace period."""
-    pod = world.pods[name]
-    meta = replace(
-        pod.metadata, deletion_timestamp=world.stamp + timedelta(seconds=30), deletion_grace_period_seconds=grace
-    )
+    pod, due = world.pods[name], world.stamp + timedelta(seconds=30)
+    meta = replace(pod.metadata, deletion_timestamp=due, deletion_grace_period_seconds=grace)
     world.pods[name] = replace(pod, metadata=meta)
 
 
