@@ -14,9 +14,10 @@ from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.status.rescale import rescale
-from tests.controller.core.values import at, ended, role, spec, task
+from tests.controller.core.values import at, ended, known, role, spec, task
 
 if TYPE_CHECKING:
+    from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.policies.role import RoleState
 
 
@@ -31,44 +32,45 @@ class Roles:
 
     def ask(self, timeout: int | None = None, **numbers: int) -> set[tuple[str, int]]:
         """The spec wants these numbers of Tasks; what changed."""
-        wanted = spec(
-            *(role(name, n, task=TaskSpec(pod_graceful_deletion_timeout_sec=timeout)) for name, n in numbers.items())
-        )
+        what = TaskSpec(pod_graceful_deletion_timeout_sec=timeout)
+        wanted = spec(*(role(name, number, task=what) for name, number in numbers.items()))
         self.revision += 1
-        return set(
-            rescale(
-                "fw",
-                wanted,
-                self.role_states,
-                now=at(self.revision),
-                new_uid=lambda: next(self._uids),
-                revision=self.revision,
-                persisted=self.persisted,
-            )
+        changed = rescale(
+            *("fw", wanted, self.role_states),
+            now=at(self.revision),
+            new_uid=lambda: next(self._uids),
+            revision=self.revision,
+            persisted=self.persisted,
         )
+        return set(changed)
 
     def persist(self) -> None:
         """The API server has everything."""
         self.persisted = self.revision
 
     def end(self, name: str, *indexes: int) -> None:
-        """These Tasks are Completed, which is persisted."""
+        """These Tasks are Completed."""
         for index in indexes:
-            self.revision += 1
-            role_state = self.role_states[name]
-            role_state.put(index, conclude(role_state.tasks[index], at(self.revision)), self.revision)
-        self.persist()
+            self._put(name, conclude(self.role_states[name].tasks[index], at(self.revision)))
 
     def run(self, name: str, *indexes: int) -> None:
-        """These Tasks run, which is persisted."""
+        """These Tasks run."""
         for index in indexes:
-            self.revision += 1
-            role_state = self.role_states[name]
-            current = role_state.tasks[index]
-            role_state.put(
-                index, replace(task(State.RUNNING, index=index), instance_uid=current.instance_uid), self.revision
-            )
-        self.persist()
+            instance = self.role_states[name].tasks[index].instance_uid
+            self._put(name, task(State.RUNNING, index=index, instance=instance))
+
+    def _put(self, name: str, new: TaskStatus) -> None:
+        self.revision += 1
+        self.role_states[name].put(new.index, new, self.revision)
+
+    @property
+    def tasks(self) -> dict[tuple[str, int], tuple[TaskStatus, int]]:
+        """All Tasks with their revisions."""
+        return {
+            (name, one.index): (one, revision)
+            for name, role_state in self.role_states.items()
+            for one, revision in zip(role_state.tasks, role_state.revisions, strict=True)
+        }
 
     def seen(self, name: str) -> list[str]:
         """Each Task's UID without its index, with a - if it is deletionPending."""
@@ -83,6 +85,7 @@ def three() -> Roles:
     roles = Roles()
     roles.ask(w=3)
     roles.run("w", 0, 1, 2)
+    roles.persist()
     return roles
 
 
@@ -150,71 +153,47 @@ def test_a_running_task_goes_only_when_it_has_ended_and_its_index_is_taken_by_an
 ) -> None:
     for step in order:
         three.end("w", *step.ended)
+        three.persist()
         assert three.ask(w=step.wanted) == {("w", index) for index in step.changed}
         assert " ".join(three.seen("w")) == step.seen
 
 
-def test_a_task_that_is_scaled_down_runs_on_and_has_its_reason(three: Roles) -> None:
-    three.ask(w=1)
-    for going in three.role_states["w"].tasks[1:]:
-        assert going.state is State.RUNNING
-        assert going.completion is not None
-        assert (going.completion.code, going.completion.diagnostics) == (
-            -230,
-            "User has requested to delete the Task by Framework ScaleDown",
-        )
-
-
-def test_a_task_whose_end_is_decided_is_marked_and_keeps_its_end(three: Roles) -> None:
-    for index, state in ((1, State.DELETION_PENDING), (2, State.COMPLETED)):
-        three.role_states["w"].put(index, task(state, ended(5), index=index), three.revision)
-    three.ask(w=1)
-    going = three.role_states["w"].tasks[1:]
-    assert [(one.deletion_pending, one.completion) for one in going] == [(True, ended(5))] * 2
+def test_a_task_that_is_scaled_down_runs_on_and_has_its_reason_unless_it_has_another(three: Roles) -> None:
+    three.role_states["w"].put(1, task(State.DELETION_PENDING, ended(5), index=1), three.revision)
+    three.role_states["w"].put(2, task(State.COMPLETED, ended(5), index=2), three.revision)
+    three.ask(w=0)
+    going = three.role_states["w"].tasks
+    assert all(one.deletion_pending for one in going)
+    assert going[0].state is State.RUNNING
+    reason = known(going[0].completion)
+    assert (reason.code, reason.diagnostics) == (-230, "User has requested to delete the Task by Framework ScaleDown")
+    assert [one.completion for one in going[1:]] == [ended(5)] * 2
 
 
 def test_a_marked_task_is_removed_only_when_completed_and_persisted(three: Roles) -> None:
     three.ask(w=1)
     three.persist()
     assert three.ask(w=1) == set()
-    role_state = three.role_states["w"]
-    three.revision += 1
-    role_state.put(2, conclude(role_state.tasks[2], at(9)), three.revision)
+    three.end("w", 2)
     assert three.ask(w=1) == set()
-    assert three.seen("w") == ["uid-2", "uid-2-", "uid-2-"]
     three.persist()
     assert three.ask(w=1) == {("w", -1)}
     assert three.seen("w") == ["uid-2", "uid-2-"]
 
 
-def test_a_role_goes_when_all_its_tasks_have_gone(three: Roles) -> None:
+def test_a_role_goes_when_all_its_tasks_have_gone_and_comes_back_as_another(three: Roles) -> None:
     three.ask(w=3, ps=1)
     assert three.ask(ps=1) == {("w", 0), ("w", 1), ("w", 2)}
     three.end("w", 2)
+    three.persist()
     assert three.ask(ps=1) == {("w", -1)}
     assert "w" in three.role_states
     three.end("w", 0, 1)
+    three.persist()
     three.ask(ps=1)
     assert set(three.role_states) == {"ps"}
-
-
-def test_a_role_that_is_gone_comes_back_as_another(three: Roles) -> None:
-    three.ask()
-    three.end("w", 0, 1, 2)
-    three.ask()
-    assert three.role_states == {}
     three.ask(w=1)
-    assert three.role_states["w"].instance_uid != "uid-1"
-    assert three.seen("w") == ["uid-4"]
-
-
-def test_a_role_that_is_wanted_again_while_it_goes_replaces_its_tasks(three: Roles) -> None:
-    three.ask()
-    three.persist()
-    assert three.ask(w=2) == set()
-    three.end("w", 0, 1, 2)
-    three.ask(w=2)
-    assert three.seen("w") == ["uid-3", "uid-3"]
+    assert (three.role_states["w"].instance_uid, three.seen("w")) == ("uid-5", ["uid-6"])
 
 
 def test_a_deleted_role_keeps_the_timeout_that_it_had() -> None:
@@ -248,16 +227,14 @@ def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
     wish: dict[str, int] = {}
 
     def ask() -> None:
-        before = {(name, one.index): one for name, role_state in roles.role_states.items() for one in role_state.tasks}
-        known = {name: list(role_state.revisions) for name, role_state in roles.role_states.items()}
+        before = roles.tasks
         roles.ask(**wish)
-        after = {(name, one.index): one for name, role_state in roles.role_states.items() for one in role_state.tasks}
-        for task_key, old in before.items():
-            new = after.get(task_key)
+        after = roles.tasks
+        for task_key, (old, revision) in before.items():
+            new, _ = after.get(task_key, (None, 0))
             if new is None or new.instance_uid != old.instance_uid:
-                assert old.deletion_pending
-                assert old.state is State.COMPLETED
-                assert known[task_key[0]][task_key[1]] <= roles.persisted
+                assert (old.deletion_pending, old.state) == (True, State.COMPLETED)
+                assert revision <= roles.persisted
             else:
                 assert new.state is old.state
                 assert new.deletion_pending >= old.deletion_pending
@@ -273,15 +250,14 @@ def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
                 ask()
             case "persist", _:
                 roles.persist()
-            case "end" | "run", (str(name), int(index)):
-                role_state = roles.role_states.get(name)
-                tasks = role_state.tasks[index : index + 1] if role_state else []
-                if [one.state for one in tasks] == [State.CREATION_PENDING]:
-                    getattr(roles, kind)(name, index)
+            case "end" | "run", (str(), int()) if what in roles.tasks:
+                if roles.tasks[what][0].state is State.CREATION_PENDING:
+                    getattr(roles, kind)(*what)
     wish = last
     ask()
     for name, role_state in roles.role_states.items():
         roles.end(name, *sorted(role_state.deletion_pending))
+    roles.persist()
     ask()
     assert {name: len(role_state.tasks) for name, role_state in roles.role_states.items()} == wish
     assert not any(role_state.deletion_pending for role_state in roles.role_states.values())
