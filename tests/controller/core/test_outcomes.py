@@ -1,4 +1,4 @@
-"""What an answer means for the Task or the Framework that asked."""
+"""What an answer means for the Task or the Framework that asked: effect and outcome -> state."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from frameworkcontroller.api.meta import Labels, Meta
+from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 from frameworkcontroller.core.effects import (
-    CONFIG_MAP,
     CreateConfigMap,
     CreatePod,
     DeleteConfigMap,
@@ -21,6 +21,7 @@ from frameworkcontroller.core.effects import (
     Dropped,
     Effect,
     Failed,
+    FindConfigMap,
     FindPod,
     Found,
     Missing,
@@ -44,6 +45,7 @@ from tests.controller.core.values import (
     events_in,
     framework,
     framework_end,
+    known,
     moment,
     role,
     spec,
@@ -51,7 +53,6 @@ from tests.controller.core.values import (
 )
 
 if TYPE_CHECKING:
-    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
     from frameworkcontroller.core.pods.template import PodSource
 
 S = State
@@ -61,44 +62,25 @@ DELETE = DeletePod("worker", 0, POD_UID)
 FORCE = DeletePod("worker", 0, POD_UID, grace_seconds=0)
 CONFIRM = DeletePod("worker", 0, POD_UID, confirm=True)
 ORPHAN = DeletePod("worker", 0, "orphan-uid", orphan=True)
+FIND, RETAIN = FindPod("worker", 0), RetainPod("worker", 0, POD_UID)
 UNSEEN = task(S.CREATION_REQUESTED, ended(-111))
 UNSEEN_TOO = task(S.CREATION_REQUESTED, ended(-111), pod_uid="another")
 SEEN = task(S.PREPARING, ended(-111))
 GONE = task(S.RUNNING, ended(-101))
 GIVEN_UP = task(S.CREATION_PENDING, ended(-230))
 TO_DELETE = task(S.DELETION_PENDING, ended(0))
+SICK, NO = Failed("sick"), Refused(403, "no")
+LET_GO = OwnerReference(kind="Framework", name="fw", uid=FRAMEWORK_UID, controller=True)
+OF_THE_ATTEMPT = OwnerReference(kind="ConfigMap", name="fw-attempt", uid=CONFIG_MAP_UID, controller=True)
 
 
-def state_of(current: TaskStatus) -> FrameworkState:
-    state = FrameworkState("fw")
-    state.set(framework(S.PREPARING))
-    list(state.rescale(spec(role("worker", 1)), at(0), lambda: "uid"))
-    state.put(W0, current)
-    state.mark_persisted(state.revisions.now)
-    state.dirty.take_dirty(at(0))
-    return state
+def found(uid: str = POD_UID, *, labelled: bool = True) -> Found:
+    return Found(Meta("fw-worker-0", uid, "1", labels=Labels(framework="fw" if labelled else None)))
 
 
-FIND = FindPod("worker", 0)
-
-
-def found(uid: str = POD_UID, labels: Labels = Labels(framework="fw")) -> Found:  # noqa: B008 -- frozen
-    return Found(Meta("fw-worker-0", uid, "1", labels=labels))
-
-
-def answer(
-    state: FrameworkState, effect: CreatePod | DeletePod | FindPod, outcome: Outcome, seconds: float = 1
-) -> InFlight:
-    """What is in flight once the outcome has come."""
-    in_flight = InFlight(lambda: 0.5)
-    apply_pod_outcome(state, in_flight, effect, outcome, moment(seconds), FRAMEWORK_UID, RetryPolicy())
-    return in_flight
-
-
-def said(state: FrameworkState) -> list[tuple[str, str]]:
-    """The reasons and messages of the Events, once all is persisted."""
-    state.mark_persisted(state.revisions.now)
-    return [(one.reason, one.message) for one in events_in(state.reports.take(state.revisions.persisted))]
+def retained(owner: OwnerReference, *, has_ended: bool) -> Found:
+    labels = Labels(framework="fw", retained="true")
+    return Found(Meta("fw-worker-0", POD_UID, "1", labels=labels, owner_references=(owner,)), has_ended)
 
 
 @dataclass(frozen=True)
@@ -112,11 +94,47 @@ class Case:
     code: int | None = None
     later: bool = False
     """Whether it is not asked for again for a while."""
+    known_as: str = ""
+    """What is known of the Pod, or of its name, from then on: the name of a set of the sightings."""
+    said: str = ""
+    """By an Event."""
 
 
+def said(state: FrameworkState) -> list[str]:
+    """The Events since the last call, once all is persisted."""
+    state.mark_persisted(state.revisions.now)
+    return [f"{one.reason}: {one.message}" for one in events_in(state.reports.take(state.revisions.persisted))]
+
+
+def state_of(was: TaskStatus | FrameworkStatus) -> FrameworkState:
+    state = FrameworkState("fw")
+    state.set(framework(S.PREPARING) if isinstance(was, TaskStatus) else was)
+    if isinstance(was, TaskStatus):
+        list(state.rescale(spec(role("worker", 1)), at(0), lambda: "uid"))
+        state.put(W0, was)
+    said(state)
+    state.dirty.take_dirty(at(0))
+    return state
+
+
+def answer(state: FrameworkState, effect: Effect, outcome: Outcome, seconds: float = 1) -> InFlight:
+    """What is in flight once the outcome has come."""
+    in_flight, now = InFlight(lambda: 0.5), moment(seconds)
+    match effect:
+        case CreatePod() | DeletePod() | FindPod():
+            apply_pod_outcome(state, in_flight, effect, outcome, now, FRAMEWORK_UID, RetryPolicy())
+        case RetainPod():
+            apply_retention_outcome(state, in_flight, effect, outcome, now)
+        case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
+            apply_config_map_outcome(state, in_flight, effect, outcome, now)
+    return in_flight
+
+
+NOT_CREATED = "FailedCreate: Pod of worker-0: "
+IN_USE = NOT_CREATED + "the name is in use"
 CASES = {
     "created": Case(task(), CREATE, Done(uid="new-uid"), S.CREATION_REQUESTED),
-    "not created": Case(task(), CREATE, Failed("sick"), S.CREATION_PENDING),
+    "not created": Case(task(), CREATE, SICK, S.CREATION_PENDING, said=NOT_CREATED + "sick"),
     "not created, no namespace": Case(task(), CREATE, Missing(), S.CREATION_PENDING),
     "not created, not wanted any more": Case(task(), CREATE, Dropped(), S.CREATION_PENDING),
     "refused with 400": Case(task(), CREATE, Refused(400, "bad"), S.ATTEMPT_COMPLETED, -310),
@@ -126,25 +144,100 @@ CASES = {
     "refused after its end was decided": Case(GIVEN_UP, CREATE, Refused(422, "bad"), S.ATTEMPT_COMPLETED, -230),
     "deleted": Case(TO_DELETE, DELETE, Done(), S.DELETION_REQUESTED, 0),
     "was gone already": Case(TO_DELETE, DELETE, Missing(), S.DELETION_REQUESTED, 0),
-    "not deleted": Case(TO_DELETE, DELETE, Failed("sick"), S.DELETION_PENDING, 0),
+    "not deleted": Case(TO_DELETE, DELETE, SICK, S.DELETION_PENDING, 0),
     "deleted by force, shows later": Case(task(S.DELETING, ended(0)), FORCE, Done(), S.DELETING, 0, later=True),
     "never seen, confirmed to be gone": Case(UNSEEN, CONFIRM, Missing(), S.ATTEMPT_COMPLETED, -111),
     "never seen, was there: ask again": Case(UNSEEN, CONFIRM, Done(), S.CREATION_REQUESTED, -111, later=True),
-    "seen after all before it was confirmed": Case(SEEN, CONFIRM, Missing(), S.PREPARING, -111),
-    "another Pod was confirmed to be gone": Case(UNSEEN_TOO, CONFIRM, Missing(), S.CREATION_REQUESTED, -111),
-    "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING),
-    "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING),
+    "seen after all before it was confirmed": Case(SEEN, CONFIRM, Missing(), S.PREPARING, -111, known_as="gone"),
+    "another Pod was confirmed to be gone": Case(
+        UNSEEN_TOO, CONFIRM, Missing(), S.CREATION_REQUESTED, -111, known_as="gone"
+    ),
+    "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING, known_as="gone"),
+    "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING, known_as="gone"),
     "looked for, there: the cache is late": Case(task(S.RUNNING), FIND, found(), S.RUNNING, later=True),
-    "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labels=Labels()), S.RUNNING, -101),
-    "looked for, not found out": Case(task(S.RUNNING), FIND, Failed("sick"), S.RUNNING),
-    "looked for before its creation, there: wait": Case(task(), FIND, found(), S.CREATION_PENDING, later=True),
+    "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labelled=False), S.RUNNING, -101),
+    "looked for, not found out": Case(task(S.RUNNING), FIND, SICK, S.RUNNING),
+    "looked for before its creation, there: wait": Case(
+        task(), FIND, found(), S.CREATION_PENDING, later=True, known_as="in_use", said=IN_USE
+    ),
     "looked for before its creation, there without its label": Case(
-        task(), FIND, found(labels=Labels()), S.CREATION_PENDING, later=True
+        task(), FIND, found(labelled=False), S.CREATION_PENDING, later=True, known_as="in_use", said=IN_USE
     ),
     "deleted while it is not seen, until it is gone": Case(GONE, CONFIRM, Done(), S.RUNNING, -101, later=True),
     "an orphan is deleted, shows later": Case(task(), ORPHAN, Done(), S.CREATION_PENDING, later=True),
     "an orphan was gone already": Case(task(), ORPHAN, Missing(), S.CREATION_PENDING, later=True),
+    # Pods that are to stay
+    "stays": Case(TO_DELETE, RETAIN, Done(), S.DELETION_REQUESTED, 0),
+    "perhaps it stays later": Case(TO_DELETE, RETAIN, Failed("busy"), S.DELETION_PENDING, 0),
+    "is gone": Case(TO_DELETE, RETAIN, Missing(), S.DELETION_PENDING, 0, known_as="not_retained"),
+    "may not stay": Case(
+        *(TO_DELETE, RETAIN, NO, S.DELETION_PENDING, 0),
+        known_as="not_retained",
+        said="PodNotRetained: The Pod of worker-0 is deleted with its logs: no",
+    ),
+    "has stayed": Case(TO_DELETE, FIND, retained(LET_GO, has_ended=True), S.DELETION_PENDING, 0, known_as="gone"),
+    # Whoever may change Pods may give one the label and the owner of a Pod that has stayed.
+    "was made to look so, and runs": Case(
+        TO_DELETE, FIND, retained(LET_GO, has_ended=False), S.DELETION_PENDING, 0, known_as="not_retained"
+    ),
+    "has the label alone": Case(
+        TO_DELETE, FIND, retained(OF_THE_ATTEMPT, has_ended=True), S.DELETION_PENDING, 0, known_as="not_retained"
+    ),
+    "has the label alone, and runs": Case(
+        TO_DELETE, FIND, retained(OF_THE_ATTEMPT, has_ended=False), S.DELETION_PENDING, 0, known_as="not_retained"
+    ),
 }
+
+
+MAKE, REMOVE = CreateConfigMap(0, b"{}"), DeleteConfigMap(CONFIG_MAP_UID)
+REMOVE_UNSEEN = DeleteConfigMap(CONFIG_MAP_UID, confirm=True)
+REMOVE_ORPHAN = DeleteConfigMap("orphan-uid")
+NEVER_SEEN = framework(S.CREATION_REQUESTED, framework_end(-110))
+ENDING = framework(S.DELETION_PENDING, framework_end(0))
+STARTED, REFUSED = "AttemptStarted: Attempt 0 has started", "FailedCreate: ConfigMap: "
+OF_A_FRAMEWORK = {
+    "a ConfigMap: created": Case(framework(), MAKE, Done(uid="new-uid"), S.CREATION_REQUESTED, said=STARTED),
+    "a ConfigMap: not created": Case(framework(), MAKE, SICK, S.CREATION_PENDING, said=REFUSED + "sick"),
+    "a ConfigMap: refused: no end of anything": Case(framework(), MAKE, NO, S.CREATION_PENDING, said=REFUSED + "no"),
+    "a ConfigMap: deleted": Case(ENDING, REMOVE, Done(), S.DELETION_REQUESTED, 0),
+    "a ConfigMap: was gone already": Case(ENDING, REMOVE, Missing(), S.DELETION_REQUESTED, 0),
+    "a ConfigMap: not deleted": Case(ENDING, REMOVE, SICK, S.DELETION_PENDING, 0),
+    "a ConfigMap: another one was deleted": Case(ENDING, REMOVE_ORPHAN, Done(), S.DELETION_PENDING, 0, later=True),
+    "a ConfigMap: never seen, confirmed to be gone": Case(
+        NEVER_SEEN, REMOVE_UNSEEN, Missing(), S.ATTEMPT_COMPLETED, -110
+    ),
+    "a ConfigMap: never seen, was there: ask again": Case(
+        NEVER_SEEN, REMOVE_UNSEEN, Done(), S.CREATION_REQUESTED, -110, later=True
+    ),
+    "a ConfigMap: an orphan is deleted": Case(framework(), REMOVE_ORPHAN, Done(), S.CREATION_PENDING, later=True),
+}
+
+
+@pytest.mark.parametrize("case", [*CASES.values(), *OF_A_FRAMEWORK.values()], ids=[*CASES, *OF_A_FRAMEWORK])
+def test_an_attempt_moves_on_with_the_answer(case: Case) -> None:
+    state = state_of(case.was)
+    in_flight = answer(state, case.effect, case.outcome, 7.9)
+    now = known(state.task(W0)) if isinstance(case.was, TaskStatus) else state.status
+    assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
+    assert now.state is case.was.state or now.transition_time == at(7)
+    assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == case.later
+    assert isinstance(case.was, FrameworkStatus) or W0 in state.dirty.take_dirty(at(7.9))
+    for name in ("gone", "not_retained", "in_use"):
+        pods = {FIND.key} if name == "in_use" else {POD_UID}
+        assert set(getattr(state.sightings, name)) == (pods if name == case.known_as else set())
+    assert said(state) == ([case.said] if case.said else [])
+
+
+@pytest.mark.parametrize("owner", [LET_GO, OF_THE_ATTEMPT])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_task_that_goes_on_has_lost_a_pod_with_the_label_of_one_that_has_stayed(
+    owner: OwnerReference, has_ended: bool
+) -> None:
+    state = state_of(task(S.RUNNING))
+    answer(state, FIND, retained(owner, has_ended=has_ended))
+    end = known(known(state.task(W0)).completion)
+    assert (end.code, state.sightings.gone) == (-101, set())
+    assert end.diagnostics.startswith("Pod has not ended and has the label")
 
 
 def test_of_many_names_in_use_fifty_are_looked_at_each_second() -> None:
@@ -153,95 +246,19 @@ def test_of_many_names_in_use_fifty_are_looked_at_each_second() -> None:
     assert answer(state, FIND, found(), 0).delayed_until(FIND.key, at(99)) is not None
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_task_moves_on_with_the_answer(case: Case) -> None:
-    state = state_of(case.was)
-    in_flight = answer(state, case.effect, case.outcome, 7.9)
-    now = state.task(W0)
-    assert now is not None
-    assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
-    assert now.state is case.was.state or now.transition_time == at(7)
-    assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == case.later
-    assert W0 in state.dirty.take_dirty(at(7.9))
-
-
 def test_the_pod_that_was_created_and_the_words_of_the_server_that_refused_one_are_in_the_status() -> None:
     created, refused = state_of(task()), state_of(task())
     answer(created, CREATE, Done(uid="new-uid"))
     answer(refused, CREATE, Refused(422, '{"kind":"Status"}'))
     assert created.roles["worker"].tasks[0].attempt_status.pod_uid == "new-uid"
-    assert refused.roles["worker"].tasks[0].completion.diagnostics == 'Failed to create Pod: {"kind":"Status"}'
+    end = known(refused.roles["worker"].tasks[0].completion)
+    assert end.diagnostics == 'Failed to create Pod: {"kind":"Status"}'
     assert not created.is_persisted(W0)
 
 
 def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
     state = state_of(task())
     before = state.revisions.now
-    answer(state, DeletePod("worker", 5, "uid"), Done())
-    answer(state, DeletePod("gone", 0, "uid"), Done())
+    for effect in (DeletePod("worker", 5, "uid"), DeletePod("gone", 0, "uid"), RetainPod("gone", 0, "uid")):
+        answer(state, effect, Done())
     assert state.revisions.now == before
-
-
-MAKE, REMOVE = CreateConfigMap(0, b"{}"), DeleteConfigMap(CONFIG_MAP_UID)
-REMOVE_UNSEEN = DeleteConfigMap(CONFIG_MAP_UID, confirm=True)
-REMOVE_ORPHAN = DeleteConfigMap("orphan-uid")
-NEVER_SEEN = framework(S.CREATION_REQUESTED, framework_end(-110))
-ENDING = framework(S.DELETION_PENDING, framework_end(0))
-FRAMEWORK_CASES = {
-    "created": Case(framework(), MAKE, Done(uid="new-uid"), S.CREATION_REQUESTED),
-    "not created": Case(framework(), MAKE, Failed("sick"), S.CREATION_PENDING),
-    "refused: no end of anything": Case(framework(), MAKE, Refused(403, "bad"), S.CREATION_PENDING),
-    "deleted": Case(ENDING, REMOVE, Done(), S.DELETION_REQUESTED),
-    "was gone already": Case(ENDING, REMOVE, Missing(), S.DELETION_REQUESTED),
-    "not deleted": Case(ENDING, REMOVE, Failed("sick"), S.DELETION_PENDING),
-    "another one was deleted": Case(ENDING, REMOVE_ORPHAN, Done(), S.DELETION_PENDING, later=True),
-    "never seen, confirmed to be gone": Case(NEVER_SEEN, REMOVE_UNSEEN, Missing(), S.ATTEMPT_COMPLETED),
-    "never seen, was there: ask again": Case(NEVER_SEEN, REMOVE_UNSEEN, Done(), S.CREATION_REQUESTED, later=True),
-    "an orphan is deleted": Case(framework(), REMOVE_ORPHAN, Done(), S.CREATION_PENDING, later=True),
-}
-
-
-@pytest.mark.parametrize("case", FRAMEWORK_CASES.values(), ids=FRAMEWORK_CASES)
-def test_a_framework_moves_on_with_the_answer(case: Case) -> None:
-    state, in_flight = FrameworkState("fw"), InFlight(lambda: 0.5)
-    state.set(case.was)
-    apply_config_map_outcome(state, in_flight, case.effect, case.outcome, moment(7.9))
-    assert state.status.state is case.becomes
-    assert state.status == case.was or state.status.transition_time == at(7)
-    assert (in_flight.delayed_until(CONFIG_MAP, at(7.9)) is not None) == case.later
-
-
-def test_an_event_says_why_a_pod_is_not_created() -> None:
-    state = state_of(task())
-    state.reports.take(state.revisions.persisted)
-    answer(state, CREATE, Failed("exceeded quota"))
-    assert said(state) == [("FailedCreate", "Pod of worker-0: exceeded quota")]
-
-
-@pytest.mark.parametrize("outcome", [Failed("sick"), Refused(403, "sick")], ids=["failed", "refused"])
-def test_an_event_says_why_the_config_map_is_not_created(outcome: Outcome) -> None:
-    state, in_flight = FrameworkState("fw"), InFlight(lambda: 0.5)
-    state.set(framework())
-    apply_config_map_outcome(state, in_flight, MAKE, outcome, moment(1))
-    assert said(state) == [("FailedCreate", "ConfigMap: sick")]
-
-
-RETAIN = RetainPod("worker", 0, POD_UID)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "becomes", "is_given_up"),
-    [
-        (Done(), S.DELETION_REQUESTED, False),
-        (Failed("busy"), S.DELETION_PENDING, False),
-        (Missing(), S.DELETION_PENDING, True),
-        (Refused(403, "pods is forbidden"), S.DELETION_PENDING, True),
-    ],
-    ids=lambda one: type(one).__name__,
-)
-def test_a_pod_stays_or_is_deleted_after_all(outcome: Outcome, becomes: State, *, is_given_up: bool) -> None:
-    state = state_of(TO_DELETE)
-    apply_retention_outcome(state, InFlight(lambda: 0.5), RETAIN, outcome, moment(1000))
-    found = state.task(W0)
-    assert found.state is becomes
-    assert (POD_UID in state.sightings.not_retained) is is_given_up
