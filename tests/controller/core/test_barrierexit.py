@@ -10,12 +10,13 @@ from frameworkcontroller.api.names import BARRIER_CONTAINER
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd
 from frameworkcontroller.core.machines.barrier_exit import failed_by_barrier
-from frameworkcontroller.core.machines.task import Action, step
-from tests.controller.core.values import at, pod, task, task_facts
+from frameworkcontroller.core.machines.task import step
+from tests.controller.core.values import at, known, pod, shown, task, task_facts
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
 
+S = State
 WAITS: dict[str, Any] = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
 RUNS: dict[str, Any] = {"running": {}}
 HELD: dict[str, Any] = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}]}
@@ -36,9 +37,11 @@ def held(status: dict[str, Any], *, sidecar: bool = False, phase: str = "Pending
 
 
 def judged(seen: Pod) -> int | None:
-    """The code that ends the Task for which this Pod is seen."""
-    became = step(task(State.PREPARING), seen, task_facts(), persisted=True).status
-    return None if became.completion is None else became.completion.code
+    """The code that ends the Task for which this Pod is seen, now or before."""
+    steps = [step(task(state), seen, task_facts(), persisted=True) for state in (S.CREATION_REQUESTED, S.PREPARING)]
+    (code,) = {shown(one)[1] for one in steps}
+    assert all((one.status.state is S.DELETION_PENDING) == (code is not None) for one in steps)
+    return code
 
 
 @pytest.mark.parametrize("sidecar", [False, True], ids=["init container", "sidecar"])
@@ -55,42 +58,34 @@ def test_a_barrier_that_gave_up_ends_its_task(code: int, state: Any, last: Any, 
 
 
 FAILED_BEFORE = {"name": "main", "state": WAITS, "lastState": ended(1)}
+RUNNING: dict[str, Any] = {"sidecar": True, "phase": "Running"}
+OPEN = barrier(RUNS, ended(201), started=True)
+GAVE_UP = barrier(WAITS, ended(201))
+OF_AN_APPLICATION = {"name": BARRIER_CONTAINER, "state": WAITS, "lastState": ended(201)}
+OTHERS = {
+    "it was let through by a restart": held(barrier(ended(0), ended(201))),
+    "it runs for the first time": held(barrier(RUNS)),
+    "it was killed": held(barrier(WAITS, ended(137))),
+    "it failed by a defect": held(barrier(WAITS, ended(1))),
+    "200 is no code of the barrier": held(barrier(WAITS, ended(200))),
+    "the sidecar opened after a restart": held(OPEN, sidecar=True),
+    "the application restarts beside an open sidecar": held(OPEN, **RUNNING, containerStatuses=[FAILED_BEFORE]),
+    "the application runs": held(GAVE_UP, **RUNNING, containerStatuses=[{"name": "main", "state": RUNS}]),
+    "another container has the code": held({"name": "other", "state": WAITS, "lastState": ended(201)}),
+    "an application container has the code": held(barrier(ended(0)), containerStatuses=[OF_AN_APPLICATION]),
+    "nobody knows": held(GAVE_UP, phase="Unknown"),
+    "there is no status": pod("Pending", barrier=True),
+}
 
 
-@pytest.mark.parametrize(
-    "seen",
-    {
-        "it was let through by a restart": held(barrier(ended(0), ended(201))),
-        "it runs for the first time": held(barrier(RUNS)),
-        "it was killed": held(barrier(WAITS, ended(137))),
-        "it failed by a defect": held(barrier(WAITS, ended(1))),
-        "200 is no code of the barrier": held(barrier(WAITS, ended(200))),
-        "the sidecar opened after a restart": held(barrier(RUNS, ended(201), started=True), sidecar=True),
-        "the application restarts beside an open sidecar": held(
-            barrier(RUNS, ended(201), started=True), sidecar=True, phase="Running", containerStatuses=[FAILED_BEFORE]
-        ),
-        "the application runs": held(
-            barrier(WAITS, ended(201)),
-            sidecar=True,
-            phase="Running",
-            containerStatuses=[{"name": "main", "state": RUNS}],
-        ),
-        "another container has the code": held({"name": "other", "state": WAITS, "lastState": ended(201)}),
-        "an application container has the code": held(
-            barrier(ended(0)), containerStatuses=[{"name": BARRIER_CONTAINER, "state": WAITS, "lastState": ended(201)}]
-        ),
-        "nobody knows": held(barrier(WAITS, ended(201)), phase="Unknown"),
-        "there is no status": pod("Pending", barrier=True),
-    }.items(),
-    ids=lambda case: case[0],
-)
-def test_anything_else_ends_nothing(seen: tuple[str, Pod]) -> None:
-    assert judged(seen[1]) is None
+@pytest.mark.parametrize("seen", OTHERS.values(), ids=OTHERS)
+def test_anything_else_ends_nothing(seen: Pod) -> None:
+    assert judged(seen) is None
 
 
 def test_an_application_that_was_restarted_with_its_node_is_held_back_again() -> None:
     application = {"name": "main", "state": HELD["containerStatuses"][0]["state"], "lastState": ended(137)}
-    assert judged(held(barrier(WAITS, ended(201)), containerStatuses=[application])) == 201
+    assert judged(held(GAVE_UP, containerStatuses=[application])) == 201
 
 
 @pytest.mark.parametrize("sidecar", [False, True], ids=["init container", "sidecar"])
@@ -98,37 +93,17 @@ def test_the_completion_is_that_of_a_pod_that_failed_with_it(*, sidecar: bool) -
     text = "waited 600 s: 3/4"
     restarted = held(barrier(WAITS, ended(201, text)), sidecar=sidecar)
     failed = pod("Failed", barrier=True, initContainerStatuses=[barrier(ended(201, text))])
-    found, expected = (step(task(State.PREPARING), seen, task_facts(), persisted=True) for seen in (restarted, failed))
+    found, expected = (step(task(S.PREPARING), seen, task_facts(), persisted=True) for seen in (restarted, failed))
     assert found == expected
-    completion = found.status.completion
-    assert completion is not None
-    assert completion.phrase == "ContainerTransientConflictFailed"
-    assert completion.diagnostics == (
-        'Pod failed: PodPattern matched: {"containers":[{"name":"frameworkbarrier","message":"waited 600 s: 3/4",'
-        '"code":201}]}'
-    )
-    assert completion.pod is not None
-    assert completion.pod.containers == (ContainerEnd(name=BARRIER_CONTAINER, reason="Error", message=text, code=201),)
-
-
-def test_the_pod_is_deleted_once_that_is_persisted() -> None:
-    seen = held(barrier(WAITS, ended(210)))
-    found = step(task(State.PREPARING), seen, task_facts(), persisted=True)
-    assert (found.status.state, found.action) == (State.DELETION_PENDING, None)
-    assert step(found.status, seen, task_facts(), persisted=False).action is None
-    again = step(found.status, held(barrier(RUNS, ended(210))), task_facts(), persisted=True)
-    assert (again.action, again.uid) == (Action.DELETE, seen.metadata.uid)
-    assert again.status.completion == found.status.completion
-
-
-def test_a_pod_that_is_seen_first_after_its_barrier_gave_up_is_judged_at_once() -> None:
-    found = step(task(State.CREATION_REQUESTED), held(barrier(WAITS, ended(201))), task_facts(), persisted=True)
-    assert found.status.state is State.DELETION_PENDING
+    end = known(found.status.completion)
+    assert end.phrase == "ContainerTransientConflictFailed"
+    container = '{"name":"frameworkbarrier","message":"waited 600 s: 3/4","code":201}'
+    assert end.diagnostics == f'Pod failed: PodPattern matched: {{"containers":[{container}]}}'
+    assert known(end.pod).containers == (ContainerEnd(name=BARRIER_CONTAINER, reason="Error", message=text, code=201),)
 
 
 def test_the_rest_of_the_pod_is_left_as_it_is() -> None:
-    seen = held(barrier(WAITS, ended(201)), sidecar=True, reason="R")
-    failed = failed_by_barrier(seen)
-    assert failed is not None
+    seen = held(GAVE_UP, sidecar=True, reason="R")
+    failed = known(failed_by_barrier(seen))
     assert (failed.metadata, failed.status.reason) == (seen.metadata, "R")
     assert failed.status.container_statuses == seen.status.container_statuses
