@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from frameworkcontroller.core.effects import Effect
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome
+    from frameworkcontroller.core.effects import Outcome
     from frameworkcontroller.core.reconcile.config import CoreConfig
 
+POD = "{spec: {containers: [{name: main}]}}"
+Kind = TypeVar("Kind", bound=Effect)
+
 STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("ps-0", "worker-0", "worker-1", "worker-2")}
+
+
+def bad_and_good(
+    *, retries: int = 0, framework: int = 0, tasks: int = 1, failed: int = 1, good: int = 2, pod: str = POD
+) -> str:
+    """The spec of a Framework with a role `bad` that is retried so often, and a role `good` beside it."""
+    return f"""
+retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {framework}}}
+taskRoles:
+- name: bad
+  taskNumber: {tasks}
+  frameworkAttemptCompletionPolicy: {{minFailedTaskCount: {failed}, minSucceededTaskCount: -1}}
+  task:
+    retryPolicy: {{fancyRetryPolicy: false, maxRetryCount: {retries}}}
+    pod: {pod}
+- name: good
+  taskNumber: {good}
+  task: {{pod: {POD}}}
+"""
 
 
 class Manual(Driver):
@@ -33,10 +56,22 @@ class Manual(Driver):
         self.world.now += timedelta(seconds=seconds - 1)
         self.see()
 
-    def work_until(self, kind: type[Effect]) -> Effect:
+    def live(self, seconds: int) -> None:
+        """For so long, whatever the controller asks for is answered at once, however often it asks in a second."""
+        for _ in range(seconds):
+            for _ in range(30):
+                effects = self.ask()
+                for effect in effects:
+                    self.answer_as_the_server(effect)
+                if not effects:
+                    break
+                self.see()
+            self.second()
+
+    def work_until(self, kind: type[Kind]) -> Kind:
         """All goes well until this is asked for; it is not answered."""
         for _ in range(50):
-            found = None
+            found: Kind | None = None
             for effect in self.ask():
                 if isinstance(effect, kind) and found is None:
                     found = effect
@@ -47,6 +82,20 @@ class Manual(Driver):
             self.see()
             self.second()
         raise AssertionError(kind)
+
+    def edit(self, **fields: Any) -> None:
+        """The user changes the spec."""
+        self.world.spec.update(fields)
+        self.world.edited()
+
+    def edit_role(self, place: int, **fields: Any) -> None:
+        """The user changes a TaskRole."""
+        self.world.spec["taskRoles"][place].update(fields)
+        self.world.edited()
+
+    def edit_task(self, place: int, **fields: Any) -> None:
+        """The user changes the Task of a TaskRole, for example its template."""
+        self.edit_role(place, task=self.world.spec["taskRoles"][place]["task"] | fields)
 
     def at_rest(self) -> None:
         for _ in range(20):
