@@ -10,13 +10,13 @@ from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import shares
-from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, RoleState, idle_in
+from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE, SMALL, IdleTasks
 from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.values import at, role, spec, task
+from tests.controller.core.values import at, role, role_of, spec, task
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
@@ -33,9 +33,8 @@ class Life(Driver):
     """A Framework whose Pods run until they are stopped."""
 
     def __init__(self) -> None:
-        super().__init__(
-            World(framework_of(THREE), Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0", "d-0")}))
-        )
+        plan = Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0", "d-0")})
+        super().__init__(World(framework_of(THREE), plan))
 
     def scale(self, **numbers: int) -> None:
         """It asks for these numbers of Tasks, from its beginning or from now on, and lives with them."""
@@ -54,10 +53,27 @@ class Life(Driver):
     def live(self) -> None:
         self.go_on(20)
 
+    def live_beside(self, idle: int) -> None:
+        """Others of the namespace have so many Tasks without a Pod."""
+        self.shares.idle.note("other", idle)
+        self.live()
+
+    @property
+    def seen(self) -> tuple[State, int, int]:
+        """The state, and how many Tasks and Pods there are."""
+        return self.world.status.state, len(tasks_of(self.world.status)), len(self.world.pods)
+
+    @property
+    def roles(self) -> list[str]:
+        return [one.name for one in self.world.status.attempt_status.task_role_statuses or ()]
+
+    @property
+    def uids(self) -> dict[str, str]:
+        return {name: pod.metadata.uid for name, pod in self.world.pods.items()}
+
     @property
     def suspended(self) -> tuple[str, str]:
-        conditions = self.world.status.conditions
-        assert isinstance(conditions, tuple)
+        conditions = self.world.status.conditions or ()
         return next((one.status, one.reason) for one in conditions if one.type == "Suspended")
 
     @property
@@ -77,67 +93,60 @@ def numbered(number: int, tasks: int = 0) -> dict[str, int]:
 
 MUCH = "spec.taskRoles asks for 10001 Tasks in all, and a Framework may have 10000: reduce "
 MANY = "spec.taskRoles has 1001 TaskRoles, and a Framework may have 1000: remove "
+WAITS: dict[str, tuple[dict[str, int], int, int, str, str]] = {
+    "Tasks": ({"a": MAX_TASKS, "b": 1}, 0, 2, "TooManyTasks", MUCH),
+    "roles": (numbered(MAX_ROLES + 1, 1), 0, 0, "TooManyTaskRoles", MANY),
+    "Tasks without a Pod in the namespace": ({"a": SMALL, "b": 1}, MOST_IDLE - SMALL, 0, *IDLE),
+}
 
 
-@pytest.mark.parametrize(
-    ("numbers", "roles", "reason", "text"),
-    [
-        ({"a": MAX_TASKS, "b": 1}, 2, "TooManyTasks", MUCH),
-        (numbered(MAX_ROLES + 1, 1), 0, "TooManyTaskRoles", MANY),
-    ],
-    ids=["Tasks", "roles"],
-)
-def test_it_waits_and_says_why_until_it_asks_for_fewer(
-    life: Life, numbers: dict[str, int], roles: int, reason: str, text: str
+@pytest.mark.parametrize(("numbers", "others", "roles", "reason", "text"), WAITS.values(), ids=WAITS)
+def test_it_waits_and_says_why_until_it_asks_for_fewer_or_there_is_room(
+    life: Life, numbers: dict[str, int], others: int, roles: int, reason: str, text: str
 ) -> None:
-    life.scale(**numbers)
-    assert life.world.status.state is State.CREATION_PENDING
-    assert (tasks_of(life.world.status), life.world.config_map, life.world.pods) == ({}, None, {})
-    assert len(life.world.status.attempt_status.task_role_statuses or ()) == roles
-    assert life.suspended == ("True", reason)
+    life.ask(**numbers)
+    life.live_beside(others)
+    assert life.seen == (State.CREATION_PENDING, 0, 0)
+    assert life.world.config_map is None
+    assert (len(life.roles), life.suspended) == (roles, ("True", reason))
     (warning,) = life.warnings
     assert warning.startswith(text)
-    life.scale(a=2, b=1)
-    assert life.world.status.state is State.RUNNING
-    assert len(life.world.pods) == 3
+    assert life.wake_at is not None or not others, "it looks again"
+    if not others:
+        life.ask(a=2, b=1)
+    life.live_beside(0)
+    assert (life.world.status.state, len(life.world.pods)) == (State.RUNNING, 3)
     assert life.suspended == ("False", "NotSuspended")
 
 
-def test_tasks_wait_while_others_of_the_namespace_have_too_many_without_a_pod(life: Life) -> None:
-    life.ask(a=SMALL, b=1)
-    life.shares.idle.note("other", MOST_IDLE - SMALL)
+@pytest.mark.parametrize(("numbers", "others"), [case[:2] for case in WAITS.values()], ids=WAITS)
+def test_one_that_is_stopped_while_it_waits_comes_to_rest(life: Life, numbers: dict[str, int], others: int) -> None:
+    life.ask(**numbers)
+    life.live_beside(others)
+    life.world.stop()
     life.live()
-    assert life.world.status.state is State.CREATION_PENDING
-    assert (tasks_of(life.world.status), life.world.config_map, life.suspended) == (
-        {},
-        None,
-        ("True", "TooManyIdleTasks"),
-    )
-    assert life.warnings == [IDLE[1]]
-    assert life.wake_at is not None, "it looks again"
-    life.shares.idle.note("other", 0)
-    life.live()
-    assert (life.world.status.state, life.suspended) == (State.RUNNING, ("False", "NotSuspended"))
+    assert life.world.status.state is State.COMPLETED
+    assert life.decide().at_rest
+
+
+def test_one_that_runs_keeps_what_it_has_while_others_of_the_namespace_have_too_many_without_a_pod(life: Life) -> None:
+    life.scale(a=SMALL, b=1)
     life.shares.idle.note("other", MOST_IDLE)
     life.scale(a=SMALL + 1, b=1)
-    assert len(tasks_of(life.world.status)) == SMALL + 1, "one that runs keeps what it has"
+    assert life.seen[1] == SMALL + 1
     life.scale(a=SMALL, b=1, c=0)
-    assert len(life.world.status.attempt_status.task_role_statuses or ()) == 2, "TaskRoles take memory, too"
-    life.scale(a=SMALL + 1, b=1)
-    life.shares.idle.note("other", 0)
-    life.live()
-    assert len(tasks_of(life.world.status)) == SMALL + 2
+    assert life.roles == ["a", "b"], "TaskRoles take memory, too"
+    life.ask(a=SMALL + 1, b=1)
+    life.live_beside(0)
+    assert life.seen[1] == SMALL + 2
 
 
 def test_one_that_is_not_to_start_gets_its_tasks_later_too(life: Life) -> None:
     life.world.spec["executionType"] = "Create"
     life.ask(a=SMALL, b=1)
-    life.shares.idle.note("other", MOST_IDLE)
-    life.live()
-    assert (tasks_of(life.world.status), life.decide().at_rest) == ({}, False)
-    life.shares.idle.note("other", 0)
-    life.live()
-    assert (len(tasks_of(life.world.status)), life.decide().at_rest) == (SMALL + 1, True)
+    for idle, number in ((MOST_IDLE, 0), (0, SMALL + 1)):
+        life.live_beside(idle)
+        assert (life.seen[1], life.decide().at_rest) == (number, not idle)
 
 
 def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,31 +176,17 @@ def test_only_a_large_one_waits_for_room(wanted: int, others: int, room: int) ->
     assert idle.room("own", MAX_TASKS) == MOST_IDLE
 
 
-@pytest.mark.parametrize(
-    ("made", "idle"),
-    [
-        ([], 0),
-        ([task()], FRAMEWORK + ROLE + 1),
-        ([conclude(task(), at(1))], FRAMEWORK + ROLE + 1),
-        ([task(State.RUNNING), task(index=1)], 1),
-    ],
-    ids=["it waits", "one that waits", "one that has ended without a Pod", "one of two has a Pod"],
-)
+MADE: dict[str, tuple[list[TaskStatus], int]] = {
+    "it waits": ([], 0),
+    "one that waits": ([task()], FRAMEWORK + ROLE + 1),
+    "one that has ended without a Pod": ([conclude(task(), at(1))], FRAMEWORK + ROLE + 1),
+    "one of two has a Pod": ([task(State.RUNNING), task(index=1)], 1),
+}
+
+
+@pytest.mark.parametrize(("made", "idle"), MADE.values(), ids=MADE)
 def test_what_takes_memory_is_counted_while_there_is_no_pod(made: list[TaskStatus], idle: int) -> None:
-    roles = {"a": RoleState("a", "uid", None)} if made else {}
-    for one in made:
-        roles["a"].append(one, 0)
-    assert idle_in(roles) == idle
-
-
-def test_one_that_is_stopped_while_it_waits_for_room_comes_to_rest(life: Life) -> None:
-    life.ask(a=2 * SMALL)
-    life.shares.idle.note("other", MOST_IDLE)
-    life.live()
-    life.world.stop()
-    life.live()
-    assert life.world.status.state is State.COMPLETED
-    assert life.decide().at_rest
+    assert idle_in({"a": role_of("a", made)} if made else {}) == idle
 
 
 def test_many_that_wait_look_again_ten_times_a_second_in_all() -> None:
@@ -202,41 +197,19 @@ def test_many_that_wait_look_again_ten_times_a_second_in_all() -> None:
     assert [idle.is_waiting(one) for one in ("0", "1")] == [False, True]
 
 
-def test_it_can_be_stopped(life: Life) -> None:
-    life.scale(a=MAX_TASKS, b=MAX_TASKS)
-    life.world.stop()
-    life.live()
-    assert life.world.status.state is State.COMPLETED
-
-
 def test_one_that_runs_keeps_its_tasks_and_gets_no_more(life: Life) -> None:
     life.live()
-    before = {name: pod.metadata.uid for name, pod in life.world.pods.items()}
+    before = life.uids
     life.scale(a=MAX_TASKS, b=MAX_TASKS, c=MAX_TASKS)
-    assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before
+    assert life.uids == before
     assert life.world.status.state is State.RUNNING
     assert len(life.warnings) == 1
     life.start()
     life.live()
-    assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before, "a restart changes nothing"
+    assert life.uids == before, "a restart changes nothing"
     assert life.world.status.ready == "3/30000", "a gang of those that are there is none of those that are asked for"
     life.scale(b=MAX_TASKS, c=MAX_TASKS)
     assert sorted(life.world.pods) == ["fw-b-0"], "what is deleted goes"
-    life.world.stop()
-    life.live()
-    assert life.world.status.state is State.COMPLETED
-
-
-def test_one_that_runs_keeps_its_roles_and_gets_no_more(life: Life) -> None:
-    life.live()
-    before = {name: pod.metadata.uid for name, pod in life.world.pods.items()}
-    life.scale(a=2, b=1, **numbered(MAX_ROLES, 1))
-    assert {name: pod.metadata.uid for name, pod in life.world.pods.items()} == before
-    assert [one.name for one in life.world.status.attempt_status.task_role_statuses or ()] == ["a", "b"]
-    life.scale(b=1, **numbered(MAX_ROLES, 1))
-    assert sorted(life.world.pods) == ["fw-b-0"], "what is deleted goes"
-    life.scale(b=1, c=1)
-    assert sorted(life.world.pods) == ["fw-b-0", "fw-c-0"]
 
 
 def test_one_that_had_more_roles_before_goes_on_with_them(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,14 +264,6 @@ def test_tasks_that_are_still_to_go_leave_no_more_room_than_can_be_read_again(
     assert sorted(life.world.pods) == ["fw-c-0"]
 
 
-def roles_with(**numbers: int) -> dict[str, RoleState]:
-    made = {name: RoleState(name, f"uid-{name}", None) for name in numbers}
-    for name, number in numbers.items():
-        for index in range(number):
-            made[name].append(task(State.RUNNING, index=index), 0)
-    return made
-
-
 FULL = numbered(MAX_ROLES)
 GOING = {f"new-{name}": 0 for name in FULL}
 TASKS, ROLES = "TooManyTasks", "TooManyTaskRoles"
@@ -327,6 +292,8 @@ BOUNDS = {
 def test_what_is_there_may_stay_or_go(
     wanted: dict[str, int], active: dict[str, int], kept: dict[str, int], reason: str
 ) -> None:
-    found, why = held_back(spec(*(role(name, number) for name, number in wanted.items())), roles_with(**active))
+    runs = task(State.RUNNING)
+    roles = {name: role_of(name, [runs] * number) for name, number in active.items()}
+    found, why = held_back(spec(*(role(name, number) for name, number in wanted.items())), roles)
     assert {one.name: one.task_number for one in found.task_roles or ()} == kept
     assert (why[0] if why else "") == reason
