@@ -66,7 +66,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Accept a whole number from `low` to `high`."""
 
     def read(value: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,9}", value) or not low <= int(value) <= high:
+        if not re.fullmatch(r"[0-9]{1,10}", value) or not low <= int(value) <= high:
             raise BadValueError(f"a whole number from {low} to {high}")
         return int(value)
 

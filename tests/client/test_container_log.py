@@ -17,8 +17,8 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkkube.http import session
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from tests.client.faketime import FakeTime
 from tests.client.documents import SUCCEEDED, completion, container, framework, pod, task, workers
+from tests.client.faketime import FakeTime
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.client.test_log_lines import source, stamp
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal

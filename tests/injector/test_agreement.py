@@ -126,7 +126,7 @@ OWN: dict[str, tuple[list[str], list[str]]] = {
         ["cpu", "cpu=-1", "cpu=0", "cpu=1,cpu=2", "cpu=1u", "nvidia.com/gpu=1", "memory=100m", "memory=1e99Mi"],
     ),
     "limits": (["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"], ["memory=31Mi", "memory=64MB"]),
-    "restart-limit": (["0", "999999999"], ["-1", "2147483648", "many"]),
+    "restart-limit": (["0", "2147483647"], ["-1", "2147483648", "many"]),
     "restart-exit-codes": (["1", "1, 255"], ["0", "256", "1,1", ","]),
 }
 TEXTS = SHARED | OWN
