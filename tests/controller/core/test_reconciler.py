@@ -230,6 +230,19 @@ def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries:
     assert reported == [0] * (tries - 1) + [1] * (8 - tries)
 
 
+def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
+    manual = Manual()
+    manual.answer(manual.work_until(CreatePod), SICK)
+    manual.set_back = timedelta(hours=1)
+    for _ in range(10):
+        manual.at_rest()
+    assert manual.world.status.ready == "4/4"
+    manual.world.stop()
+    manual.at_rest()
+    assert manual.world.status.state is State.COMPLETED
+    assert known(manual.world.status.completion_time) < manual.world.now - timedelta(minutes=59)
+
+
 def test_a_wall_clock_that_is_set_back_delays_only_what_stored_times_decide() -> None:
     manual = Manual("{taskRoles: [], executionType: Stop}", core_config(framework_completed_retain_sec=60))
     manual.at_rest()
@@ -237,6 +250,33 @@ def test_a_wall_clock_that_is_set_back_delays_only_what_stored_times_decide() ->
     manual.set_back = timedelta(hours=1)
     assert manual.ask() == []
     assert timedelta(hours=1) < known(manual.wake_at) - manual.world.now < timedelta(hours=1, seconds=61)
+
+
+def test_a_pod_that_lost_its_label_is_gone_before_its_task_is_retried() -> None:
+    manual = Manual()
+    manual.edit_role(1, task={**manual.world.spec["taskRoles"][1]["task"], "retryPolicy": {"maxRetryCount": 1}})
+    manual.at_rest()
+    before = manual.world.pods["fw-worker-1"]
+    manual.world.unlabel_pod("fw-worker-1")
+    for _ in range(60):
+        for effect in manual.ask():
+            manual.answer_as_the_server(effect)
+            running = [pod for pod in manual.world.running.values() if pod.metadata.name == "fw-worker-1"]
+            assert len(running) <= 1
+        manual.second()
+    after = manual.world.pods["fw-worker-1"]
+    assert before.metadata.uid != after.metadata.uid
+    assert before.metadata.uid not in manual.world.running
+    assert manual.world.status.ready == "4/4"
+
+
+def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone(resting: Manual) -> None:
+    resting.world.unlabel_pod("fw-worker-1")
+    resting.world.stop()
+    for _ in range(10):
+        resting.at_rest()
+    assert resting.world.status.state is State.COMPLETED
+    assert (resting.world.pods, resting.world.config_map) == ({}, None)
 
 
 def test_a_config_map_gets_its_label_back_now_and_then_though_somebody_removes_it_for_ever(resting: Manual) -> None:
