@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkcontroller.api import definition
+from frameworkrelease import pages
 from frameworkrelease.chart import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PAGE: Final = REPOSITORY / "docs" / "reference" / "framework-api.md"
-_TABLES: Final = re.compile(
-    r"(<!-- fields of (spec|status): made by `make manifests` -->\n).*?(<!-- end of fields -->)", re.DOTALL
-)
 ADDED: Final = (
     "spec.taskRoles[].frameworkAttemptCompletionPolicy.minFailedTaskPercent",
     "spec.taskRoles[].frameworkAttemptCompletionPolicy.minSucceededTaskPercent",
@@ -47,7 +44,7 @@ class Field:
 
 def page(written: str) -> str:
     """Return the reference, which has the markers, with its tables renewed."""
-    return _TABLES.sub(lambda found: f"{found[1]}\n{_table(found[2])}\n\n{found[3]}", written)
+    return pages.renewed(written, {f"fields of {part}": _table(part) for part in ("spec", "status")})
 
 
 def fields(part: str) -> Iterator[Field]:
@@ -63,13 +60,12 @@ def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
         yield from _within(f"{path}[]", schema["items"])
 
 
-def _table(part: str) -> str:
-    rows = ["| field | type | meaning |", "| --- | --- | --- |"]
+def _table(part: str) -> Iterator[str]:
+    yield from ("| field | type | meaning |", "| --- | --- | --- |")
     for one in fields(part):
         added = "**Added.** " if one.path.startswith(ADDED) else ""
         path, meaning = one.path.removeprefix(f"{part}."), f"{added}{one.schema['description']}"
-        rows.append(f"| `{path}` | {_type_of(one)} | {meaning} |")
-    return "\n".join(rows)
+        yield f"| `{path}` | {_type_of(one)} | {meaning} |"
 
 
 def _type_of(field: Field) -> str:

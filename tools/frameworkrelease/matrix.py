@@ -7,7 +7,6 @@ of `docs/operate/releases.md` are made from it; `make manifests` makes them agai
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
+from frameworkrelease import pages
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.performance import Row, origin, read, write
@@ -32,7 +32,6 @@ FILE: Final = REPOSITORY / "docs" / "operate" / "support.csv"
 PAGE: Final = REPOSITORY / "docs" / "operate" / "releases.md"
 NOT_APPLICABLE: Final = "not applicable"
 """The property of a test in the report of pytest that needs a newer Kubernetes; its value is the reason."""
-_TABLES: Final = re.compile(r"(?<=<!-- written by `make matrix` -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
 class Suite(StrEnum):
@@ -135,8 +134,7 @@ def replaced(kept: Iterable[Row], new: Sequence[Row]) -> list[Row]:
 
 def page(written: str, kept: Iterable[Row]) -> str:
     """Return the page, which has the markers, with its tables renewed."""
-    made = "\n".join(tables(kept))
-    return _TABLES.sub(lambda _: f"\n{made}\n\n", written)
+    return pages.renewed(written, {"runs": tables(kept)})
 
 
 def tables(kept: Iterable[Row]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import yaml
 from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import GrantRosterAccess, Subject
 from frameworkcontroller.engine.requests.manifests import roster_access
+from frameworkrelease import pages
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PAGE: Final = REPOSITORY / "docs" / "operate" / "security.md"
-_TABLE: Final = re.compile(
-    r"(?<=<!-- permissions: made by `make manifests` -->\n).*?(?=<!-- end of permissions -->)", re.DOTALL
-)
 _REASONS: Final = re.compile(r"((?:^  # .*\n)*)^  - apiGroups:", re.MULTILINE)
 _HASH: Final = re.compile(r"^  # ", re.MULTILINE)
 _ROLES: Final = {
@@ -44,7 +42,7 @@ _OF_PODS: Final = (
 
 def page(written: str, rendered: str) -> str:
     """Return the security page, which has the markers, with its table renewed; see `table`."""
-    return _TABLE.sub(lambda _: f"\n{table(rendered)}\n\n", written)
+    return pages.renewed(written, {"permissions": [table(rendered)]})
 
 
 def table(rendered: str) -> str:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from frameworkbarrier.presets import model
+from frameworkrelease import pages
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
 PAGE: Final = REPOSITORY / "docs" / "presets.md"
 EXAMPLES: Final = REPOSITORY / "examples"
 INDEX: Final = EXAMPLES / "README.md"
-_TABLE: Final = re.compile(r"(<!-- (\w+): made by `make manifests` -->\n).*?(<!-- end -->)", re.DOTALL)
 _ANNOTATIONS: Final = {
     "ports": r"\.(port|address|addresses)\b",
     "tf-roles": r"\btf_roles\b",
@@ -39,7 +39,7 @@ _SHAPES: Final = {
 
 def page(written: str) -> str:
     """Return the page of presets, or the index of the examples, with what is between its markers renewed."""
-    return _TABLE.sub(lambda found: "\n".join([found[1], *_TABLES[found[2]](), "", found[3]]), written)
+    return pages.renewed(written, {"presets": _presets(), "variables": _variables(), "examples": _examples()})
 
 
 def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
@@ -65,12 +65,11 @@ def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
     for file, skeleton in made.items():
         text = re.sub(r"\bNAME\b(?!=)", name, skeleton.read_text())
         file.write_text(text.replace("PREFIX", prefix).replace("PLACE", str(place)))
-    cases = {}
+    cases: list[Path] = []
     for shape, (gang, worker) in _SHAPES.items():
         case = {"shape": gang, "me": ["worker", worker], "environment": {"FB_PRESET": name}}
-        cases[goldens / f"{name}-{shape}.json"] = json.dumps(case, indent=2) + "\n"
-    for file, text in cases.items():
-        file.write_text(text)
+        cases.append(goldens / f"{name}-{shape}.json")
+        cases[-1].write_text(json.dumps(case, indent=2) + "\n")
     return [*made, *cases]
 
 
@@ -109,10 +108,3 @@ def _used_by(preset: str) -> list[str]:
     asks = re.compile(rf"/preset: .*\b{preset}\b")
     found = {file.parent.name for file in EXAMPLES.glob("*/*.yaml") if asks.search(file.read_text())}
     return [f"[{name}](../examples/{name}/README.md)" for name in sorted(found, key=lambda name: (len(name), name))]
-
-
-_TABLES: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
-    "presets": _presets,
-    "variables": _variables,
-    "examples": _examples,
-}

@@ -1,0 +1,16 @@
+"""Tables of pages that are made: each stands between two marks, the first of which names it and the command."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_MADE: Final = re.compile(r"(<!-- ([\w ]+): made by `make \w+` -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def renewed(written: str, tables: Mapping[str, Iterable[str]]) -> str:
+    """Return a page with each of its tables made of the lines that its name has."""
+    return _MADE.sub(lambda found: "\n".join([found[1], *tables[found[2]], "", found[3]]), written)
