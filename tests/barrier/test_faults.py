@@ -186,6 +186,7 @@ def test_after_a_faulty_minute_the_gang_is_complete_and_the_server_got_few_reque
     watched = [at for at, request in faulty.during if request.watches]
     assert all(later - earlier >= fault.pause for earlier, later in itertools.pairwise(watched))
     assert not fault.pause or HEALED_SEC / (fault.pause + 1) < len(watched)
+    assert fault.pause != follow.WATCH_FLOOR_SEC or len(watched) == HEALED_SEC / follow.WATCH_FLOOR_SEC
 
 
 def once(hits: Callable[[Request], bool]) -> Callable[[Request], bool]:

@@ -118,9 +118,11 @@ ENDS = {
 def test_an_end_has_its_exit_code_and_a_last_line_that_is_the_termination_message(
     start: Start, serve: Serve, end: End
 ) -> None:
-    barrier = start(serve(end.answers).url, environment() | end.environ, *end.flags)
+    server = serve(end.answers)
+    barrier = start(server.url, environment() | end.environ, *end.flags)
     code, last = barrier.ends()
     assert code == end.code
+    assert end.answers is not hangs or len(server.requests) <= 1
     assert re.search(rf"{end.says}.* \(exit code {code}\)$", last), last
     assert last.endswith(f" {barrier.termination_log.read_text()}"), last
 
