@@ -19,6 +19,7 @@ from frameworkcontroller.core.effects import (
     Done,
     Effect,
     Failed,
+    FindPod,
     GrantRosterAccess,
     Missing,
     Outcome,
@@ -268,6 +269,19 @@ def test_a_pod_that_lost_its_label_is_gone_before_its_task_is_retried() -> None:
     assert before.metadata.uid != after.metadata.uid
     assert before.metadata.uid not in manual.world.running
     assert manual.world.status.ready == "4/4"
+
+
+def test_a_pod_that_only_the_cache_does_not_show_runs_on(resting: Manual) -> None:
+    uid = resting.world.pods["fw-worker-1"].metadata.uid
+    resting.caches.hide_pod("fw-worker-1")
+    resting.touch_pods("fw-worker-1")
+    effects = resting.ask()
+    assert effects == [FindPod("worker", 1)]
+    resting.answer_as_the_server(effects[0])
+    assert resting.ask() == [], "the cache is late"
+    resting.at_rest()
+    assert resting.world.pods["fw-worker-1"].metadata.uid == uid
+    assert resting.world.status.state is State.RUNNING
 
 
 def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone(resting: Manual) -> None:
