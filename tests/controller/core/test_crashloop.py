@@ -14,7 +14,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, WriteStatus
+from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT, CrashLoops, pause_after
+from frameworkcontroller.core.policies.shares import Pace
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at, core_config, ended, known, moment, role, spec, task
@@ -378,6 +380,41 @@ def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(lif
     assert len(pauses) <= len(life.ended) < len(pauses) + 4
 
 
+def hopeless(*, pause: bool = True, others: int = 30) -> Life:
+    """A Framework with a Pod that can never be, after so many others of its namespace that can only fail, too."""
+    life = retried(pause=pause)
+    life.edit_task(0, pod={"spec": {"containers": [{}] * (MAX_CONTAINERS_OF_POD + 1)}})
+    for _ in range(others):
+        life.shares.hopeless.reserve(life.now.steady)
+    return life
+
+
+def test_of_a_namespace_ten_attempts_that_can_only_fail_begin_at_once_and_then_one_a_second() -> None:
+    pace = Pace()
+    for now in (100, 200):
+        assert [pace.reserve(at(now)) for _ in range(13)] == [at(now + seconds) for seconds in range(-9, 4)]
+
+
+def test_an_attempt_that_can_only_fail_waits_for_its_turn_and_says_so() -> None:
+    life = hopeless()
+    life.live(15)
+    assert (life.world.config_map, life.ended) == (None, [])
+    assert known(life.condition) == ("True", "AttemptPaused", ATTEMPT_WAITS)
+    life.live(15)
+    assert len(life.ended) == 1
+    assert 21 <= life.ended[0] < 30
+
+
+@pytest.mark.parametrize("kind", ["few others can only fail", "the setting is off", "another template can make Pods"])
+def test_an_attempt_begins_at_once_if(kind: str) -> None:
+    life = hopeless(pause=kind != "the setting is off", others=9 if kind.startswith("few") else 30)
+    if kind.startswith("another"):
+        life.live(3)
+        life.change_template()
+    life.live(3)
+    assert life.world.status.state is not S.CREATION_PENDING
+
+
 NOBODY_PAUSES = {
     "the setting is off for Tasks": Life(retries=-2, pause=False),
     "the setting is off for a Framework whose Tasks fail": Life(framework=-2, pause=False),
@@ -401,6 +438,10 @@ def test_nobody_pauses_if(life: Life) -> None:
 TASKS_PAUSE = (
     "bad-0 and 2 more Tasks ended within 10 s of their start five times in a row or more: their Pods are created again "
     "after pauses of up to 80 s, until crashLoopPause of the controller is false or the template changes"
+)
+ATTEMPT_WAITS = (
+    "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins when others "
+    "like it have begun, one a second, until crashLoopPause of the controller is false or a template changes"
 )
 ATTEMPT_PAUSES = (
     "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins after a pause "

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import MAX_ROLES, FrameworkSpec, TaskSpec
+from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec, TaskSpec
 from frameworkcontroller.core.pods import facts
 from frameworkcontroller.core.pods.facts import RoleFacts, SpecFacts, facts_of
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
@@ -307,7 +307,10 @@ def test_a_pod_may_have_256_containers_of_all_kinds(template: dict[str, Any]) ->
     reason = r"^pod spec has [0-9]+ containers, and may have 256 \(maxContainersOfPod\)"
     with pytest.raises(TemplateError, match=reason):
         PodTemplate(encoded(template), dataclasses.replace(ATTEMPT, role="containers"))
-    assert facts_of(spec_of(template)).problems == {}
+    found = facts_of(spec_of({}, template))
+    assert found.problems == {}
+    # A placeholder is replaced only when the Pod is made.
+    assert found.is_hopeless is ("{{" not in str(template))
 
 
 def test_256_containers_make_a_pod() -> None:
@@ -317,13 +320,25 @@ def test_256_containers_make_a_pod() -> None:
 
 def test_a_framework_may_have_10_000_containers() -> None:
     many: list[Any] = [{"spec": {"containers": [{}] * 250}}] * 40
-    assert facts_of(spec_of(*many)).problems == {}
-    problems = facts_of(spec_of(*many, {"spec": {"containers": [{}]}}, {"spec": {}})).problems
-    assert list(problems) == ["r40", "r41"]
+    found = facts_of(spec_of(*many))
+    assert (found.problems, found.is_hopeless) == ({}, False)
+    found = facts_of(spec_of(*many, {"spec": {"containers": [{}]}}, {"spec": {}}))
+    problems = found.problems
+    assert (list(problems), found.is_hopeless) == (["r40", "r41"], True)
     assert (
         "up to r40 have 10001 containers, and those of a Framework may have 10000 (maxContainersOfFramework)"
         in problems["r40"]
     )
+
+
+def test_roles_that_can_never_begin_and_gangs_that_cannot_restart_as_asked_are_hopeless() -> None:
+    waits = role("a", 1, depends_on=(Dependency(name="a", status="Complete"),))
+    assert facts_of(spec(waits)).is_hopeless
+    annotations = {names.RESTART_ANNOTATION: "in-place", names.RESTART_LIMIT_ANNOTATION: "x"}
+    barrier = [{"name": names.BARRIER_CONTAINER}]
+    for known, hopeless in ((annotations, True), ({}, False)):
+        pod = {"metadata": {"annotations": known}, "spec": {"initContainers": barrier}}
+        assert facts_of(spec_of(pod)).is_hopeless is hopeless
 
 
 def test_templates_are_read_again_only_if_their_bytes_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ class AttemptFacts(Struct, frozen=True):
     has_pods: bool
     """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
     is_paused: bool = False
-    """Attempts have ended at once, and the next one waits for a while."""
+    """Attempts have ended at once, or the next one can only fail: it waits for a while."""
     is_queued: bool = False
     """Its queue does not let an attempt begin."""
     eviction: str = ""
@@ -240,7 +240,7 @@ def _create(
     if not persisted:
         return Step(status)
     if config_map is None:
-        return Step(status, None if facts.is_to_wait else Action.CREATE)
+        return Step(status, None if facts.is_to_wait or facts.is_paused else Action.CREATE)
     if _is_orphan(config_map, facts):
         if orphans.may_yet_be_named(config_map.metadata, status.transition_time, facts.now):
             return Step(replace(status, transition_time=facts.now))

@@ -101,7 +101,10 @@ class _Template(Struct, frozen=True):
 
 
 class RoleFacts(Struct, frozen=True):
-    """What one template says. Of one that can make no Pod nothing is known: its error is that of the first creation."""
+    """What one template says. Of one that can make no Pod no more is known: its error is that of the first creation."""
+
+    can_be: bool = True
+    """It can make a Pod that the API server is asked for."""
 
     size: int = 0
     """Of a Pod, about, in bytes: what the API server takes at most counts for more."""
@@ -128,7 +131,7 @@ def read(template: bytes | Raw) -> RoleFacts:
         waits = annotations.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
         waits = waits or any(container.asks_for_arrival for container in first)
     except (*_UNREADABLE, TemplateError):
-        return RoleFacts(min(size, MAX_POD_BYTES))
+        return RoleFacts(can_be=False, size=min(size, MAX_POD_BYTES))
     containers = (*first, *(pod.containers or ()))
     # The injector will add one, or the template has its own.
     is_asked = (meta.labels or {}).get(names.BARRIER_LABEL) == "enabled"
@@ -168,7 +171,7 @@ class SpecFacts:
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """Why roles can have no Pods."""
+    """Why roles can have no Pods, though each of their templates can make one."""
     graceful_timeouts: Mapping[str, int | None] = field(default_factory=dict)
     """`podGracefulDeletionTimeoutSec` of each role."""
     depends_on: tuple[tuple[str, tuple[Dependency, ...] | None], ...] = ()
@@ -177,6 +180,13 @@ class SpecFacts:
     """The roles for whose Pods to become Ready another role waits."""
     stuck_roles: Mapping[str, str] = field(default_factory=dict)
     """Why roles can never begin."""
+    all_can_be: bool = True
+    """Each template can make a Pod."""
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether some Tasks can only fail: the API server is not even asked for their Pods."""
+        return bool(self.problems or self.stuck_roles or self.restart_problem or not self.all_can_be)
 
     @property
     def has_barriers(self) -> bool:
@@ -234,6 +244,7 @@ class Templates:
             else (),
             watched_roles=dependencies.watched_roles(spec),
             stuck_roles=dependencies.problems_of(spec),
+            all_can_be=all(one.can_be for one in found.values()),
         )
 
 

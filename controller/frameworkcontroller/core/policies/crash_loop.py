@@ -43,11 +43,11 @@ class CrashLoops:
     def __init__(self) -> None:
         self._runs: dict[TaskKey, tuple[int, datetime]] = {}  # how many, and until when the next one waits
         self.held: set[TaskKey] = set()
-        """The Tasks that ask for a Pod and get none for now, or the attempt after which no other begins for now."""
+        """The Tasks that ask for a Pod and get none for now, or the attempt if no other, or none, begins for now."""
 
     def note(self, key: TaskKey, before: Status, after: Status, now: Now) -> None:
         """Note what a step of a Task, or an attempt, shows: its instance has ended, or it asks for none any more."""
-        if after.state is not (State.ATTEMPT_COMPLETED if key == ATTEMPT else State.CREATION_PENDING):
+        if after.state is not State.CREATION_PENDING and (key != ATTEMPT or after.state is not State.ATTEMPT_COMPLETED):
             self.held.discard(key)
         begun = BEGUN if key != ATTEMPT else BEGUN | {State.CREATION_PENDING}
         if before.state in begun and after.state not in begun:
@@ -62,12 +62,12 @@ class CrashLoops:
                 ends = max(ends, HOPELESS_ENDS) if is_hopeless else ends
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
-    def hold(self, key: TaskKey, now: datetime) -> datetime | None:
+    def hold(self, key: TaskKey, now: datetime, turn: datetime | None = None) -> datetime | None:
         """Return until when a Task that asks for a Pod gets none, and note that it waits; None if it may have one.
 
-        Likewise until when no other attempt begins.
+        Likewise until when no other attempt begins; not before its `turn`, if it is to fail for certain.
         """
-        until = self._runs.get(key, (0, now))[1]
+        until = max(self._runs.get(key, (0, now))[1], turn or now)
         (self.held.add if now < until else self.held.discard)(key)
         return until if now < until else None
 
@@ -97,10 +97,11 @@ class CrashLoops:
         if not self.held:
             return None
         if ATTEMPT in self.held:
+            seconds = pause_after(self._runs.get(ATTEMPT, (0, None))[0])
+            when = f"after a pause of {seconds} s" if seconds else "when others like it have begun, one a second"
             return "AttemptPaused", (
                 "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins "
-                f"after a pause of {pause_after(self._runs[ATTEMPT][0])} s, until crashLoopPause of the controller is "
-                "false or a template changes"
+                f"{when}, until crashLoopPause of the controller is false or a template changes"
             )
         (role, index), others = min(self.held), len(self.held) - 1
         more = f" and {others} more Task{'s' * (others > 1)}" if others else ""

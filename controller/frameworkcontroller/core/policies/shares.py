@@ -1,9 +1,10 @@
 """What all Frameworks of a namespace share, whose owner may make as many of them as it likes."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
+from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.policies.backoff import Spending
 
 MOST_IDLE: Final = 100_000
@@ -11,6 +12,8 @@ MOST_IDLE: Final = 100_000
 SMALL: Final = 200
 """A Framework that takes no more goes on until there are twice as many."""
 LOOKS_A_SECOND: Final = 10
+HOPELESS_AT_ONCE: Final = 10
+"""So many attempts of a namespace begin at once that can only fail, then one a second: each takes 14 requests."""
 
 
 class IdleTasks:
@@ -57,9 +60,22 @@ class IdleTasks:
         self.go_on(uid)
 
 
+class Pace:
+    """The attempts of a namespace that can only fail, since Pods of theirs can never be."""
+
+    def __init__(self) -> None:
+        self._next = EARLIEST
+
+    def reserve(self, now: datetime) -> datetime:
+        """Reserve the next turn, and return when it is: the attempt begins then, or at once if that is over."""
+        self._next = max(self._next + timedelta(seconds=1), now - timedelta(seconds=HOPELESS_AT_ONCE - 1))
+        return self._next
+
+
 @dataclass
 class Shares:
     """What the Frameworks of a namespace share."""
 
     spending: Spending = field(default_factory=Spending)
     idle: IdleTasks = field(default_factory=IdleTasks)
+    hopeless: Pace = field(default_factory=Pace)

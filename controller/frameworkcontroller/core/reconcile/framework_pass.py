@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.meta import Identity
@@ -28,7 +29,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
 from frameworkcontroller.core.policies.role import idle_in, wanted_by
-from frameworkcontroller.core.policies.shares import IdleTasks
+from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
@@ -43,8 +44,8 @@ from frameworkcontroller.core.status.writer import StatusWriter
 class FrameworkPass:
     """The state machine of one Framework.
 
-    The `writer` knows the persisted status, of which history keeps a copy, and `idle` the Tasks of the namespace that
-    have no Pod. `draw` gives a random number in [0, 1).
+    The `writer` knows the persisted status, of which history keeps a copy, and `shares` what the Frameworks of the
+    namespace share. `draw` gives a random number in [0, 1).
     """
 
     def __init__(
@@ -55,13 +56,15 @@ class FrameworkPass:
         tasks: TaskPass,
         queue: QueuePass,
         writer: StatusWriter,
-        idle: IdleTasks,
+        shares: Shares,
         *,
         new_uid: Callable[[], str],
         draw: Callable[[], float],
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
-        self._queue, self._idle = queue, idle
+        self._queue, self._idle, self._pace = queue, shares.idle, shares.hopeless
+        self._turn: datetime | None = None
+        """When the attempt may begin though it can only fail."""
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._ended: bool | None = None
@@ -156,8 +159,7 @@ class FrameworkPass:
     def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:
         low, high = self._config.framework_min_retry_delay_sec, self._config.framework_max_retry_delay_sec
         self._had_pods = self._state.has_pods
-        is_over = self._state.status.state is State.ATTEMPT_COMPLETED
-        paused_until = self._state.crash_loops.hold(ATTEMPT, ctx.now) if is_over else None
+        paused_until = self._paused_until(ctx)
         ctx.decision.wake(paused_until)
         return framework.AttemptFacts(
             now=ctx.stamp,
@@ -178,6 +180,17 @@ class FrameworkPass:
             is_queued=self._state.queueing.hold is not None,
             eviction=self._state.queueing.eviction,
         )
+
+    def _paused_until(self, ctx: ReconcileContext) -> datetime | None:
+        """Return until when no attempt begins, None if one may."""
+        if self._state.status.state not in {State.ATTEMPT_COMPLETED, State.CREATION_PENDING}:
+            self._turn = None
+            return None
+        is_next = self._state.status.state is State.CREATION_PENDING and self._config.crash_loop_pause
+        if is_next and self._state.facts.is_hopeless:
+            self._turn = self._turn or self._pace.reserve(ctx.now)
+            return self._state.crash_loops.hold(ATTEMPT, ctx.now, self._turn)
+        return self._state.crash_loops.hold(ATTEMPT, ctx.now)
 
     def _start_next_attempt(self, ctx: ReconcileContext) -> Iterator[None]:
         """Keep a snapshot of the attempt that has ended, and replace all that belonged to it."""

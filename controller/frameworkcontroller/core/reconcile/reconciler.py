@@ -107,7 +107,7 @@ class FrameworkReconciler:
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
         self._framework = FrameworkPass(
-            meta, config, self._state, self._tasks, self._queue, self._writer, self._idle, new_uid=new_uid, draw=draw
+            meta, config, self._state, self._tasks, self._queue, self._writer, shares, new_uid=new_uid, draw=draw
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
