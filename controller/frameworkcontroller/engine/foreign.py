@@ -30,7 +30,7 @@ from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import Executor
-from frameworkcontroller.engine.workqueue import WorkQueue
+from frameworkcontroller.engine.workqueue import WorkQueue, make_way
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.paths import resource_path
@@ -149,7 +149,7 @@ class ForeignGangs:
                 self._decide(key)
             self._queue.charge(key, time.thread_time() - spent)
             if time.perf_counter() - since > DECIDING_SECONDS:
-                await asyncio.sleep(0)
+                await make_way()
                 since = time.perf_counter()
 
     def _decide(self, key: GangKey) -> None:

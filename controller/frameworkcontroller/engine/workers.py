@@ -34,8 +34,8 @@ class Executor:
 
     Args:
         slots: how many items of one namespace are performed at a time.
-        rest: where it is given, an item costs the time that it takes, and while others wait a worker makes a pause
-            after it: so many times as long, by the namespace.
+        rest: where it is given, an item costs the time that it takes, and while others wait the namespace rests after
+            it: so many times as long, by the namespace.
         clock: monotonic seconds.
     """
 
@@ -115,6 +115,11 @@ class Executor:
             self._turns.charge(owner[:1], seconds)
             self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
-                await asyncio.sleep(self._rest(first) * min(seconds, LONGEST))
+                # The namespace rests, and not the worker, for which others wait.
+                loop.call_later(self._rest(first) * min(seconds, LONGEST), self._go_on, first)
+                return
+        self._go_on(first)
+
+    def _go_on(self, first: Hashable) -> None:
         self._entered[first] -= 1
         self._enter(first)

@@ -7,11 +7,20 @@ worker in one event loop). Namespaces and Frameworks whose decisions take long c
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from frameworkcontroller.engine.turns import Turns
 
 K = TypeVar("K", bound=tuple[str, ...])
+
+WAY_TURNS: Final = 10
+"""Turns of the event loop that a request takes from its answer to the next request, and some more."""
+
+
+async def make_way() -> None:
+    """Let requests that are under way go on, of which each turn of the loop does only a part."""
+    for _ in range(WAY_TURNS):
+        await asyncio.sleep(0)
 
 
 class WorkQueue(Generic[K]):

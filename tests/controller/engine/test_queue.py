@@ -252,9 +252,9 @@ async def beginnings(seconds: Mapping[str, float], number: int, rest: int = REST
 @in_virtual_time
 async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> None:
     begun = await beginnings({"slow": 3, "fast": 1, "too": 1}, 3)
-    # Two at a time, of two namespaces, with a second of rest after each; the one that takes long comes behind.
-    assert sorted(round(at) for at in begun["fast"] + begun["too"]) == [0, 2, 4, 4, 6, 6]
-    assert [round(at) for at in begun["slow"]] == [0, 8, 12]
+    # Two at a time, of two namespaces, each of which rests for a second after one; while it does others have its place.
+    assert sorted(round(at) for at in begun["fast"] + begun["too"]) == [0, 1, 2, 3, 4, 5]
+    assert [round(at) for at in begun["slow"]] == [0, 4, 8]
 
 
 @in_virtual_time
