@@ -181,6 +181,10 @@ MADE: dict[str, tuple[list[TaskStatus], int]] = {
     "one that waits": ([task()], FRAMEWORK + ROLE + 1),
     "one that has ended without a Pod": ([conclude(task(), at(1))], FRAMEWORK + ROLE + 1),
     "one of two has a Pod": ([task(State.RUNNING), task(index=1)], 1),
+    "one of two has ended, and its Pod is gone": (
+        [task(State.RUNNING), conclude(task(State.RUNNING, index=1), at(1))],
+        1,
+    ),
 }
 
 

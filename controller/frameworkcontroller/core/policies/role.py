@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import EncodedRole, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.clock import EARLIEST, LATEST
 from frameworkcontroller.core.policies.classification import text_length
@@ -82,6 +82,8 @@ class RoleState:
     """Whether a Task has entered AttemptRunning in this Framework attempt."""
     dependencies_met: bool | UnsetType = UNSET
     """Whether the role has begun; unset if it has never waited."""
+    with_pods: int = 0
+    """How many Tasks have a Pod, as far as is known."""
     ready_pods: set[int] = field(default_factory=set)
     """Indexes of the Tasks whose Pods are Ready, kept for roles that others wait for (`dependencies`)."""
     ends: dict[int, tuple[datetime, datetime]] = field(default_factory=dict)
@@ -99,8 +101,8 @@ class RoleState:
 
     @property
     def idle(self) -> int:
-        """What its Tasks take that have had no Pod, counted in Tasks; and it itself, if none has."""
-        return len(self.tasks) - self.counts.created + (0 if self.counts.created else ROLE)
+        """What its Tasks take that have no Pod, counted in Tasks; and it itself, if none has."""
+        return len(self.tasks) - self.with_pods + (0 if self.with_pods else ROLE)
 
     @property
     def waits(self) -> bool:
@@ -132,6 +134,7 @@ class RoleState:
     def _count(self, task: TaskStatus, sign: int) -> None:
         self.counts.add(task, sign)
         self.by_state[task.state] += sign
+        self.with_pods += sign * (task.state in ASSOCIATED)
         self.text_bytes += sign * text_length(task.completion)
         self.ran = self.ran or task.run_time is not None
         if sign < 0:
@@ -162,11 +165,11 @@ class RoleState:
 
 
 def idle_in(roles: Mapping[str, RoleState]) -> int:
-    """Return what the Tasks of a Framework take that have had no Pod, counted in Tasks; and it itself, if none has.
+    """Return what the Tasks of a Framework take that have no Pod, counted in Tasks; and it itself, if none has.
 
     One that waits for its Tasks takes nothing: all that wait would keep the room from each of them.
     """
-    used = not roles or any(role.counts.created for role in roles.values())
+    used = not roles or any(role.with_pods for role in roles.values())
     return sum(role.idle for role in roles.values()) + (0 if used else FRAMEWORK)
 
 

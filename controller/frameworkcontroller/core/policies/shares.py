@@ -17,7 +17,7 @@ HOPELESS_AT_ONCE: Final = 10
 
 
 class IdleTasks:
-    """The Tasks of a namespace that have had no Pod: each takes memory, and nothing of what a quota counts."""
+    """The Tasks of a namespace that have no Pod: each takes memory, and nothing of what a quota counts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

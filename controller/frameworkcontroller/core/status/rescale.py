@@ -28,7 +28,7 @@ _SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCAL
 
 IDLE: Final = (
     "TooManyIdleTasks",
-    f"the Frameworks of this namespace have {MOST_IDLE} Tasks that have had no Pod: it waits until fewer have had none",
+    f"the Frameworks of this namespace have {MOST_IDLE} Tasks that have no Pod: it waits until fewer have none",
 )
 
 
