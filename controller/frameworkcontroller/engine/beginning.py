@@ -9,7 +9,9 @@ from typing import Final
 from weakref import WeakSet
 
 from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.core.machines.framework import is_going
 from frameworkcontroller.core.policies.role import wanted_by
 from frameworkcontroller.core.policies.shares import SMALL
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
@@ -36,14 +38,14 @@ class Beginning:
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
 
-    def wait_seconds(self, key: FrameworkKey, found: Framework) -> float:
+    def wait_seconds(self, key: FrameworkKey, found: Framework, config_map: Partial | None) -> float:
         """Return in how many seconds the Framework should look for a place again, 0 if it may begin.
 
         Where the namespace is full, those wait that would bring Tasks along.
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        if self._is_full(key[0]) and _brings_tasks(found):
+        if self._is_full(key[0]) and _brings_tasks(found, config_map):
             waiting.add(key)
             return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
         # Of those that wait no spec is kept, or read again.
@@ -68,13 +70,13 @@ class Beginning:
                 del found[namespace]
 
 
-def _brings_tasks(found: Framework) -> bool:
+def _brings_tasks(found: Framework, config_map: Partial | None) -> bool:
     """Report whether the Framework has Tasks in its status that have no Pods yet, and will not be at rest at once."""
     if not is_pending(found):
         return False
     spec = SPEC_DECODER.decode(found.raw_spec)
     rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
-    return not rests and wanted_by(spec) > SMALL
+    return not (rests and is_going(config_map)) and wanted_by(spec) > SMALL
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

@@ -31,7 +31,7 @@ from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.machines.framework import is_ours
+from frameworkcontroller.core.machines.framework import is_going, is_ours
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
 from frameworkcontroller.core.policies.shares import Shares
@@ -53,7 +53,7 @@ from frameworkcontroller.engine.quarantine import Reloader, edition_of
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.rest import Rest
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, REST, Executor
-from frameworkcontroller.engine.workqueue import WorkQueue
+from frameworkcontroller.engine.workqueue import WorkQueue, make_way
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.watch_events import UndecodableObject
 
@@ -234,7 +234,7 @@ class Engine:
             # Of this thread alone: nobody pays for others, nor for a machine that stood still.
             self._queue.charge(key, time.thread_time() - spent)
             if time.perf_counter() - since > DECIDING_SECONDS:
-                await asyncio.sleep(0)
+                await make_way()
                 since = time.perf_counter()
 
     def _decide(self, key: FrameworkKey, until: float) -> None:
@@ -299,7 +299,7 @@ class Engine:
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.seen
-        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework)):
+        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework, view.config_map())):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
@@ -407,9 +407,9 @@ class Engine:
 
     def _take_over(self, key: FrameworkKey, seen: Framework) -> None:
         # It may be deleted since it was read; then nothing would ever discard the work.
-        if self._caches.view(key) is None:
+        if (view := self._caches.view(key)) is None:
             return
-        if seconds := self._beginning.wait_seconds(key, seen):
+        if seconds := self._beginning.wait_seconds(key, seen, view.config_map()):
             # What the cache has may be older than what was read, and what was read would be kept until then.
             self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
             return
@@ -429,5 +429,6 @@ def _leftover(view: CacheView) -> str:
     is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
     is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
     if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
-        return "" if workload.metadata.deletion_timestamp is not None else "Workload"
-    return "ConfigMap" if is_waiting and found is not None and is_ours(found.metadata, meta.uid) else ""
+        return "" if is_going(workload) else "Workload"
+    is_left = is_waiting and not is_going(found)
+    return "ConfigMap" if is_left and found is not None and is_ours(found.metadata, meta.uid) else ""

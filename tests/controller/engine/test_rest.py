@@ -37,7 +37,7 @@ from frameworkcontroller.engine.cache.outline import Outline, outline_of
 from frameworkcontroller.engine.config.settings import KueueSettings, Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
-from tests.controller.core.values import ended, framework_end, task
+from tests.controller.core.values import config_map, ended, framework_end, task
 from tests.controller.core.values import framework as status_of
 from tests.controller.engine import stubs
 from tests.controller.engine.stubs import Client, Lines, Performer, engine_of, framework, memory, owned, running, until
@@ -435,23 +435,34 @@ PENDING = {"state": "AttemptCreationPending"}
         pytest.param(300, {"executionType": "Create"}, PENDING, False, id="it will be at rest"),
         pytest.param(300, {"suspend": True}, PENDING, False, id="it is suspended"),
         pytest.param(300, {"suspend": True, "going": True}, PENDING, True, id="it is never at rest, being deleted"),
+        pytest.param(
+            300, {"suspend": True, "left": config_map()}, PENDING, True, id="its ConfigMap is to be deleted first"
+        ),
+        pytest.param(
+            300,
+            {"suspend": True, "left": config_map(deleted=True)},
+            PENDING,
+            False,
+            id="a finalizer holds its ConfigMap",
+        ),
     ],
 )
 def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
     tasks: int, more: dict[str, Any], status: dict[str, str] | None, waits: bool
 ) -> None:
     spec = dict(more)
+    left = spec.pop("left", None)
     going = GOING if spec.pop("going", False) else {}
     found = decoded(large(0, tasks, **spec) | going | ({} if status is None else {"status": status}))
     full, free = Beginning(lambda _namespace: True), Beginning(lambda _namespace: False)
-    assert full.wait_seconds(("n", "fw"), found) == (LONGEST_LOOK_SECONDS if waits else 0)
-    assert free.wait_seconds(("n", "fw"), found) == 0
+    assert full.wait_seconds(("n", "fw"), found, left) == (LONGEST_LOOK_SECONDS if waits else 0)
+    assert free.wait_seconds(("n", "fw"), found, left) == 0
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     """Two empty sets for each namespace that ever had a Framework were 0.7 KB."""
     beginning = Beginning(lambda _namespace: False)
-    assert not beginning.wait_seconds(("n", "fw"), decoded(framework()))
+    assert not beginning.wait_seconds(("n", "fw"), decoded(framework()), None)
     beginning.forget(("n", "fw"))
     assert (beginning._works, beginning._waiting) == ({}, {})
 
@@ -487,6 +498,15 @@ async def test_one_that_is_suspended_keeps_no_config_map_whose_creation_a_dead_c
         await until(lambda: performer.of(DeleteConfigMap))
     assert [effect.uid for effect in performer.of(DeleteConfigMap)] == ["orphan"]
     assert not performer.of(CreateConfigMap)
+
+
+@in_virtual_time
+async def test_one_that_is_suspended_rests_though_a_finalizer_holds_its_config_map() -> None:
+    """Its Tasks stayed in memory, and 45 of 10,000 Tasks had 300 MiB."""
+    going = owned("fw-attempt", uid="orphan", deletionTimestamp="2026-01-01T01:00:00Z")
+    async with running(Client(SUSPENDED, configmaps=going), performer := Performer()) as engine:
+        await asyncio.sleep(60)
+        assert (engine._works, performer.of(DeleteConfigMap)) == ({}, [])
 
 
 @pytest.mark.parametrize(

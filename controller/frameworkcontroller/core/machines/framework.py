@@ -13,6 +13,7 @@ from frameworkcontroller.api.meta import Meta, Partial
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, GOING, State
 from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkCompletion, FrameworkStatus
+from frameworkcontroller.api.workload import Workload
 from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import orphans
 from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
@@ -252,6 +253,11 @@ def _create(
 def _is_orphan(config_map: Partial, facts: AttemptFacts) -> bool:
     """Report whether this Framework owns a ConfigMap that its status does not name."""
     return is_ours(config_map.metadata, facts.uid) and config_map.metadata.deletion_timestamp is None
+
+
+def is_going(found: Partial | Workload | None) -> bool:
+    """Report whether nothing is left to be done about an object: it is gone, or its finalizers alone keep it."""
+    return found is None or found.metadata.deletion_timestamp is not None
 
 
 def is_ours(metadata: Meta, uid: str) -> bool:

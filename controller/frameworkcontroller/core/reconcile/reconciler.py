@@ -351,7 +351,7 @@ class FrameworkReconciler:
             and self._in_flight.is_quiet(ctx.now)
             and self._writer.is_up_to_date(ctx.view.framework)
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
-            and ctx.view.config_map() is None
+            and framework.is_going(ctx.view.config_map())
             and self._queue.is_quiet
         )
 
