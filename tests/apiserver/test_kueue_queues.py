@@ -208,12 +208,12 @@ def test_what_a_check_adds_may_contradict_a_template(
     assert queued.expect("one", Finished=True)["Finished"]["reason"] == "Succeeded"
 
 
-def test_more_roles_than_kueue_takes_are_refused_with_its_reason(
+def test_more_roles_than_kueue_takes_are_refused_with_the_reason(
     raw: RawClient, namespace: str, queued: Queued
 ) -> None:
     kueue.quota(raw, namespace)
     queued.create("one", *(role(f"r{number}", 1, pod=pod()) for number in range(19)))
-    assert "spec.podSets: Too many: 19: must have at most 18 items" in queued.waits("one", "WorkloadRefused")
+    assert "at most 18, found 19 TaskRoles" in queued.waits("one", "WorkloadRefused")
     queued.frameworks.merge("one", taskRoles=[role(f"r{number}", 0, pod=pod()) for number in range(18)])
     queued.expect("one", Admitted=True)
 

@@ -20,10 +20,11 @@ from frameworkcontroller.api.workload import (
     Workload,
 )
 from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Missing, Refused
-from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
+from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
+from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
-from frameworkcontroller.core.queue.pod_sets import wanted_pod_sets
+from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, wanted_pod_sets
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.values import START, core_config
@@ -37,10 +38,9 @@ if TYPE_CHECKING:
 KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
 
 
-def spec_of(pod: dict[str, Any]) -> FrameworkSpec:
-    return SPEC_DECODER.decode(
-        msgspec.json.encode({"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": pod}}]})
-    )
+def spec_of(*pods: dict[str, Any]) -> FrameworkSpec:
+    roles = [{"name": f"worker{place or ''}", "taskNumber": 2, "task": {"pod": pod}} for place, pod in enumerate(pods)]
+    return SPEC_DECODER.decode(msgspec.json.encode({"taskRoles": roles}))
 
 
 def template(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
@@ -117,7 +117,7 @@ NEGATIVE = {f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-sli
         ({"spec": {"containers": "x"}}, f"{POD}: Expected `array | null`, got `str`"),
         ({"spec": {"priorityClassName": 7, "containers": []}}, f"{POD}: Expected `str | null`"),
         (template(NEGATIVE), "slice-size]"),
-        (template(affinity={"x" * 1_100_000: {}}), f"{POD}: requests, affinity and other rules"),
+        (template(affinity={"x" * 262_144: {}}), f"{POD}: requests, affinity and other rules"),
     ],
     ids=["no list", "no text", "negative", "too large"],
 )
@@ -125,6 +125,17 @@ def test_a_template_that_cannot_be_read_is_named(pod: dict[str, Any], text: str)
     with pytest.raises(TemplateError) as error:
         wanted_pod_sets(spec_of(pod))
     assert text in str(error.value)
+
+
+def test_more_roles_than_a_workload_has_pod_sets_are_refused_before_a_template_is_read() -> None:
+    assert MAX_POD_SETS * MAX_CONTAINERS_OF_POD <= MAX_CONTAINERS_OF_FRAMEWORK
+    with pytest.raises(TemplateError, match=r"^spec.taskRoles: .* at most 18, found 19 TaskRoles"):
+        wanted_pod_sets(spec_of(*[{"spec": {"containers": "x"}}] * (MAX_POD_SETS + 1)))
+
+
+def test_as_many_pod_sets_of_ten_kilobytes_fit() -> None:
+    large = template(affinity={"x" * 10_000: {}})
+    assert len(wanted_pod_sets(spec_of(*[large] * MAX_POD_SETS))) == MAX_POD_SETS
 
 
 # --- what an admission adds ------------------------------------------------------------------------------------------

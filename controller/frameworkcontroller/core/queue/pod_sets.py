@@ -16,7 +16,9 @@ from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.workload import SHAPE, PodSet
 from frameworkcontroller.core.pods.template import TemplateError, container_count
 
-MAX_BYTES: Final = 1024 * 1024
+MAX_POD_SETS: Final = 18
+"""Of a Workload (source: Kueue 0.19, its CRD): so its templates have fewer containers than a Framework may have."""
+MAX_BYTES: Final = 256 * 1024
 """Of all podSets of a Framework, as JSON; a usual one has some hundred bytes."""
 _TOPOLOGY: Final = "kueue.x-k8s.io/podset-"
 
@@ -85,8 +87,12 @@ def wanted_pod_sets(spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
     """Return a podSet for each TaskRole.
 
     Raises:
-        TemplateError: a Pod template cannot be read, or there is too much in them; the message names the field.
+        TemplateError: there are too many TaskRoles, a Pod template cannot be read, or there is too much in them; the
+            message names the field.
     """
+    if (number := len(spec.by_name)) > MAX_POD_SETS:
+        why = f"a Workload of Kueue has a podSet for each TaskRole and at most {MAX_POD_SETS}, found {number} TaskRoles"
+        raise TemplateError(f"spec.taskRoles: {why}: use fewer, or several Frameworks")
     found, size = [], 0
     for role in spec.by_name.values():
         found.append(_pod_set(role))
