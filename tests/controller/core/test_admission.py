@@ -25,6 +25,7 @@ from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTem
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
 from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, wanted_pod_sets
+from frameworkcontroller.core.reconcile import queue_pass
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios import TWO_ROLES
 from tests.controller.core.values import START, core_config
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frameworkcontroller.core.effects import Effect, Outcome, WorkloadEffect
+    from frameworkcontroller.core.queue.pod_sets import WantedPodSet
 
 KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
 
@@ -447,6 +449,25 @@ def test_what_the_api_server_says_of_a_workload_is_told(outcome: Outcome) -> Non
         driver.touch_workload()
         driver.decide()
     assert driver.world.history["CreateWorkload"] == before
+
+
+def test_what_is_wrong_with_a_spec_is_found_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[FrameworkSpec] = []
+
+    def counted(spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
+        asked.append(spec)
+        return wanted_pod_sets(spec)
+
+    monkeypatch.setattr(queue_pass, "wanted_pod_sets", counted)
+    driver = Queued(TWO_ROLES.replace("spec: {", "spec: {priorityClassName: 7, "))
+    for _ in range(3):
+        driver.go_on(5)
+        assert (driver.suspended[1], driver.kueue.made, len(asked)) == ("WorkloadRefused", 0, 1)
+    for role in driver.world.spec["taskRoles"]:
+        del role["task"]["pod"]["spec"]["priorityClassName"]
+    driver.world.edited()
+    driver.go_on(10)
+    assert (driver.state, driver.kueue.made, len(asked)) == (State.RUNNING, 1, 2)
 
 
 def test_another_priority_class_counts_while_it_waits() -> None:

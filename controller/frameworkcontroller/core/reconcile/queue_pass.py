@@ -62,8 +62,8 @@ class QueuePass:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
         self._spec: FrameworkSpec | None = None
-        # What follows from the spec: its podSets, and what this version of the Workload adds.
-        self._wanted: tuple[WantedPodSet, ...] | None = None
+        # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
+        self._wanted: tuple[WantedPodSet, ...] | str | None = None
         self._given: tuple[str, dict[str, bytes]] | None = None
         self._told = False
         self._made = ""
@@ -216,7 +216,13 @@ class QueuePass:
 
     def _pod_sets(self) -> tuple[WantedPodSet, ...]:
         assert self._spec is not None
-        self._wanted = self._wanted or wanted_pod_sets(self._spec)
+        if self._wanted is None:
+            try:
+                self._wanted = wanted_pod_sets(self._spec)
+            except TemplateError as error:
+                self._wanted = str(error)
+        if isinstance(self._wanted, str):
+            raise TemplateError(self._wanted)
         return self._wanted
 
     def _additions(self, ctx: ReconcileContext, workload: Workload) -> dict[str, bytes]:
