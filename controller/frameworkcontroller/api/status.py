@@ -4,6 +4,7 @@ Values are frozen and name the fields of the stored JSON that this program uses.
 whole seconds where the controller writes them.
 """
 
+import re
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,8 @@ MAX_COMMAS: Final = 2_000_000
 MAX_ATTRIBUTES: Final = 64
 MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
 """Tasks of a stored status, and TaskRoles: those that are wanted, and as many Tasks that are still to go."""
+
+_MARK: Final = re.compile(r"\.\.\. \(cut: (\d{1,9}) characters\)\Z")
 
 
 class UnreadableStatusError(ValueError):
@@ -341,6 +344,13 @@ def excess_of(plain: bytes) -> str:
         if (number := plain.count(sign)) > most:
             return f"{number} {what}, and {most}"
     return ""
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text with at most so many characters, and a sign how long it was, also if that was cut before."""
+    earlier = _MARK.search(text)
+    kept, length = (text, len(text)) if earlier is None else (text[: earlier.start()], earlier[1])
+    return text if len(kept) <= most else f"{kept[:most]}... (cut: {length} characters)"
 
 
 def is_same(one: FrameworkStatus | None, other: FrameworkStatus | None, digest: int | None = None) -> bool:

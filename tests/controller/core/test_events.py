@@ -20,7 +20,7 @@ from frameworkcontroller.api.status import Condition, FrameworkStatus, RetryPoli
 from frameworkcontroller.core.events import of_framework, of_gang_waiting, of_missing_barrier, of_task
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.pods.template import RoleAttempt
-from frameworkcontroller.core.status.conditions import conditions
+from frameworkcontroller.core.status.conditions import MAX_MESSAGE, conditions
 from tests.controller.core.values import at, ended, framework, framework_end, pod, spec, task
 
 S = State
@@ -56,6 +56,14 @@ def conditions_of(
 ) -> dict[str, Condition]:
     found = conditions(before, status, spec(**more), 7, at(now), complete=complete)
     return {one.type: one for one in found}
+
+
+@pytest.mark.parametrize(("code", "kinds"), [(0, ("Complete", "Ready")), (5, ("Complete", "Failed", "Ready"))])
+def test_a_condition_repeats_the_beginning_of_long_diagnostics_and_says_so(code: int, kinds: tuple[str, ...]) -> None:
+    for length, sign in ((MAX_MESSAGE, ""), (MAX_MESSAGE + 1, "... (cut: 1025 characters)")):
+        end = replace(framework_end(code), diagnostics="x" * length)
+        found = conditions_of(framework(S.COMPLETED, end))
+        assert {found[kind].message for kind in kinds} == {"x" * MAX_MESSAGE + sign}
 
 
 @pytest.mark.parametrize(("status", "more", "true", "ready", "suspended"), CONDITIONS, ids=str)

@@ -7,11 +7,13 @@ from typing import Final
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import Condition, FrameworkStatus
+from frameworkcontroller.api.status import Condition, FrameworkStatus, cut
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.dependencies import describe
 
 CRASH_LOOP: Final = "CrashLoop"
+MAX_MESSAGE: Final = 1024
+"""Characters of the diagnostics that three conditions repeat; `completionStatus` has all."""
 
 
 def conditions(
@@ -36,7 +38,7 @@ def conditions(
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
-    end = (ended.phrase, ended.diagnostics) if ended else ("NotCompleted", str(status.state))
+    end = (ended.phrase, cut(ended.diagnostics, MAX_MESSAGE)) if ended else ("NotCompleted", str(status.state))
     delayed = status.state is State.ATTEMPT_COMPLETED and bool(status.retry_policy_status.retry_delay_sec)
     suspension = None
     if status.state is State.CREATION_PENDING and spec.execution_type == "Create":

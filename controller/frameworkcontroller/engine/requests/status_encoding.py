@@ -6,7 +6,6 @@ step: long texts first, then what the Pods show. What is left out here stays in 
 """
 
 import gzip
-import re
 from base64 import b64encode
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +19,7 @@ from frameworkcontroller.api.status import (
     TaskCompletion,
     TaskRoleStatus,
     TaskStatus,
+    cut,
     excess_of,
 )
 
@@ -27,8 +27,6 @@ COMPRESS_FROM_BYTES: Final = 700 * 1024
 """Of the status: about what FC compresses from on."""
 LIMIT_BYTES: Final = 1152 * 1024
 """Of the whole object: three quarters of what etcd accepts by default."""
-
-_MARK: Final = re.compile(r"\.\.\. \(cut: (\d{1,9}) characters\)\Z")
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,4 @@ def _abridged_pod(pod: PodEnd, step: Step) -> PodEnd:
 
 
 def _cut(text: str, step: Step) -> str:
-    if step.text is None:
-        return text
-    # One that an earlier controller has cut says how long it was.
-    earlier = _MARK.search(text)
-    kept, length = (text, len(text)) if earlier is None else (text[: earlier.start()], earlier[1])
-    return text if len(kept) <= step.text else f"{kept[: step.text]}... (cut: {length} characters)"
+    return text if step.text is None else cut(text, step.text)
