@@ -35,6 +35,10 @@ MOST: Final = {"message": 12 * 1024} | dict.fromkeys(
 )
 """Characters of texts by their fields. A kubelet writes messages of 12 KiB about all containers of a Pod that have
 ended; whoever has permissions on `pods/status` writes a mebibyte."""
+MOST_OF_POD: Final = {"message": 16 * 1024, "reason": 16 * 1024, "name": 32 * 1024}
+"""Of these texts of all containers and conditions together; one that is not ASCII counts four times, as wide as an
+emoji makes all its characters in memory. A message of 4 KiB, the most that a kubelet takes from one container, stays
+whole even so."""
 MAX_CONTAINERS: Final = 256
 """Of a Pod, as many as the controller lets it have. Whoever has permissions on `pods/status` writes 30,000, whose
 exit codes alone are looked through for seconds."""
@@ -52,7 +56,12 @@ class SlimPods:
 
     def __call__(self, pod: F) -> F:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
-        meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status)
+        left = dict(MOST_OF_POD)
+        meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status, left)
+        # In this order they take what is left: where an application has failed, its message matters most.
+        containers = self._containers(status.container_statuses, left)
+        init_containers = self._containers(status.init_container_statuses, left)
+        conditions = {one.type: one for one in reversed(status.conditions) if _is_kept(one)}  # the first of each type
         return replace(
             pod,
             metadata=replace(
@@ -68,21 +77,24 @@ class SlimPods:
                 status,
                 phase=self._share(status.phase),
                 host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(map(_cut, filter(_is_kept, status.conditions)))),
-                init_container_statuses=self._containers(status.init_container_statuses),
-                container_statuses=self._containers(status.container_statuses),
+                conditions=self._share(tuple(_cut(one, left) for one in reversed(conditions.values()))),
+                init_container_statuses=init_containers,
+                container_statuses=containers,
             ),
         )
 
     def _spec(self, spec: PodSpec) -> PodSpec:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
         kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_CONTAINERS]
-        slim = replace(_cut(spec), init_containers=kept)
+        slim = replace(_cut(spec, {}), init_containers=kept)
         return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
-    def _containers(self, statuses: tuple[C, ...]) -> tuple[C, ...]:
+    def _containers(self, statuses: tuple[C, ...], left: dict[str, int]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
-        slim = tuple(map(_slim_status, statuses[:MAX_CONTAINERS]))
+        places = range(len(statuses[:MAX_CONTAINERS]))
+        failed_first = sorted(places, key=lambda place: not _has_failed(statuses[place]))
+        by_place = {place: _slim_status(statuses[place], left) for place in failed_first}
+        slim = tuple(by_place[place] for place in places)
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
         return self._share(slim) if is_shared else slim
 
@@ -116,21 +128,37 @@ def _is_kept(condition: PodCondition) -> bool:
     return condition.type in CONDITIONS or while_true
 
 
-def _slim_status(status: C) -> C:
+def _has_failed(status: ContainerStatus) -> bool:
+    end = status.state.terminated or status.last_state.terminated
+    return end is not None and end.exit_code != 0
+
+
+def _slim_status(status: C, left: dict[str, int]) -> C:
     """Leave out when a container succeeded: only among failures it matters which was the last."""
     end, waiting, last = status.state.terminated, status.state.waiting, status.last_state.terminated
-    status = _cut(status)
+    status = _cut(status, left)
     if end is None and waiting is None and last is None:
         return status
     if end is not None and end.exit_code == 0:
         end = replace(end, finished_at=None)
-    state = replace(status.state, terminated=_cut(end), waiting=_cut(waiting))
-    return replace(status, state=state, last_state=replace(status.last_state, terminated=_cut(last)))
+    state = replace(status.state, terminated=_cut(end, left), waiting=_cut(waiting, left))
+    return replace(status, state=state, last_state=replace(status.last_state, terminated=_cut(last, left)))
 
 
-def _cut(part: P) -> P:
-    """Return a part of a Pod with texts no longer than what a kubelet or the API server writes there."""
-    long = {name: text[:most] for name, most in MOST.items() if len(text := getattr(part, name, "")) > most}
+def _cut(part: P, left: dict[str, int]) -> P:
+    """Return a part of a Pod with texts no longer than what a kubelet or the API server writes there.
+
+    They take it of what is left for texts of these fields.
+    """
+    long = {}
+    for name, most in MOST.items():
+        text = getattr(part, name, "")
+        width = 1 if text.isascii() else 4
+        kept = text[: min(most, left.get(name, most * width) // width)]
+        if name in left:
+            left[name] -= width * len(kept)
+        if len(kept) < len(text):
+            long[name] = kept
     return replace(part, **long) if part is not None and long else part
 
 
