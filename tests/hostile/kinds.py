@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ SCALES = (10, 1000)
 SCALE_SECONDS = 2.0
 """From one scale to the next."""
 EDIT_SECONDS = 0.1
+SUSPENDED = 8
 LONG = 40
 """Frameworks whose ConfigMaps are deleted."""
 _WIDTH = 10
@@ -135,9 +137,9 @@ def _waiting(namespace: str) -> list[Json]:
     return [framework(namespace, f"hostile{number}", *_roles(shape)) for number, shape in enumerate(shapes)]
 
 
-def _idle(namespace: str) -> list[Json]:
+def _idle(namespace: str, number: int = 130) -> list[Json]:
     later = role("later", MAX_TASKS - 1) | {"dependsOn": [{"name": "first", "status": "Complete"}]}
-    return [framework(namespace, f"hostile{number}", role("first", 1, pod=_pod()), later) for number in range(130)]
+    return [framework(namespace, f"hostile{place}", role("first", 1, pod=_pod()), later) for place in range(number)]
 
 
 def _without_pods(namespace: str) -> list[Json]:
@@ -166,6 +168,13 @@ def _with_a_role_too_many(frameworks: Frameworks) -> Iterator[float]:
 def _described(frameworks: Frameworks) -> Iterator[float]:
     for number in itertools.count():
         frameworks.merge(f"hostile{number % 10}", description=f"edit {number}")
+        yield EDIT_SECONDS
+
+
+def _suspended(frameworks: Frameworks) -> Iterator[float]:
+    """Suspend all of them, and resume them."""
+    for number in itertools.count():
+        frameworks.merge(f"hostile{number % SUSPENDED}", suspend=number // SUSPENDED % 2 == 0)
         yield EDIT_SECONDS
 
 
@@ -253,6 +262,11 @@ KINDS = (
         is_asked_for=False,
     ),
     Kind("130 of 10,000 Tasks, all but one of which wait", _idle),
+    Kind(
+        f"{SUSPENDED} of 10,000 Tasks, suspended and resumed ten times a second",
+        functools.partial(_idle, number=SUSPENDED),
+        _suspended,
+    ),
     Kind("80 of 9,999 Tasks, 257 containers each", _without_pods),
     Kind(
         "400 of one Task, 257 containers each, retried",
