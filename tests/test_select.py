@@ -50,6 +50,17 @@ def test_what_is_made_from_programs_and_pages_is_not_left_out() -> None:
     assert left_out(modules, FILES | {"docs/operate/install.md": "9"}, RECORD) == set()
 
 
+@pytest.mark.parametrize(
+    ("changed", "runs"),
+    [("injector/x.py", {0}), ("kube/x.py", {0, 2}), ("barrier/x.py", {0, 1}), ("client/x.py", set())],
+)
+def test_slow_tests_of_a_program_run_if_it_or_what_it_stands_on_has_changed(changed: str, runs: set[int]) -> None:
+    slow = [f"tests/apiserver/test_{name}.py" for name in ("injector_webhook", "barrier_roster", "etcd_restored")]
+    always = "tests/apiserver/test_controller_life.py"
+    assert left_out([*slow, always], FILES, RECORD) == set(slow)
+    assert left_out([*slow, always], FILES | {changed: "9"}, RECORD) == set(slow) - {slow[place] for place in runs}
+
+
 def test_a_file_that_is_gone_is_a_change() -> None:
     assert left_out(
         MODULES, {path: one for path, one in FILES.items() if not path.startswith("tools/frameworkdemo")}, RECORD

@@ -71,9 +71,16 @@ def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(framew
         assert seen["token"] is False
 
 
-def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is_retried(
+def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_barriers_give_up_and_it_backs_off(
     cluster: Cluster, frameworks: Frameworks
 ) -> None:
+    # Where the kubelet restarts a barrier that gives up, the attempt ends as well.
+    rows = {"restarted": ("Always", "init"), "sidecar": ("Never", "sidecar")}
+    for name, (policy, mode) in rows.items():
+        # On a full machine a barrier has been seen to need 19 s until its first request.
+        template = pod(timeout="60", mode=mode)
+        template["spec"]["restartPolicy"] = policy
+        frameworks.create(name, role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="60", cpu="1000")))
     frameworks.create(
         "fw",
         role("chief", 1, pod=pod(timeout="60")),
@@ -104,19 +111,10 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_it_backs_off_and_is
     assert completion["type"]["attributes"] == ["Transient", "Conflict"]
     assert 60 <= status["retryPolicyStatus"]["retryDelaySec"] <= 900
     assert status["retryPolicyStatus"]["totalRetriedCount"] == 0
-    assert frameworks.pods() == {}
+    assert [name for name in frameworks.pods() if name.startswith("fw-")] == []
     key = f"{completion['trigger']['taskRoleName']}-{completion['trigger']['taskIndex']}"
     ends = frameworks.tasks("fw")[key]["attemptStatus"]["completionStatus"]["pod"]["containers"]
     assert "huge-0" in next(end["message"] for end in ends if end["name"] == "frameworkbarrier")
-
-
-def test_a_barrier_that_gives_up_ends_the_attempt_although_the_kubelet_restarts_it(frameworks: Frameworks) -> None:
-    rows = {"restarted": ("Always", "init"), "sidecar": ("Never", "sidecar")}
-    for name, (policy, mode) in rows.items():
-        # On a full machine a barrier has been seen to need 19 s until its first request.
-        template = pod(timeout="60", mode=mode)
-        template["spec"]["restartPolicy"] = policy
-        frameworks.create(name, role("chief", 1, pod=template), role("huge", 1, pod=pod(timeout="60", cpu="1000")))
     for name in rows:
         completion = frameworks.wait(name, "Completed", 150)["attemptStatus"]["completionStatus"]
         assert (completion["code"], completion["phrase"]) == (201, "ContainerTransientConflictFailed"), completion

@@ -89,7 +89,7 @@ async def test_stopping_lets_requests_end_and_closes_idle_connections(serve: Any
     await writer.drain()
     await asyncio.sleep(0.1)
     # The idle connection may bring a request for as long as that, so the test lasts as long.
-    stopping = asyncio.create_task(serving.server.stop(15))
+    stopping = asyncio.create_task(serving.server.stop(2))
     await asyncio.sleep(0.2)
     writer.write(WHOLE_REQUEST[-50:])
     assert (await read_until_closed(reader)).startswith(b"HTTP/1.1 200 ")

@@ -1,7 +1,8 @@
 """A pytest plugin: which modules a run leaves out, because nothing that they watch has changed since all were green.
 
-What protects the programs always runs. Slow tests of tools, examples, migrations and releases watch the paths of
-`WATCHED`: a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
+What protects the programs always runs, but for slow tests of one program on a cluster, if neither it nor what it stands
+on has changed. They and those of tools, examples, migrations and releases watch the paths of `WATCHED`: a green `make
+test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
 `python -m tests.support.select`. Hashes are read from the working tree, so that neither git nor its history is needed.
 Each file is watched, or has tests that always run (`ALWAYS`), or is watched by nobody (`NOBODY`). One that is neither
 runs everything, as a missing record does, and `EVERYTHING=1`.
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = "tests/last-full.json"
 
+_INJECTOR: Final = ("injector/", "barrier/", "kube/", "charts/", "tools/localcluster/")
+_BARRIER: Final = ("barrier/", "controller/frameworkcontroller/core/gang/", "tools/localcluster/")
 _EXAMPLES: Final = ("examples/", "tools/frameworkdemo/", "images/", "barrier/frameworkbarrier/presets/")
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -46,6 +49,13 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/test_applications.py": _EXAMPLES,
     "tests/e2e/test_examples.py": _EXAMPLES,
     "tests/e2e/test_training_examples.py": _EXAMPLES,
+    "tests/injector/test_process.py": ("injector/", "kube/"),
+    "tests/apiserver/test_injector": _INJECTOR,
+    "tests/apiserver/test_barrier": _BARRIER,
+    "tests/e2e/test_startup_probe.py": (*_BARRIER, *_INJECTOR),
+    "tests/e2e/test_sidecar.py": (*_BARRIER, *_INJECTOR),
+    "tests/apiserver/test_election.py": ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/"),
+    "tests/apiserver/test_etcd_restored.py": ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/"),
     "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
 ALWAYS: Final = (

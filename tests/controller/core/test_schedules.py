@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.controller.core.chaos import IN_PLACE, IN_PLACE_WITH_TOOLS, MOVES, Chaos
 
-EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "300"))
 WEIGHTS = {
     "reconcile": 5,
     "arrive": 6,
