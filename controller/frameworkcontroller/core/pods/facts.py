@@ -105,7 +105,6 @@ class RoleFacts(Struct, frozen=True):
 
     can_be: bool = True
     """It can make a Pod that the API server is asked for."""
-
     size: int = 0
     """Of a Pod, about, in bytes: what the API server takes at most counts for more."""
     containers: int = 0
