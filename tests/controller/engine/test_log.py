@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import threading
+import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from frameworkcontroller.api.status import ContainerEnd, PodEnd
 from frameworkcontroller.core.pods import snapshots
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines
 from frameworkcontroller.core.pods.template import RoleAttempt
+from frameworkcontroller.engine.observe import log
 from frameworkcontroller.engine.observe.history import IN_A_ROW, History
 from frameworkcontroller.engine.observe.log import LineWriter, OwnedLines, render_json, render_text
 from testkit.waiting import patience
@@ -101,6 +103,35 @@ def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:
     reader.reads.set()
     assert written.wait(patience(20))
     assert reader.taken.split() == [b"%d" % number for number in range(1000)]
+
+
+def test_lines_are_written_together() -> None:
+    written: list[bytes] = []
+    lines, begun = LineWriter(written.append), time.monotonic()
+    for _ in range(50):
+        lines.write(b"x")
+        time.sleep(0.001)
+    lines.flush(patience(20))
+    assert b"".join(written) == b"x" * 50
+    assert len(written) <= 1 + (time.monotonic() - begun) / log.COLLECT_SECONDS
+
+
+@pytest.mark.parametrize("waits_for", ["one", "many"])
+def test_a_line_for_which_somebody_waits_and_many_are_written_at_once(
+    waits_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "COLLECT_SECONDS", 60.0)
+    written: list[bytes] = []
+    lines, done = LineWriter(written.append), threading.Event()
+    if waits_for == "one":
+        lines.write(b"before it")
+        lines.put(lambda: b"it", 2, done=done.set)
+        assert done.wait(patience(20))
+        assert b"".join(written) == b"before itit"
+    else:
+        lines.put(lambda: b"x", log.AT_ONCE)
+        lines.flush(patience(20))
+        assert written == [b"x"]
 
 
 def test_those_who_write_most_lose_their_oldest_lines_first() -> None:

@@ -31,6 +31,9 @@ OWNER_BYTES: Final = 1200
 """What each owner of lines takes beside them."""
 AT_ONCE: Final = 256 * 1024
 """Bytes that are written together: each call has to wait until the event loop lets this thread go on."""
+COLLECT_SECONDS: Final = 0.02
+"""How long lines are collected, unless somebody waits for one or there are many: a line for which the thread is woken
+takes three times as much of the processor."""
 LAST_SECONDS: Final = 2.0
 """How long the end of the process waits for its reader."""
 
@@ -66,8 +69,8 @@ class LineWriter:
         self._write, self._capacity = write, capacity
         self._lines: OrderedDict[int, _Line] = OrderedDict()
         self._shares: dict[str, _Share] = {}
-        self._waiting = self._put = self._said = self.dropped = 0
-        self._is_writing = False
+        self._waiting = self._put = self._said = self._awaited = self.dropped = 0
+        self._is_idle = self._is_writing = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -92,12 +95,14 @@ class LineWriter:
             share.numbers.append(self._put)
             share.size += found.size
             self._waiting += found.size
+            self._awaited += done is not None
             if self._waiting > self._capacity:
                 self._make_place()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lines", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            if self._is_idle or done is not None:
+                self._changed.notify_all()
 
     def _make_place(self) -> None:
         """Drop an eighth of what waits: of each owner up to a half, beginning with those that have most.
@@ -124,6 +129,7 @@ class LineWriter:
         share.numbers.popleft()
         share.size -= line.size
         self._waiting -= line.size
+        self._awaited -= line.done is not None
         if not share.numbers:
             self._waiting -= share.size
             del self._shares[line.owner]
@@ -141,7 +147,10 @@ class LineWriter:
     def _run(self) -> None:
         while True:
             with self._changed:
+                self._is_idle = True
                 self._changed.wait_for(lambda: self._lines)
+                self._is_idle = False
+                self._changed.wait_for(lambda: self._awaited or self._waiting > AT_ONCE, COLLECT_SECONDS)
                 lost, self._said = self.dropped - self._said, self.dropped
             if lost:
                 _log.warning("lines of this log were dropped: its reader is too slow", lines=lost)
