@@ -4,6 +4,7 @@
 UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most.
 """
 
+import functools
 from collections.abc import Hashable
 from typing import Final, TypeVar, cast
 
@@ -91,6 +92,8 @@ class SlimPods:
 
     def _containers(self, statuses: tuple[C, ...], left: dict[str, int]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
+        if not statuses:
+            return statuses
         places = range(len(statuses[:MAX_CONTAINERS]))
         failed_first = sorted(places, key=lambda place: not _has_failed(statuses[place]))
         by_place = {place: _slim_status(statuses[place], left) for place in failed_first}
@@ -99,8 +102,10 @@ class SlimPods:
         return self._share(slim) if is_shared else slim
 
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
-        kept = tuple((key, self._share(value)) for key, value in found.items())
         # An empty tuple is a value of its own, no key of an empty dict.
+        if (known := self._shared.get((dict, tuple(found.items())))) is not None:
+            return cast("dict[str, str]", known)
+        kept = tuple((key, self._share(value)) for key, value in found.items())
         return self._share(dict(kept), key=(dict, kept))
 
     def _share(self, value: V, key: Hashable = None) -> V:
@@ -124,8 +129,7 @@ def _is_looked_for(container: Container) -> bool:
 
 
 def _is_kept(condition: PodCondition) -> bool:
-    while_true = condition.type in CONDITIONS_WHILE_TRUE and condition.status == "True"
-    return condition.type in CONDITIONS or while_true
+    return condition.type in CONDITIONS or (condition.type in CONDITIONS_WHILE_TRUE and condition.status == "True")
 
 
 def _has_failed(status: ContainerStatus) -> bool:
@@ -150,16 +154,24 @@ def _cut(part: P, left: dict[str, int]) -> P:
 
     They take it of what is left for texts of these fields.
     """
+    if part is None:
+        return part
     long = {}
-    for name, most in MOST.items():
-        text = getattr(part, name, "")
-        width = 1 if text.isascii() else 4
-        kept = text[: min(most, left.get(name, most * width) // width)]
-        if name in left:
-            left[name] -= width * len(kept)
-        if len(kept) < len(text):
-            long[name] = kept
-    return replace(part, **long) if part is not None and long else part
+    for name, most in _texts_of(type(part)):
+        if text := getattr(part, name):
+            width = 1 if text.isascii() else 4
+            kept = min(len(text), most, left.get(name, most * width) // width)
+            if name in left:
+                left[name] -= width * kept
+            if kept < len(text):
+                long[name] = text[:kept]
+    return replace(part, **long) if long else part
+
+
+@functools.cache
+def _texts_of(kind: type[Wire]) -> tuple[tuple[str, int], ...]:
+    """Return the fields of a kind of part that are cut, and to how many characters: each event of a Pod asks."""
+    return tuple((name, most) for name, most in MOST.items() if name in kind.__struct_fields__)
 
 
 def _says_nothing(status: ContainerStatus) -> bool:
