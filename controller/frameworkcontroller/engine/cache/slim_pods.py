@@ -36,7 +36,7 @@ MOST: Final = {"message": 12 * 1024} | dict.fromkeys(
 )
 """Characters of texts by their fields. A kubelet writes messages of 12 KiB about all containers of a Pod that have
 ended; whoever has permissions on `pods/status` writes a mebibyte."""
-MOST_OF_POD: Final = {"message": 16 * 1024, "reason": 16 * 1024, "name": 32 * 1024}
+MOST_OF_POD: Final = {"message": 16 * 1024, "reason": 8 * 1024, "name": 16 * 1024}
 """Of these texts of all containers and conditions together; one that is not ASCII counts four times, as wide as an
 emoji makes all its characters in memory. A message of 4 KiB, the most that a kubelet takes from one container, stays
 whole even so."""
@@ -60,8 +60,8 @@ class SlimPods:
         left = dict(MOST_OF_POD)
         meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status, left)
         # In this order they take what is left: where an application has failed, its message matters most.
-        containers = self._containers(status.container_statuses, left)
-        init_containers = self._containers(status.init_container_statuses, left)
+        containers = self._containers(status.container_statuses[:MAX_CONTAINERS], left)
+        init_containers = self._containers(status.init_container_statuses[: MAX_CONTAINERS - len(containers)], left)
         conditions = {one.type: one for one in reversed(status.conditions) if _is_kept(one)}  # the first of each type
         return replace(
             pod,
@@ -94,7 +94,7 @@ class SlimPods:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
         if not statuses:
             return statuses
-        places = range(len(statuses[:MAX_CONTAINERS]))
+        places = range(len(statuses))
         failed_first = sorted(places, key=lambda place: not _has_failed(statuses[place]))
         by_place = {place: _slim_status(statuses[place], left) for place in failed_first}
         slim = tuple(by_place[place] for place in places)
