@@ -65,8 +65,8 @@ _SHORT_WATCHES = 30
 """So many watches in a row that end quickly and show few changes are resumed at once; then the pauses grow."""
 _BURST = 10
 """A watch that showed as many objects was ended by a burst: it is the least buffer that an API server gives a watch."""
-_HANDLED_IN_A_ROW = 500
-"""Changes of a list that are handled in a row before other tasks of the loop get their turn."""
+_HANDLING_SECONDS = 0.01
+"""So long the changes of a list are handled before other tasks of the loop get their turn."""
 
 
 class _End(Enum):
@@ -297,9 +297,11 @@ class Informer(Generic[T]):
         self._complete(vanished, page.resource_version)
 
     async def _take_over(self, items: list[T | UndecodableObject], vanished: set[ObjectKey]) -> None:
-        for place, item in enumerate(items):
-            if place % _HANDLED_IN_A_ROW == _HANDLED_IN_A_ROW - 1:
+        since = time.perf_counter()
+        for item in items:
+            if time.perf_counter() - since > _HANDLING_SECONDS:
                 await asyncio.sleep(0)
+                since = time.perf_counter()
             vanished.discard(key_of(item))
             self._contents.listed(item)
 
