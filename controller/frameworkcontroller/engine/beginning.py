@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
-from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.api.spec import MAX_TASKS, SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.core.machines.framework import is_going
 from frameworkcontroller.core.policies.role import wanted_by
-from frameworkcontroller.core.policies.shares import SMALL
+from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.cache.outline import is_pending
@@ -28,11 +28,11 @@ class Beginning:
     """The large Frameworks that begin, and those that wait for a place.
 
     Args:
-        is_full: whether a namespace has as many Tasks without a Pod as it may have.
+        room: for how many Tasks without a Pod a namespace has room, where so many are wanted.
     """
 
-    def __init__(self, is_full: Callable[[str], bool]) -> None:
-        self._is_full = is_full
+    def __init__(self, room: Callable[[str, int], int]) -> None:
+        self._room = room
         # By namespace, each as long as there are any. A work that is gone is there for as long as an effect of it waits
         # for its turn: so long it takes memory.
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
@@ -45,9 +45,11 @@ class Beginning:
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        if self._is_full(key[0]) and _brings_tasks(found, config_map):
+        brought = _brought(found, config_map) if self._room(key[0], MAX_TASKS) <= 0 else 0
+        if brought and brought > self._room(key[0], brought):
             waiting.add(key)
-            return LONGEST_LOOK_SECONDS  # that others get Pods takes long, and each look may be a request
+            # That others get Pods takes long, and each look may be a request.
+            return max(LONGEST_LOOK_SECONDS, len(waiting) / LOOKS_A_SECOND)
         # Of those that wait no spec is kept, or read again.
         if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
             self.forget(key)
@@ -70,13 +72,13 @@ class Beginning:
                 del found[namespace]
 
 
-def _brings_tasks(found: Framework, config_map: Partial | None) -> bool:
-    """Report whether the Framework has Tasks in its status that have no Pods yet, and will not be at rest at once."""
+def _brought(found: Framework, config_map: Partial | None) -> int:
+    """Return how many Tasks come along in its status that have no Pods yet: none if it will be at rest at once."""
     if not is_pending(found):
-        return False
+        return 0
     spec = SPEC_DECODER.decode(found.raw_spec)
     rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
-    return not (rests and is_going(config_map)) and wanted_by(spec) > SMALL
+    return 0 if rests and is_going(config_map) else wanted_by(spec)
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

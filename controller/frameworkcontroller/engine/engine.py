@@ -103,7 +103,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._shares: defaultdict[str, Shares] = defaultdict(Shares)
-        self._beginning = Beginning(lambda namespace: self._shares[namespace].idle.is_full)
+        self._beginning = Beginning(lambda namespace, wanted: self._shares[namespace].idle.room("", wanted))
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)

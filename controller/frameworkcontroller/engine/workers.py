@@ -75,7 +75,9 @@ class Executor:
         """Queue an item."""
         first = owner[0]
         self._loads[first] += 1
-        self._lanes.setdefault(first, Turns()).add(owner[1:], (owner, item, urgent), urgent=urgent)
+        if first not in self._lanes:
+            self._lanes[first] = Turns()
+        self._lanes[first].add(owner[1:], (owner, item, urgent), urgent=urgent)
         self._enter(first)
 
     def _enter(self, first: Hashable) -> None:

@@ -22,6 +22,7 @@ from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.role import Counts, RoleState
+from frameworkcontroller.core.policies.shares import MOST_IDLE, IdleTasks
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Urgency
@@ -38,8 +39,10 @@ W0, W1, W2 = ("w", 0), ("w", 1), ("w", 2)
 class Scaled(FrameworkState):
     """A state that makes its own UIDs."""
 
-    def __init__(self, *, number: int = 0, stored: FrameworkStatus | None = None) -> None:
-        super().__init__("fw")
+    def __init__(
+        self, *, number: int = 0, stored: FrameworkStatus | None = None, idle: IdleTasks | None = None
+    ) -> None:
+        super().__init__("fw", idle)
         self._uids = (f"uid-{number}" for number in itertools.count(1))
         if stored is None:
             self.set(framework(State.PREPARING))
@@ -325,6 +328,17 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     assert last is not None
     assert (first, len(last.diagnostics)) == (end, SHORT_TEXT)
     assert len(msgspec.json.encode(summarize(state, spec(role("w", number))).roles)) < 8 * 1024 * 1024
+
+
+def test_what_is_said_of_ends_is_short_where_the_namespace_has_no_room() -> None:
+    """225 Frameworks of 27 Tasks each, and one that went on, had a gibibyte."""
+    idle = IdleTasks()
+    idle.note("others", MOST_IDLE)
+    state = Scaled(number=1, idle=idle)
+    state.put(W0, task(State.DELETION_PENDING, replace(ended(1), diagnostics="x" * 4096)))
+    completion = state.roles["w"].tasks[0].completion
+    assert completion is not None
+    assert len(completion.diagnostics) == SHORT_TEXT
 
 
 @pytest.mark.parametrize("back", [1, 2])

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import shares
-from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, idle_in
+from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, TEXT_BYTES, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE, SMALL, IdleTasks
 from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.values import at, role, role_of, spec, task
+from tests.controller.core.values import at, ended, role, role_of, spec, task
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:
@@ -176,11 +177,13 @@ def test_only_a_large_one_waits_for_room(wanted: int, others: int, room: int) ->
     assert idle.room("own", MAX_TASKS) == MOST_IDLE
 
 
+SAYS_MUCH = replace(ended(1), diagnostics="x" * 2 * TEXT_BYTES)
 MADE: dict[str, tuple[list[TaskStatus], int]] = {
     "it waits": ([], 0),
     "one that waits": ([task()], FRAMEWORK + ROLE + 1),
     "one that has ended without a Pod": ([conclude(task(), at(1))], FRAMEWORK + ROLE + 1),
     "one of two has a Pod": ([task(State.RUNNING), task(index=1)], 1),
+    "much is said of its end": ([conclude(task(completion=SAYS_MUCH), at(1))], FRAMEWORK + ROLE + 1 + 2),
     "one of two has ended, and its Pod is gone": (
         [task(State.RUNNING), conclude(task(State.RUNNING, index=1), at(1))],
         1,

@@ -31,6 +31,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
+from frameworkcontroller.core.policies.shares import MOST_IDLE, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
@@ -424,11 +425,21 @@ async def test_of_many_large_ones_that_are_started_few_are_read_until_others_hav
 PENDING = {"state": "AttemptCreationPending"}
 
 
+LARGE_ROOM = IdleTasks().room
+
+
+def test_all_that_wait_where_too_many_tasks_have_no_pod_look_ten_times_a_second() -> None:
+    beginning, found = Beginning(lambda _namespace, _wanted: 0), decoded(large(0, 300) | {"status": PENDING})
+    pauses = [beginning.wait_seconds(("n", f"fw{number}"), found, None) for number in range(1000)]
+    assert (pauses[0], pauses[-1]) == (LONGEST_LOOK_SECONDS, 100)
+
+
 @each(
     "tasks, more, status, waits",
     [
         pytest.param(300, {}, PENDING, True, id="its Tasks come along"),
         pytest.param(100, {}, PENDING, False, id="it has few"),
+        pytest.param(100, {"others": 2 * MOST_IDLE}, PENDING, True, id="it has few, as all others have"),
         pytest.param(300, {}, {"state": "AttemptRunning"}, False, id="it has begun"),
         pytest.param(300, {}, None, False, id="it is new: it gets no Tasks yet"),
         pytest.param(300, {"executionType": "Stop"}, PENDING, False, id="it is to stop"),
@@ -451,17 +462,18 @@ def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
     tasks: int, more: dict[str, Any], status: dict[str, str] | None, waits: bool
 ) -> None:
     spec = dict(more)
-    left = spec.pop("left", None)
+    left, idle = spec.pop("left", None), IdleTasks()
+    idle.note("others", spec.pop("others", MOST_IDLE))
     going = GOING if spec.pop("going", False) else {}
     found = decoded(large(0, tasks, **spec) | going | ({} if status is None else {"status": status}))
-    full, free = Beginning(lambda _namespace: True), Beginning(lambda _namespace: False)
+    full, free = Beginning(lambda _, wanted: idle.room("", wanted)), Beginning(LARGE_ROOM)
     assert full.wait_seconds(("n", "fw"), found, left) == (LONGEST_LOOK_SECONDS if waits else 0)
     assert free.wait_seconds(("n", "fw"), found, left) == 0
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     """Two empty sets for each namespace that ever had a Framework were 0.7 KB."""
-    beginning = Beginning(lambda _namespace: False)
+    beginning = Beginning(LARGE_ROOM)
     assert not beginning.wait_seconds(("n", "fw"), decoded(framework()), None)
     beginning.forget(("n", "fw"))
     assert (beginning._works, beginning._waiting) == ({}, {})

@@ -24,6 +24,8 @@ ROLE: Final = 7
 """So many Tasks take as much memory as a TaskRole without any."""
 FRAMEWORK: Final = 50
 """So many Tasks take as much memory as a Framework without any."""
+TEXT_BYTES: Final = 1500
+"""Of texts, which take as much as a Task that has ended."""
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
@@ -167,10 +169,12 @@ class RoleState:
 def idle_in(roles: Mapping[str, RoleState]) -> int:
     """Return what the Tasks of a Framework take that have no Pod, counted in Tasks; and it itself, if none has.
 
+    What others have written about the ends of Tasks counts as so many Tasks as take as much.
     One that waits for its Tasks takes nothing: all that wait would keep the room from each of them.
     """
     used = not roles or any(role.with_pods for role in roles.values())
-    return sum(role.idle for role in roles.values()) + (0 if used else FRAMEWORK)
+    texts = sum(role.text_bytes for role in roles.values()) // TEXT_BYTES
+    return sum(role.idle for role in roles.values()) + texts + (0 if used else FRAMEWORK)
 
 
 def wanted_by(spec: FrameworkSpec) -> int:

@@ -100,8 +100,8 @@ class FrameworkReconciler:
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
         """Another writer has changed the status: the caller must drop this reconciler and read the Framework again."""
-        self._state = FrameworkState(meta.name)
         shares = shares or Shares()
+        self._state = FrameworkState(meta.name, shares.idle)
         self._in_flight, self._idle = InFlight(draw, shares.spending), shares.idle
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)

@@ -30,6 +30,7 @@ from frameworkcontroller.core.policies import classification, dependencies
 from frameworkcontroller.core.policies.crash_loop import CrashLoops
 from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
+from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
@@ -69,8 +70,8 @@ class Urgency(IntEnum):
 class FrameworkState:
     """The status of the Framework of this name, the roles and their revisions."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, idle: IdleTasks | None = None) -> None:
+        self._name, self._idle = name, idle or IdleTasks()
         self._status: FrameworkStatus | None = None
         self.roles: dict[str, RoleState] = {}
         """By name; `status` holds none, because their Tasks are counted here."""
@@ -301,10 +302,11 @@ class FrameworkState:
                 self.reports.add(event, revision)
 
     def _within_texts(self, before: TaskStatus | None, new: TaskStatus) -> TaskStatus:
-        """Shorten what others say of the end of a Task, once all Tasks together have much of that."""
+        """Shorten what others say of the end of a Task, once all Tasks together have much of that, or the namespace."""
         known = 0 if before is None else classification.text_length(before.completion)
         more = classification.text_length(new.completion) - known
-        if new.completion is not None and self.text_bytes + more > MAX_TEXTS:
+        is_much = self._idle.is_full or self.text_bytes + more > MAX_TEXTS
+        if new.completion is not None and is_much:
             end = classification.shortened(new.completion, SHORT_TEXT)
             new = replace(new, attempt_status=replace(new.attempt_status, completion_status=end))
         return new
@@ -327,7 +329,7 @@ class FrameworkState:
     @property
     def has_pods(self) -> bool:
         """Whether a Task's Pod is in the status and not seen to be gone."""
-        return any(role_state.by_state.get(state) for role_state in self.roles.values() for state in ASSOCIATED)
+        return any(role_state.with_pods for role_state in self.roles.values())
 
     @property
     def lacks_places(self) -> bool:

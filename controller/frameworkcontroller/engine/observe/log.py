@@ -36,6 +36,8 @@ COLLECT_SECONDS: Final = 0.02
 takes three times as much of the processor."""
 LAST_SECONDS: Final = 2.0
 """How long the end of the process waits for its reader."""
+_MARKS: Final = frozenset(' "=')
+"""A value with one of them is quoted."""
 
 
 @dataclass(frozen=True)
@@ -240,4 +242,4 @@ def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[t
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return text if text and text.isprintable() and not any(mark in text for mark in ' "=') else repr(text)
+    return text if text and text.isprintable() and _MARKS.isdisjoint(text) else repr(text)
