@@ -1,10 +1,13 @@
 """The size of a list's pages: bounded in bytes, and few pages where objects are small."""
 
+import asyncio
 import tracemalloc
 from dataclasses import dataclass, field
 
 import msgspec
+import pytest
 
+from frameworkkube.informer import informer
 from frameworkkube.informer.lists import FIRST_OBJECTS, MOST_BYTES, WANTED_BYTES, PageSize
 from frameworkkube.informer.watch_events import WireDecoder
 from tests.kube.lab import Lab
@@ -101,3 +104,22 @@ def test_one_object_does_not_keep_its_page_in_memory() -> None:
         tracemalloc.stop()
     assert isinstance(kept, Encoded)
     assert MIB <= held < 2 * MIB
+
+
+async def test_a_page_makes_way_for_others_while_it_is_taken_over(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of eight mebibytes of large Pods it was one turn of half a second."""
+    monkeypatch.setattr(informer, "_HANDLING_SECONDS", -1.0)
+    turns, known = 0, list[int]()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    lab.on("GET", then=Collection([100] * FIRST_OBJECTS).serve)
+    lab.on("watch", then=watch(end="silence"))
+    made = lab.follow(on_change=lambda *_change: known.append(turns))
+    lab.run(others())
+    await made.synced.wait()
+    assert len(set(known)) == FIRST_OBJECTS
