@@ -39,6 +39,7 @@ def test_a_scaled_shape_has_the_same_rate(module: Callable[[str], Any], text: st
     assert shape.name == text
     assert shape.scaled(1.0) == shape
     assert shape.scaled(0.1).name == scaled
+    assert all(shapes.parse(text).name == text for text in shapes.SHAPES.split(","))
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,6 @@ def test_a_word_that_is_no_shape_is_refused(module: Callable[[str], Any], text: 
         module("controller_shapes").parse(text)
 
 
-def test_all_shapes_by_default_are_shapes(module: Callable[[str], Any]) -> None:
-    shapes = module("controller_shapes")
-    assert all(shapes.parse(text).name == text for text in shapes.SHAPES.split(","))
-
-
 METRICS = """\
 # HELP apiserver_request_total Counter.
 apiserver_request_total{resource="pods",subresource="",verb="POST"} 7
@@ -74,47 +70,37 @@ workqueue_depth 3
 """
 
 
-def test_a_metric_is_read_by_its_whole_name(module: Callable[[str], Any]) -> None:
+def test_metrics_are_read_by_their_whole_names_bounded_by_buckets_and_compared_with_an_earlier_reading(
+    module: Callable[[str], Any],
+) -> None:
     metrics = module("metrics")
     found = list(metrics.samples(METRICS, "apiserver_request_total"))
     assert [(labels["subresource"], value) for labels, value in found] == [("", 7.0), ("status", 1e6)]
     assert metrics.total(METRICS, "workqueue_depth") == 3
-
-
-def test_a_quantile_is_bounded_by_its_bucket(module: Callable[[str], Any]) -> None:
-    bound = module("metrics").quantile_bound
-    assert [bound(METRICS, "queue", one) for one in (0.5, 0.99, 0.999)] == [0.1, 1.0, float("inf")]
-    assert bound(METRICS, "none", 0.5) is None
-
-
-def test_what_is_counted_is_compared_with_an_earlier_reading(module: Callable[[str], Any]) -> None:
-    metrics = module("metrics")
-    before, now = metrics.counted(""), metrics.counted(METRICS)
-    grown = metrics.since(before, now)
+    bounds = [metrics.quantile_bound(METRICS, "queue", one) for one in (0.5, 0.99, 0.999)]
+    assert bounds == [0.1, 1.0, float("inf")]
+    assert metrics.quantile_bound(METRICS, "none", 0.5) is None
+    grown = metrics.since(metrics.counted(""), metrics.counted(METRICS))
     assert (grown["Pods created"], grown["others"], grown["all requests"]) == (7, 1_000_000, 1_000_007)
 
 
-@pytest.mark.parametrize(
-    ("resource", "subresource", "verb", "kind"),
-    [
-        ("pods", "", "POST", "Pods created"),
-        ("pods", "binding", "POST", "others"),
-        ("pods", "", "DELETE", "Pods deleted"),
-        ("frameworks", "status", "PUT", "status writes"),
-        ("configmaps", "", "PATCH", "ConfigMaps"),
-        ("rolebindings", "", "POST", "Roles, RoleBindings"),
-        ("events", "", "POST", "Events"),
-        ("pods", "", "LIST", "others"),
-    ],
-)
-def test_each_request_has_one_kind(
-    module: Callable[[str], Any], resource: str, subresource: str, verb: str, kind: str
-) -> None:
-    labels = {"resource": resource, "subresource": subresource, "verb": verb}
-    assert module("metrics").request_of(labels) == kind
+def test_each_request_has_one_kind_and_watches_and_objects_of_others_have_none(module: Callable[[str], Any]) -> None:
+    kinds = {
+        "POST pods": "Pods created",
+        "POST pods/binding": "others",
+        "DELETE pods": "Pods deleted",
+        "PUT frameworks/status": "status writes",
+        "PATCH configmaps": "ConfigMaps",
+        "POST rolebindings": "Roles, RoleBindings",
+        "POST events": "Events",
+        "LIST pods": "others",
+        "WATCH pods": None,
+        "PUT leases": None,
+    }
 
+    def kind_of(request: str) -> Any:
+        verb, _, path = request.partition(" ")
+        resource, _, subresource = path.partition("/")
+        return module("metrics").request_of({"resource": resource, "subresource": subresource, "verb": verb})
 
-def test_watches_and_objects_of_others_are_not_counted(module: Callable[[str], Any]) -> None:
-    request_of = module("metrics").request_of
-    assert request_of({"resource": "pods", "verb": "WATCH"}) is None
-    assert request_of({"resource": "leases", "verb": "PUT"}) is None
+    assert {request: kind_of(request) for request in kinds} == kinds

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MODULE = go_modules.Module("example.org/tool", "1.2.3", "h1:pinned=")
 
 
-def environment(folder: Path, answer: str, code: int = 0) -> dict[str, str]:
+def environment(folder: Path, answer: str, code: int) -> dict[str, str]:
     """A `go` that answers so when a module is to be downloaded."""
     program = folder / "go"
     program.write_text(
@@ -35,18 +35,12 @@ def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str) ->
     assert found.checksum.startswith("h1:")
 
 
-def test_the_folder_is_the_one_that_go_names(tmp_path: Path) -> None:
-    answer = json.dumps({"Dir": "/modules/tool", "Sum": "h1:pinned="})
-    assert str(go_modules.folder_of(MODULE, environment(tmp_path, answer))) == "/modules/tool"
+def test_the_folder_is_the_one_that_go_names_if_its_files_are_the_pinned_ones(tmp_path: Path) -> None:
+    def folder_of(code: int = 0, **answer: str) -> str:
+        return str(go_modules.folder_of(MODULE, environment(tmp_path, json.dumps(answer), code)))
 
-
-def test_files_of_another_checksum_are_an_error_that_names_both(tmp_path: Path) -> None:
-    answer = json.dumps({"Dir": "/modules/tool", "Sum": "h1:other="})
+    assert folder_of(Dir="/modules/tool", Sum="h1:pinned=") == "/modules/tool"
     with pytest.raises(BinaryError, match="has the checksum h1:other=, h1:pinned= is pinned"):
-        go_modules.folder_of(MODULE, environment(tmp_path, answer))
-
-
-def test_a_module_that_cannot_be_fetched_is_an_error_with_the_words_of_go(tmp_path: Path) -> None:
-    answer = json.dumps({"Error": "unknown revision v1.2.3"})
+        folder_of(Dir="/modules/tool", Sum="h1:other=")
     with pytest.raises(BinaryError, match=r"example.org/tool@v1.2.3: .*unknown revision"):
-        go_modules.folder_of(MODULE, environment(tmp_path, answer, code=1))
+        folder_of(code=1, Error="unknown revision v1.2.3")

@@ -9,39 +9,30 @@ import pytest
 from testkit.waiting import eventually, eventually_async
 
 
-def test_it_returns_what_the_check_returns_when_it_holds() -> None:
-    attempts = iter(range(10))
+def test_it_returns_what_the_check_returns_when_it_holds_and_what_it_looks_at_is_there() -> None:
+    attempts, seen = itertools.count(), dict[str, int]()
 
     def check() -> int:
         attempt = next(attempts)
-        assert attempt == 3
-        return attempt
-
-    assert eventually(check, interval=0.001) == 3
-
-
-def test_what_is_not_there_yet_is_waited_for() -> None:
-    seen: dict[str, int] = {}
-    attempts = itertools.count()
-
-    def check() -> int:
-        if next(attempts) == 3:
-            seen["pod"] = 1
+        assert attempt > 1
+        if attempt == 3:
+            seen["pod"] = 7
         return seen["pod"]
 
-    assert eventually(check, interval=0.001) == 1
+    assert eventually(check, interval=0.001) == 7
 
 
 async def test_it_waits_for_coroutines_too() -> None:
-    attempts = iter(range(10))
+    attempts = itertools.count()
 
-    async def check() -> None:
-        assert next(attempts) == 3
+    async def check() -> int:
+        attempt = next(attempts)
+        assert attempt % 4 == 3
+        return attempt
 
-    await eventually_async(check, interval=0.001)
-    attempts = iter(range(10))
-    await eventually_async(lambda: check(), interval=0.001)  # noqa: PLW0108 -- a lambda is no coroutine function
-    assert next(attempts) == 4
+    assert await eventually_async(check, interval=0.001) == 3
+    again = await eventually_async(lambda: check(), interval=0.001)  # noqa: PLW0108 -- it is no coroutine function
+    assert again == 7
 
 
 def test_it_raises_the_last_assertion() -> None:
@@ -55,12 +46,10 @@ def test_it_raises_the_last_assertion() -> None:
 
 
 def test_any_other_error_ends_it_at_once() -> None:
-    attempts: list[int] = []
+    attempts = itertools.count()
 
     def check() -> None:
-        attempts.append(1)
-        raise ValueError("a defect")
+        raise ValueError(f"defect {next(attempts)}")
 
-    with pytest.raises(ValueError, match="a defect"):
+    with pytest.raises(ValueError, match="defect 0"):
         eventually(check, timeout=10)
-    assert len(attempts) == 1

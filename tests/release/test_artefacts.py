@@ -65,12 +65,11 @@ def test_the_same_commit_gives_the_same_bytes_and_so_do_its_sources(
 def test_the_distributions_have_what_they_need_and_nothing_of_the_tools(built: Path) -> None:
     with zipfile.ZipFile(Release(built, VERSION).wheel) as wheel:
         names = wheel.namelist()
-    assert {name.partition("/")[0] for name in names} == {
-        "frameworkbarrier", "frameworkclient", "frameworkcontroller", "frameworkinjector", "frameworkkube",
-        f"frameworkcontroller-{VERSION}.dist-info",
-    }  # fmt: skip
+    packages = {f"framework{name}" for name in ("barrier", "client", "controller", "injector", "kube")}
+    assert {name.partition("/")[0] for name in names} == packages | {f"frameworkcontroller-{VERSION}.dist-info"}
     data = {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/api/crd.yaml"}
-    assert data | {"frameworkcontroller/engine/config/default.yaml"} <= set(names)
+    data |= {"frameworkcontroller/engine/config/default.yaml"} | {f"{package}/py.typed" for package in packages}
+    assert data <= set(names)
     assert not [name for name in names if name.endswith(".pyc")]
     with tarfile.open(built / f"{PROJECT}-{VERSION}.tar.gz") as sdist:
         assert {"LICENSE", "CHANGELOG.md", "README.md", "pyproject.toml"} <= {
