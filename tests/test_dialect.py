@@ -23,10 +23,6 @@ NOQA = re.compile(r"# noqa: [A-Z]+[0-9]+(, [A-Z]+[0-9]+)* -- \S")
 OTHER_DIALECT = re.compile(r"(?<!`)``(?!`)|:(class|func|meth|mod|attr|data):`")
 
 
-def test_there_are_sources() -> None:
-    assert len(SOURCES) > 100
-
-
 @each("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_code_in_prose_has_single_backticks_and_a_suppression_its_rule_and_reason(file: Path) -> None:
     for number, line in enumerate(file.read_text().splitlines(), 1):

@@ -36,20 +36,18 @@ def test_what_is_made_from_code_is_current(file: Path) -> None:
     assert file.read_text() == GENERATED[file](file.read_text()), "run `make manifests`"
 
 
-def at(path: str) -> dict[str, Any]:
-    """The schema of a value."""
-    found = SCHEMA
-    for key in path.split("."):
-        found = resolved(found["properties"][key])
-    return found
-
-
 def resolved(found: dict[str, Any]) -> dict[str, Any]:
     """A schema, or the definition that it refers to."""
     return SCHEMA["$defs"][found["$ref"].removeprefix("#/$defs/")] if "$ref" in found else found
 
 
 def test_the_schema_by_hand_has_the_words_of_the_programs() -> None:
+    def at(path: str) -> dict[str, Any]:
+        found = SCHEMA
+        for key in path.split("."):
+            found = resolved(found["properties"][key])
+        return found
+
     assert at("image.pullPolicy")["enum"] == [*PullPolicy]
     assert at("barrier.image.pullPolicy")["enum"] == ["", *PullPolicy]
     assert at("injector.envFiles")["enum"] == ["", *EnvFiles]
@@ -78,22 +76,14 @@ def test_additions_are_fields() -> None:
     assert set(fields.ADDED) <= {one.path for part in ("spec", "status") for one in fields.fields(part)}
 
 
-def test_a_value_without_a_comment_is_an_error_that_names_it() -> None:
+def test_keys_within_a_documented_value_are_no_values_and_one_without_a_comment_is_named() -> None:
+    assert documented("# One\n# two.\na:\n  b: 1\nc:\n  # It is.\n  d: []\n# Last.\ne: {}\n") == {"a", "c.d", "e"}
     with pytest.raises(AssertionError, match=r"values\.yaml: a\.c has no comment above it"):
         documented("a:\n  # It is.\n  b: 1\n  c: 2\n")
 
 
-def test_the_keys_within_a_documented_value_are_no_values() -> None:
-    assert documented("# One\n# two.\na:\n  b: 1\nc:\n  # It is.\n  d: []\n# Last.\ne: {}\n") == {"a", "c.d", "e"}
-
-
-def keys(group: Any) -> Any:
-    """The keys of a mapping, and of those mappings in it that are groups of values."""
-    return {key: keys(value) if isinstance(value, dict) else None for key, value in group.items()}
-
-
 def known(found: dict[str, Any]) -> Any:
-    """The keys that a schema knows, as `keys` returns them."""
+    """The keys that a schema knows, and those of the objects that are their values."""
     found = resolved(found)
     return {key: known(one) for key, one in found["properties"].items()} if "properties" in found else None
 
@@ -107,7 +97,7 @@ def test_the_schema_and_the_values_know_the_same_keys() -> None:
             for key, inner in group.items()
         }
 
-    assert pruned(known(SCHEMA)) == {"global": None} | pruned(keys(VALUES))
+    assert pruned(known(SCHEMA)) == {"global": None} | pruned(VALUES)
 
 
 def test_every_setting_of_the_controller_is_a_value_but_those_that_follow_from_others() -> None:
@@ -118,11 +108,9 @@ def test_every_setting_of_the_controller_is_a_value_but_those_that_follow_from_o
 
 
 def test_the_resources_of_the_barrier_are_those_of_the_injector() -> None:
-    def as_flag(amounts: dict[str, str]) -> str:
-        return ",".join(f"{resource}={amount}" for resource, amount in amounts.items())
-
-    assert as_flag(VALUES["barrier"]["requests"]) == DEFAULT_REQUESTS
-    assert as_flag(VALUES["barrier"]["limits"]) == DEFAULT_LIMITS
+    for kind, default in {"requests": DEFAULT_REQUESTS, "limits": DEFAULT_LIMITS}.items():
+        amounts = VALUES["barrier"][kind].items()
+        assert ",".join(f"{resource}={amount}" for resource, amount in amounts) == default
 
 
 def test_a_pattern_of_the_schema_is_one_that_helm_can_read() -> None:

@@ -60,11 +60,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (INSTALL, "With kubectl", 1),
     ],
     "with kustomize": [(INSTALL, "With kustomize", 0), WAIT],
-    "with kustomize, for one namespace": [
-        (INSTALL, "With kustomize", 1),
-        WAIT,
-        (INSTALL, "With kustomize", 2),
-    ],
+    "with kustomize, for one namespace": [(INSTALL, "With kustomize", 1), WAIT, (INSTALL, "With kustomize", 2)],
     "for some namespaces": ["kubectl create namespace team-a", (INSTALL, "For some namespaces", 0)],
     "with the definition of somebody else": [
         "kubectl apply --server-side -f charts/frameworkcontroller/files/crd.yaml",
@@ -141,24 +137,19 @@ def test_an_installation_lives_by_the_commands_of_the_manual(
 # --- the definition changes ------------------------------------------------------------------------------------------
 
 
-def older_chart(folder: Path) -> Path:
+def older_chart(folder: Path) -> str:
     """The chart of a version whose definition knows no deadline."""
-    older = folder / "older"
-    shutil.copytree(CHART, older)
+    older = shutil.copytree(CHART, folder / "older")
     file = older / "files" / "crd.yaml"
     definition = yaml.safe_load(file.read_text())
     del spec_of(definition)["activeDeadlineSeconds"]
     file.write_text(yaml.safe_dump(definition))
-    return older
+    return str(older)
 
 
 def spec_of(definition: dict[str, Any]) -> Any:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema["properties"]["spec"]["properties"]
-
-
-def deadline_of(frameworks: Frameworks, name: str) -> Any:
-    return frameworks.get(name)["spec"].get("activeDeadlineSeconds")
 
 
 def test_an_upgrade_brings_the_new_definition_and_a_rollback_the_old_one(
@@ -167,16 +158,19 @@ def test_an_upgrade_brings_the_new_definition_and_a_rollback_the_old_one(
     def run(*arguments: str) -> None:
         helm(*arguments, f"--namespace={NAMESPACE}", "--wait", kubeconfig=cluster.kubeconfig)
 
-    frameworks = Frameworks(raw, namespace)
+    frameworks, older = Frameworks(raw, namespace), older_chart(tmp_path)
+
+    def deadline_of(name: str) -> Any:
+        return frameworks.get(name)["spec"].get("activeDeadlineSeconds")
 
     def keeps(name: str, deadline: int | None) -> None:
         # The API server serves a changed definition some moments after it was stored.
         with contextlib.suppress(ApiStatusError):
             raw.delete(f"{frameworks.path}/{name}")
         frameworks.create(name, role("worker", 1), executionType="Create", activeDeadlineSeconds=60)
-        assert deadline_of(frameworks, name) == deadline
+        assert deadline_of(name) == deadline
 
-    run("install", RELEASE, str(older_chart(tmp_path)), "--create-namespace")
+    run("install", RELEASE, older, "--create-namespace")
     eventually(lambda: keeps("before", None))
     manifest = yaml.safe_dump(frameworks.get("before") | {"metadata": {"namespace": namespace, "name": "strict"}})
     asking = manifest.replace("executionType: Create", "executionType: Create\n  activeDeadlineSeconds: 60")
@@ -185,10 +179,10 @@ def test_an_upgrade_brings_the_new_definition_and_a_rollback_the_old_one(
 
     run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
     eventually(lambda: keeps("after", 60))
-    assert deadline_of(frameworks, "before") is None, "what was dropped is lost"
+    assert deadline_of("before") is None, "what was dropped is lost"
 
     # Without the definition of the older chart, the newer one stays.
-    run("upgrade", RELEASE, str(tmp_path / "older"), "--reset-then-reuse-values", "--set=crds.enabled=false")
+    run("upgrade", RELEASE, older, "--reset-then-reuse-values", "--set=crds.enabled=false")
     assert "activeDeadlineSeconds" in spec_of(raw.get(DEFINITION))
     # With it, the field is lost at the next write.
     run("rollback", RELEASE, "1")
@@ -196,7 +190,7 @@ def test_an_upgrade_brings_the_new_definition_and_a_rollback_the_old_one(
     frameworks.merge("after", description="written again")
     run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values")
     eventually(lambda: keeps("again", 60))
-    assert deadline_of(frameworks, "after") is None
+    assert deadline_of("after") is None
 
 
 # --- Frameworks come back from a file --------------------------------------------------------------------------------
@@ -221,7 +215,11 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             # Somebody deletes the definition, and with it everything.
             typed(cluster, commands_of(INSTALL, "Remove")[1], tmp_path)
             controller.stop()
-            eventually(lambda: check_no_pods(frameworks))
+
+            def no_pods() -> None:
+                assert frameworks.pods() == {}
+
+            eventually(no_pods)
 
         typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
         restore, show = commands_of(RECOVERY, "Restore Frameworks from a file")
@@ -242,7 +240,3 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
         assert frameworks.status("ended")["state"] == "AttemptCreationPending"
     finally:
         controller.stop()
-
-
-def check_no_pods(frameworks: Frameworks) -> None:
-    assert frameworks.pods() == {}

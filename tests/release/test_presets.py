@@ -25,8 +25,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_new_preset_begins_with_files_that_work(root: Path) -> None:
+def test_a_new_preset_begins_with_files_that_work_and_are_not_overwritten(root: Path) -> None:
     made = {str(file.relative_to(root)): file.read_text() for file in presets.begin("my-launcher", root)}
+    with pytest.raises(ReleaseError, match=r"NAME=my-launcher: there is barrier/.*/my-launcher.toml already"):
+        presets.begin("my-launcher", root)
     definition = tomllib.loads(made.pop("barrier/frameworkbarrier/presets/my-launcher.toml"))
     assert model.decode("my-launcher", definition).place == 1 + max(model.load(name).place for name in model.names())
     for shape in ("one-task", "three-roles", "thousand-tasks"):
@@ -48,12 +50,6 @@ def test_a_new_preset_begins_with_files_that_work(root: Path) -> None:
 def test_a_name_that_is_none_is_refused(root: Path, name: str) -> None:
     with pytest.raises(ReleaseError, match="must be lower-case letters, digits and '-', at most 40"):
         presets.begin(name, root)
-
-
-def test_what_is_there_is_not_overwritten(root: Path) -> None:
-    presets.begin("mine", root)
-    with pytest.raises(ReleaseError, match=r"NAME=mine: there is barrier/.*/mine.toml already"):
-        presets.begin("mine", root)
 
 
 def test_every_preset_says_what_its_values_are() -> None:
