@@ -33,16 +33,6 @@ SET: dict[str, tuple[tuple[str | int, ...], object]] = {
 }
 
 
-@pytest.mark.parametrize("assignment", SET)
-def test_a_field_is_set_by_its_path(assignment: str) -> None:
-    found: Any = copy.deepcopy(MANIFEST)
-    set_field(found, assignment)
-    path, value = SET[assignment]
-    for key in path:
-        found = found[key]
-    assert found == value
-
-
 NOT_SET = {
     "taskNumber": "must be PATH=VALUE",
     "=4": "must be PATH=VALUE",
@@ -53,10 +43,16 @@ NOT_SET = {
 }
 
 
-@pytest.mark.parametrize(("assignment", "message"), NOT_SET.items(), ids=NOT_SET)
-def test_an_assignment_that_cannot_be_done_is_refused(assignment: str, message: str) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        set_field(copy.deepcopy(MANIFEST), assignment)
+def test_a_field_is_set_by_its_path_and_an_assignment_that_cannot_be_done_is_refused() -> None:
+    for assignment, (path, value) in SET.items():
+        found: Any = copy.deepcopy(MANIFEST)
+        set_field(found, assignment)
+        for key in path:
+            found = found[key]
+        assert found == value, assignment
+    for assignment, message in NOT_SET.items():
+        with pytest.raises(ArgumentError, match=message):
+            set_field(copy.deepcopy(MANIFEST), assignment)
 
 
 def test_durations_are_read_and_what_is_none_names_the_flag() -> None:
@@ -80,25 +76,22 @@ def test_numbers_of_tasks_are_read_by_role() -> None:
             numbers_of([broken])
 
 
-def test_a_scale_checks_that_the_role_is_still_at_its_place() -> None:
-    view = framework(role("chief", 1), role("worker", 2))
-    assert actions.scale_patch(view, {"worker": 5}) == [
-        {"op": "test", "path": "/spec/taskRoles/1/name", "value": "worker"},
-        {"op": "add", "path": "/spec/taskRoles/1/taskNumber", "value": 5},
-    ]
-
-
 NOT_SCALED = {
-    "role wroker: Framework training has no such role; there are worker": {"wroker": 3},
+    "role wroker: Framework training has no such role; there are chief, worker": {"wroker": 3},
     "must be 0 or more": {"worker": -1},
     "name at least one role": {},
 }
 
 
-@pytest.mark.parametrize(("message", "tasks"), NOT_SCALED.items(), ids=["unknown", "negative", "empty"])
-def test_a_scale_that_cannot_be_done_names_the_role(message: str, tasks: dict[str, int]) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        actions.scale_patch(framework(role("worker", 1)), tasks)
+def test_a_scale_checks_that_the_role_is_still_at_its_place_and_names_one_that_cannot_be_scaled() -> None:
+    view = framework(role("chief", 1), role("worker", 2))
+    assert actions.scale_patch(view, {"worker": 5}) == [
+        {"op": "test", "path": "/spec/taskRoles/1/name", "value": "worker"},
+        {"op": "add", "path": "/spec/taskRoles/1/taskNumber", "value": 5},
+    ]
+    for message, tasks in NOT_SCALED.items():
+        with pytest.raises(ArgumentError, match=message):
+            actions.scale_patch(view, tasks)
 
 
 def live(**more: Any) -> FrameworkView:

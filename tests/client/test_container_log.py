@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +19,6 @@ from frameworkkube.http import session
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import SUCCEEDED, completion, container, framework, pod, task, workers
-from tests.client.faketime import FakeTime
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.client.test_log_lines import source, stamp
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal
@@ -57,7 +57,7 @@ async def followed(
     Returns:
         Its texts and notes, and what was asked for.
     """
-    left, texts, server = list(states), [], ScriptedServer(FakeTime().clock)
+    left, texts, server = list(states), [], ScriptedServer(time.monotonic)
 
     def newest() -> TaskPod | None:
         return left.pop(0) if len(left) > 1 else left[0]
@@ -103,13 +103,10 @@ async def test_a_log_is_read_to_its_end_each_line_once_and_what_is_missing_is_to
     assert await followed(steps, states) == (texts, asked)
 
 
-async def test_only_the_first_answer_is_limited_by_the_flags() -> None:
+async def test_only_the_first_answer_is_limited_by_the_flags_and_a_missing_permission_ends_it() -> None:
     selection = LogSelection(tail=1, since_seconds=60)
     _, asked = await followed([*log(5, lost=9), *log(5, 6)], [*LATER], selection)
     assert asked == [FOLLOW | {"tailLines": "1", "sinceSeconds": "60"}, since(5)]
-
-
-async def test_a_missing_permission_ends_it() -> None:
     with pytest.raises(ForbiddenError):
         await followed([refusal(403, "Forbidden")], [RUNNING])
 
@@ -146,19 +143,16 @@ WITHOUT_POD = {
 }
 
 
-@pytest.mark.parametrize(("reason", "view"), WITHOUT_POD.items(), ids=["gone", "succeeded", "removed", "not created"])
-def test_a_task_without_a_pod_says_why(reason: str, view: FrameworkView) -> None:
-    assert absent(view, {}, LogSelection(), "frameworkctl") == [f"no logs of worker-0: {reason}"]
+def told(view: FrameworkView, pods: dict[str, TaskPod], **wanted: Any) -> str:
+    return "\n".join(absent(view, pods, LogSelection(**wanted), "frameworkctl"))
 
 
-def test_tasks_whose_pods_have_no_log_share_a_sentence() -> None:
+def test_a_task_without_a_pod_says_why_and_tasks_whose_pods_have_no_log_share_a_sentence() -> None:
+    for reason, view in WITHOUT_POD.items():
+        assert told(view, {}) == f"no logs of worker-0: {reason}"
     view = workers(*(task(number) for number in range(4)))
     waits = pod(node="n", init=[container("frameworkbarrier")], statuses=[container(state="waiting")])
     run = {f"worker-{number}": pod(f"worker-{number}", statuses=[container()]) for number in (1, 2, 3)}
-
-    def told(view: FrameworkView, pods: dict[str, TaskPod], **wanted: Any) -> str:
-        return "\n".join(absent(view, pods, LogSelection(**wanted), "frameworkctl"))
-
     has_not_started = f"its Pod has not started (waits in the barrier); {NEXT}"
     assert told(view, {"worker-0": waits, **run}) == f"no logs of worker-0: {has_not_started}"
     not_restarted = "no container of its Pod has been restarted"

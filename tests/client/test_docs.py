@@ -6,20 +6,20 @@ import inspect
 import re
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 import frameworkclient
 from frameworkclient.cli.app import app
 from frameworkclient.cli.exits import ExitCode
 from tests.support.console import matches
+from tests.support.rows import each
 
 DOCS = Path(__file__).parents[2] / "docs"
 CLI = (DOCS / "cli.md").read_text()
 SDK = (DOCS / "reference" / "sdk.md").read_text()
 
 
-def test_the_page_names_every_command_and_flag() -> None:
+def test_the_page_names_every_command_flag_and_exit_code() -> None:
     runner = CliRunner()
     commands = re.findall(r"^  ([a-z]+) {2,}", runner.invoke(app, "--help").output, re.MULTILINE)
     assert len(commands) >= 17
@@ -28,11 +28,8 @@ def test_the_page_names_every_command_and_flag() -> None:
     flags = [set(re.findall(r"^  (?:(-\w), )?(--[a-z-]+)", text, re.MULTILINE)) - {("-h", "--help")} for text in helps]
     assert all(flags)
     named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", CLI))
-    each = ((command, flag) for command, found in zip(commands, flags, strict=True) for flag in found)
-    assert [(command, *flag) for command, flag in each if named.isdisjoint(flag)] == []
-
-
-def test_the_page_has_every_exit_code() -> None:
+    pairs = ((command, flag) for command, found in zip(commands, flags, strict=True) for flag in found)
+    assert [(command, *flag) for command, flag in pairs if named.isdisjoint(flag)] == []
     assert re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE) == [str(int(code)) for code in ExitCode]
 
 
@@ -42,22 +39,21 @@ def test_the_program_that_makes_a_framework_runs() -> None:
     exec(compile(found["program"], "sdk.md", "exec"), {})
 
 
-def sections() -> dict[str, str]:
-    """The text of the reference below the heading of each name."""
-    parts = re.split(r"^## `(\w+)`$", SDK, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+PARTS = re.split(r"^## `(\w+)`$", SDK, flags=re.MULTILINE)
+SECTIONS = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
+"""The text of the reference below the heading of each name."""
 
 
 def test_the_reference_names_everything_that_the_sdk_exports() -> None:
     assert [name for name in frameworkclient.__all__ if f"`{name}`" not in SDK] == []
     # Errors are a table; the methods of AsyncClient are those of Client.
-    others = {name for name in frameworkclient.__all__ if not name.endswith("Error")} - set(sections())
+    others = {name for name in frameworkclient.__all__ if not name.endswith("Error")} - set(SECTIONS)
     assert others == {"AsyncClient", "FrameworkViews", "__version__"}
 
 
-@pytest.mark.parametrize("name", sections())
-def test_the_reference_names_each_member_and_parameter(name: str) -> None:
-    section, thing = sections()[name], getattr(frameworkclient, name)
+@each("name, section", SECTIONS.items(), ids=SECTIONS)
+def test_the_reference_names_each_member_and_parameter(name: str, section: str) -> None:
+    thing = getattr(frameworkclient, name)
     signatures = re.findall(r"^(?:### )?`([\w.]+)\((.*)\)`$", section, re.MULTILINE)
     written = {called: set(re.findall(r"(?:^|, )\**(\w+)", arguments)) for called, arguments in signatures}
     members = [f"{name}.{key}" for key in vars(thing) if not key.startswith("_")] if inspect.isclass(thing) else []

@@ -69,16 +69,13 @@ PODS = {
 }
 
 
-def test_a_table_of_frameworks() -> None:
+def test_a_table_of_frameworks_and_a_wide_one_which_shows_text_of_others_without_its_control_sequences() -> None:
     done = workers(state="Completed", end=SUCCEEDED, ready="0/1")
     assert frameworks_table([gang(), done], NOW, PLAIN) == (
         "NAME       STATE            READY   ATTEMPTS   RESULT      AGE     WAITS FOR\n"
         "training   AttemptRunning   1/3     1                      5m12s   2 Tasks: worker-0, worker-1\n"
         "training   Completed        0/1     1          Succeeded   5m12s\n"
     )
-
-
-def test_a_wide_table_of_all_namespaces_shows_text_of_others_without_its_control_sequences() -> None:
     view = gang(spec={"description": "Trains \x1b[31m\nand \u202e more"})
     table = frameworks_table([view], NOW, Colours(enabled=True), wide=True, with_namespace=True)
     assert table.replace("\x1b[32mAttemptRunning\x1b[0m", "AttemptRunning") == (
@@ -170,27 +167,22 @@ def test_the_log_that_is_shown_is_that_of_who_leads() -> None:
         assert speaker(framework(*(role(name, 1) for name in tasks), tasks=tasks)) == expected
 
 
-def drawn(moment: Moment, log: list[str], width: int = 170) -> str:
-    """The picture, on a terminal of 24 lines."""
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(picture(moment, log, "log of chief-0", NOW, 24))
-    return stream.getvalue()
+def test_the_picture_shows_tasks_and_the_end_of_a_log_and_of_many_tasks_those_with_problems() -> None:
+    def drawn(moment: Moment, log: list[str], width: int) -> str:
+        stream = io.StringIO()
+        Console(file=stream, width=width, color_system=None).print(picture(moment, log, "log of chief-0", NOW, 24))
+        return stream.getvalue()
 
-
-def test_the_picture_shows_tasks_and_the_end_of_a_log() -> None:
-    shown = drawn(Moment(gang(), PODS), [f"step {number}" for number in range(50)])
+    shown = drawn(Moment(gang(), PODS), [f"step {number}" for number in range(50)], 170)
     waits = "waits for 2 Tasks: worker-0, worker-1"
     for text in ("demo/training 5m12s", waits, "chief-0", "OOMKilled: step 17; is retried", "step 49"):
         assert text in shown
     assert "step 20" not in shown
     assert len(shown.splitlines()) <= 24
-
-
-def test_a_picture_of_many_tasks_shows_those_with_problems() -> None:
     tasks = [task(number, node="n", ip="10.0.0.1") for number in range(100)]
     tasks[77] = task(77, "AttemptDeleting", end=OOM)
     pods = {f"worker-{number}": pod(f"worker-{number}", node="n", statuses=[container()]) for number in range(100)}
-    shown = drawn(Moment(workers(*tasks, ready="99/100"), pods), [], width=100)
+    shown = drawn(Moment(workers(*tasks, ready="99/100"), pods), [], 100)
     assert "worker-77" in shown
     assert "and 87 more" in shown
 
@@ -217,15 +209,15 @@ EXPLAINED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", EXPLAINED)
-def test_a_gang_says_what_keeps_it_also_where_its_roster_is_packed(packed: bool, name: str) -> None:
-    differing, state, lines = EXPLAINED[name]
+@pytest.mark.parametrize(("differing", "state", "lines"), EXPLAINED.values(), ids=EXPLAINED)
+def test_a_gang_says_what_keeps_it_also_where_its_roster_is_packed(
+    differing: dict[str, Any], state: str, lines: list[str]
+) -> None:
     text = json.dumps(ROSTER | differing)
-    binary = {"binaryData": {"roster.gz": base64.b64encode(gzip.compress(text.encode())).decode()}}
-    content = binary if packed else {"data": {"roster": text}}
-    found = GangView(json.dumps({"metadata": JOB_SET, **content}).encode())
-    assert (found.state, list(found.explain())) == (state, lines)
+    packed = base64.b64encode(gzip.compress(text.encode())).decode()
+    for content in ({"data": {"roster": text}}, {"binaryData": {"roster.gz": packed}}):
+        found = GangView(json.dumps({"metadata": JOB_SET, **content}).encode())
+        assert (found.state, list(found.explain())) == (state, lines)
 
 
 NO_GANGS = {

@@ -159,25 +159,18 @@ def test_a_terminal_without_colours_gets_none_of_the_programs_and_a_pipe_gets_wh
     assert printed("\x1b[2J10%\r20%", timestamps=True) == f"[worker-0] {stamp(1)} \x1b[2J10%\r20%\n"
 
 
-def test_each_attempt_has_a_file(tmp_path: Path) -> None:
+def test_each_attempt_has_a_file_and_no_file_stays_open(tmp_path: Path) -> None:
     (tmp_path / file_name(SOURCE)).write_text("of an earlier command\n")
     saver = LogSaver(tmp_path, timestamps=False)
     for one in (SOURCE, source(attempt=(1, 2), uid="v"), source(label="worker-0/side"), SOURCE):
         saver.write(LogBatch([line(1, one.uid, one)]))
+    assert not any(link.resolve().is_relative_to(tmp_path.resolve()) for link in Path("/proc/self/fd").iterdir())
     assert {file.name: file.read_text() for file in saver.files} == {
         "worker-0.attempt-0-0.log": "uid\nuid\n",
         "worker-0.attempt-1-2.log": "v\n",
         "worker-0.side.attempt-0-0.log": "uid\n",
     }
     assert saver.lines == 4
-
-
-def test_no_file_stays_open(tmp_path: Path) -> None:
-    saver = LogSaver(tmp_path, timestamps=False)
-    for text, number in itertools.product(("first", "second"), range(500)):
-        saver.write(LogBatch([line(1, text, source(f"worker-{number}"))]))
-    assert not any(link.resolve().is_relative_to(tmp_path.resolve()) for link in Path("/proc/self/fd").iterdir())
-    assert {file.read_text() for file in saver.files} == {"first\nsecond\n"}
 
 
 LONG = 8192

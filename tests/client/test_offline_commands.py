@@ -67,19 +67,16 @@ def test_a_format_that_a_command_does_not_know_is_wrong_usage(ctl: Command, line
     assert f"<{known.replace(', ', '|')}>".replace("'", "") in ctl(f"{line.split(maxsplit=1)[0]} --help").output
 
 
-def test_lint_tells_sound_files_from_broken_ones(ctl: Command) -> None:
+def test_lint_tells_sound_files_folders_and_urls_from_broken_ones(ctl: Command, tmp_path: Path) -> None:
     assert ctl("lint -f sound.yaml") == Outcome(0, "", "1 Framework, no problems\n")
-    broken = ctl("lint -f sound.yaml --set taskRoles[worker].taskNumber=-1 -o json")
-    path, text = "spec.taskRoles[worker].taskNumber", "must be at least 0 and at most 10000, not -1"
-    problem = {"file": "sound.yaml, document 2", "severity": "error", "path": path, "text": text}
-    assert (broken.code, json.loads(broken.output)) == (2, [problem])
-
-
-def test_a_folder_and_an_url_are_read_as_files_are(ctl: Command, tmp_path: Path) -> None:
     (tmp_path / "empty" / "b.yml").write_text((tmp_path / "placed.yaml").read_text())
     (tmp_path / "empty" / "notes.txt").write_text("no YAML: [")
     with serving(lambda path: (200, (tmp_path / path.removeprefix("/")).read_bytes())) as url:
         assert ctl(f"lint -f empty -f {url}/sound.yaml").errors == "2 Frameworks, no problems\n"
+    broken = ctl("lint -f sound.yaml --set taskRoles[worker].taskNumber=-1 -o json")
+    path, text = "spec.taskRoles[worker].taskNumber", "must be at least 0 and at most 10000, not -1"
+    problem = {"file": "sound.yaml, document 2", "severity": "error", "path": path, "text": text}
+    assert (broken.code, json.loads(broken.output)) == (2, [problem])
 
 
 def test_render_prints_pods_and_refuses_what_is_broken(ctl: Command) -> None:
@@ -173,6 +170,7 @@ WRONG = {
     "lint -f empty": "empty: there is no file *.yaml, *.yml or *.json in this folder",
     "lint -f none.yaml": "none.yaml: No such file or directory",
     "lint -f -": "stdin: there is no Framework in it",
+    "render -f sound.yaml --injector-arg=--env-files=none": "--injector-arg: needs --templates",
     "list": "there is no kubeconfig: name one with --kubeconfig or KUBECONFIG",
     "lst": "No such command 'lst'. Did you mean 'list'?",
     "list --namspace a": "--namspace",
@@ -203,12 +201,11 @@ def test_kubectl_completes_its_plugin() -> None:
     assert answers == ["pytorch\n:4\n", "events\n:4\n", ":0\n"]
 
 
-def test_the_program_is_called_as_the_user_calls_it() -> None:
-    assert program("/usr/bin/kubectl-framework") == "kubectl framework"
-    assert program("/usr/bin/frameworkctl") == "frameworkctl"
-
-
-def test_colours_need_a_terminal_and_no_wish_against_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_is_called_as_the_user_calls_it_and_colours_need_a_terminal_and_no_wish_against_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {"/usr/bin/kubectl-framework": "kubectl framework", "/usr/bin/frameworkctl": "frameworkctl"}
+    assert {path: program(path) for path in names} == names
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert colours_for(sys.stdout, {"TERM": "xterm"}).enabled
     assert not colours_for(sys.stdout, {"TERM": "xterm", "NO_COLOR": "1"}).enabled

@@ -87,16 +87,19 @@ def environment(container: JSON) -> JSON:
     return {one["name"]: one.get("value") or one.get("valueFrom") for one in container["env"]}
 
 
-def test_each_role_of_a_framework_is_injected_and_the_rest_stays(tmp_path: Path) -> None:
-    original = framework(role("ps", template()), role("worker", template(preset="tensorflow")))
+def test_each_role_of_a_framework_is_injected_also_one_that_is_an_alias_and_the_rest_stays(tmp_path: Path) -> None:
+    shared = template()
+    original = framework(role("ps", shared), role("worker", template(preset="tensorflow")), role("other", shared))
     original["spec"]["executionType"] = "Start"
+    assert "*id" in yaml.safe_dump(original)
     code, out, err = render(tmp_path, original)
     where = "document 1, Framework mnist, spec.taskRoles[{}].task.pod: The barrier was added.\n"
-    assert (code, err) == (0, where.format(0) + where.format(1))
+    assert (code, err) == (0, "".join(where.format(number) for number in range(3)))
     result = yaml.safe_load(out)
     assert "&id" not in out
     for number, pod in enumerate(one["task"].pop("pod") for one in result["spec"]["taskRoles"]):
         assert barrier_of(pod)
+        assert len(pod["spec"]["initContainers"]) == 1
         assert json.loads(pod["metadata"]["annotations"].pop(STATUS))["containers"] == ["app"]
         given = original["spec"]["taskRoles"][number]["task"].pop("pod")
         assert pod["metadata"] == given["metadata"]
@@ -124,14 +127,6 @@ def test_the_controller_makes_of_the_result_the_pod_that_the_webhook_makes_of_th
     assert environment(ours) == environment(plan.barrier)
     assert {**ours, "env": None} == {**plan.barrier, "env": None}
     assert after["metadata"]["labels"] == before["metadata"]["labels"]
-
-
-def test_a_yaml_alias_is_a_copy(tmp_path: Path) -> None:
-    text = yaml.safe_dump(framework(role("a", shared := template()), {**role("b", shared)}))
-    assert "*id" in text
-    _, out, _ = render(tmp_path, text=text)
-    roles = yaml.safe_load(out)["spec"]["taskRoles"]
-    assert [len(one["task"]["pod"]["spec"]["initContainers"]) for one in roles] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["Job", "CronJob"])
@@ -177,9 +172,7 @@ def test_other_workloads(kind: str, tmp_path: Path) -> None:
     assert out.count("initContainers") == out.count('"reason":"injected"') == len(err.splitlines())
 
 
-def without_index(kind: str) -> JSON:
-    spec = {"template": template(selector="app=train", roles="worker=2")}
-    return {"kind": kind, "metadata": {"name": "train"}, "spec": spec}
+WITHOUT_INDEX = {"metadata": {"name": "train"}, "spec": {"template": template(selector="a", roles="worker=2")}}
 
 
 @pytest.mark.parametrize(
@@ -187,8 +180,8 @@ def without_index(kind: str) -> JSON:
     [
         (job(template(roles="worker=4"), completionMode="NonIndexed"), "set completionMode: Indexed in the Job"),
         (job(template()), f"Annotation {PREFIX}roles is missing"),
-        (without_index("Deployment"), "instead of a Deployment"),
-        (without_index("DaemonSet"), "instead of a DaemonSet"),
+        (WITHOUT_INDEX | {"kind": "Deployment"}, "instead of a Deployment"),
+        (WITHOUT_INDEX | {"kind": "DaemonSet"}, "instead of a DaemonSet"),
         (framework(role("a", template()), role("b", template(preset="x")), name="train"), "is 'x', but must be"),
     ],
 )
@@ -198,6 +191,9 @@ def test_a_refusal_names_the_object_and_the_template(document: JSON, sentence: s
     where = "spec.taskRoles[1].task.pod" if document["kind"] == "Framework" else "spec.template"
     assert err.splitlines()[-1].startswith(f"document 1, {document['kind']} train, {where}: refused: ")
     assert sentence in err
+    # Every refusal of a file is reported.
+    code, out, err = render(tmp_path, document, job(template()))
+    assert (code, out, err.count(": refused: ")) == (2, "", 2)
 
 
 def test_a_list_and_several_documents_become_documents_and_what_has_no_pod_stays(tmp_path: Path) -> None:
@@ -229,11 +225,6 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     assert (code, err) == (2, "frameworkctl: line 2: the key 'kind' is given twice\n")
     code, _, err = render(tmp_path, text='{"kind": "Pod", "metadata": {"name": "\\ud83d"}}')
     assert (code, err) == (2, "frameworkctl: line 1: found invalid Unicode character escape code\n")
-
-
-def test_every_refusal_of_a_file_is_reported(tmp_path: Path) -> None:
-    code, out, err = render(tmp_path, job(template()), framework(role("a", template(mode="x"))))
-    assert (code, out, err.count(": refused: Annotation ")) == (2, "", 2)
 
 
 GANG = framework(role("worker", template()))
@@ -276,11 +267,6 @@ def test_what_is_wrong_with_a_file_is_one_line_with_the_document_and_the_field(
     assert message in err
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    code, _, err = run("-f", str(tmp_path / "none.yaml"))
-    assert (code, "none.yaml: No such file or directory" in err) == (2, True)
-
-
 def test_the_namespace_of_the_flag_is_that_of_objects_without_one() -> None:
     code, out, err = run("-f", "-", "-n", "lab", stdin=yaml.safe_dump(lone_pod()))
     assert (code, err) == (0, "stdin, document 1, Pod train-0: The barrier was added.\n")
@@ -319,19 +305,19 @@ def test_flags_of_the_injector_say_what_the_operator_decides(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        (["--templates", "--injector-arg=--barrier-image=a b"], "--injector-arg: argument --barrier-image: 'a b'"),
-        (["--templates", "--injector-arg=--port=1"], "--injector-arg: unrecognized arguments: --port=1"),
-        (["--templates", "--injector-arg=--preset-dir=/nonexistent"], "--injector-arg: --preset-dir /nonexistent: "),
-        (["--templates", "--injector-arg=--env-files=maybe"], "'maybe' is not one of none, plain, quoted"),
-        (["--templates", "--all"], "--templates: takes neither --all nor --set"),
-        (["--templates", "--set", "a=b"], "--templates: takes neither --all nor --set"),
-        (["--injector-arg=--env-files=none"], "--injector-arg: needs --templates"),
+        (["--injector-arg=--barrier-image=a b"], "--injector-arg: argument --barrier-image: 'a b'"),
+        (["--injector-arg=--port=1"], "--injector-arg: unrecognized arguments: --port=1"),
+        (["--injector-arg=--preset-dir=/nonexistent"], "--injector-arg: --preset-dir /nonexistent: "),
+        (["--injector-arg=--env-files=maybe"], "'maybe' is not one of none, plain, quoted"),
+        (["--all"], "--templates: takes neither --all nor --set"),
+        (["--set", "a=b"], "--templates: takes neither --all nor --set"),
+        (["-f", "/none.yaml"], "/none.yaml: No such file or directory"),
     ],
 )
-def test_wrong_flags_are_named(flags: list[str], expected: str) -> None:
-    done = CliRunner().invoke(app, ["render", "-f", "-", *flags], input=yaml.safe_dump(GANG))
-    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert expected in done.stderr
+def test_wrong_flags_and_a_file_that_is_missing_are_named(flags: list[str], expected: str) -> None:
+    code, out, err = run("-f", "-", *flags, stdin=yaml.safe_dump(GANG))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert expected in err
 
 
 KINDS = "^kind: (Framework|Pod|Job|CronJob)$"
