@@ -188,7 +188,7 @@ def test_the_examples_have_no_problems_and_can_be_read_and_rendered(file: Path) 
     assert len(pods) == sum(role.get("taskNumber", 0) for role in manifest["spec"]["taskRoles"])
 
 
-def test_a_rendered_pod_is_the_one_of_controller_and_injector() -> None:
+def test_a_rendered_pod_is_the_one_of_controller_and_injector_and_none_that_would_be_refused() -> None:
     manifest = gang(("worker", 3), preset="pytorch")
     container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
     container["args"] = ["{{FC_POD_NAME}}", "{{FC_TASK_INDEX}}"]
@@ -198,8 +198,5 @@ def test_a_rendered_pod_is_the_one_of_controller_and_injector() -> None:
     assert last["spec"]["containers"][0]["args"] == ["sound-worker-2", "2"]
     assert [one["name"] for one in last["spec"]["initContainers"]] == ["frameworkbarrier"]
     assert next(iter(last)) == "apiVersion"
-
-
-def test_a_pod_that_would_be_refused_is_not_rendered() -> None:
     with pytest.raises(ManifestError, match=r"spec.taskRoles\[worker\].task.pod: .*containers"):
         list(pods_of(gang(("worker", 1), preset="pytorch", containers="none"), "demo"))

@@ -60,8 +60,10 @@ FULL = Framework(
 )
 
 
-def test_a_framework_comes_back_from_yaml_as_it_was() -> None:
+def test_a_framework_comes_back_from_yaml_as_it_was_and_another_kind_is_none() -> None:
     assert Framework.from_yaml(FULL.to_yaml()) == FULL
+    with pytest.raises(ManifestError, match="not v1 and Pod"):
+        Framework.from_yaml("apiVersion: v1\nkind: Pod")
 
 
 def test_what_was_not_asked_for_is_not_written() -> None:
@@ -92,11 +94,6 @@ def test_a_manifest_that_is_not_valid_is_refused_by_its_field_or_line(text: str,
         Framework.from_yaml(head + text)
 
 
-def test_another_kind_is_no_framework() -> None:
-    with pytest.raises(ManifestError, match="not v1 and Pod"):
-        Framework.from_yaml("apiVersion: v1\nkind: Pod")
-
-
 WRONG: dict[str, dict[str, Any]] = {
     "cpu: 'two' is not an amount": {"cpu": "two"},
     "memory: '4GB' is not an amount": {"memory": "4GB"},
@@ -120,20 +117,17 @@ def train(epochs: int, path: str = "$(HOME)") -> None:
     print(json.dumps([epochs, path]))
 
 
-def test_a_function_of_a_cell_of_a_notebook_is_called_with_its_arguments() -> None:
-    """IPython keeps the source of a cell where `inspect` looks for that of a file."""
-    source, cell, names = "def train(epochs):\n    print(epochs)\n", "<ipython-input-3-f1c9>", dict[str, Any]()
-    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
-    exec(compile(source, cell, "exec"), names)
-    assert functions.command_of(names["train"], {"epochs": 3})[-1] == f"{source}\n\ntrain(epochs=3)\n"
-
-
-def test_a_function_runs_as_a_script_of_its_own() -> None:
+def test_a_function_runs_as_a_script_of_its_own_also_one_of_a_cell_of_a_notebook() -> None:
     command = functions.command_of(train, {"epochs": 3, "path": "$(HOME)"})
     # As the kubelet reads commands.
     script = command[-1].replace("$$", "$")
     done = subprocess.run([sys.executable, *command[1:-1], script], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [3, "$(HOME)"]
+    # IPython keeps the source of a cell where `inspect` looks for that of a file.
+    source, cell, names = "def train(epochs):\n    print(epochs)\n", "<ipython-input-3-f1c9>", dict[str, Any]()
+    linecache.cache[cell] = (len(source), None, source.splitlines(keepends=True), cell)
+    exec(compile(source, cell, "exec"), names)
+    assert functions.command_of(names["train"], {"epochs": 3})[-1] == f"{source}\n\ntrain(epochs=3)\n"
 
 
 def _nested() -> Callable[[], object]:
@@ -209,13 +203,17 @@ def test_without_git_all_travels_unless_something_is_ignored(folder: Path, monke
     assert set(read_code(folder).sizes) == TRAVEL - {".gitignore"} | {"data/large"}
 
 
-def test_single_files_lie_beside_those_of_the_folder(folder: Path) -> None:
+def test_single_files_lie_beside_those_of_the_folder_and_what_is_not_there_is_named(folder: Path) -> None:
     other = folder.parent / "requirements.txt"
     other.write_text("einops")
     code = read_code(folder / "lib", [folder / "lib" / "model.py", other])
     assert code.sizes == {"model.py": 12, "requirements.txt": 6}
     assert read_code(None, [folder / "data" / "large"]).sizes == {"large": 10}
     assert path_of(folder / "lib" / "model.py", folder) == "lib/model.py"
+    with pytest.raises(ManifestError, match="workdir none: there is no such folder"):
+        read_code("none")
+    with pytest.raises(ManifestError, match=r"none\.py: No such file or directory"):
+        read_code(None, ["none.py"])
 
 
 def test_what_does_not_fit_names_the_largest_files_and_the_ways_out(folder: Path) -> None:
@@ -229,13 +227,6 @@ def test_what_does_not_fit_names_the_largest_files_and_the_ways_out(folder: Path
         read_code(folder)
     with pytest.raises(ManifestError, match=f"{MAX_FILES + 1} files of 0.0 KiB is more"):
         check_sizes({str(number): 0 for number in range(MAX_FILES + 1)})
-
-
-def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(ManifestError, match="workdir none: there is no such folder"):
-        read_code("none")
-    with pytest.raises(ManifestError, match=r"none\.py: No such file or directory"):
-        read_code(None, ["none.py"])
 
 
 def test_a_role_asks_the_injector_for_its_code_and_starts_where_it_is() -> None:

@@ -47,7 +47,7 @@ def test_contexts_are_listed_for_the_shell_and_give_the_namespace(tmp_path: Path
     assert find(kubeconfig=file, context="bare").namespace == "default"
 
 
-def test_the_file_is_the_flag_then_the_variable_then_that_of_the_home(tmp_path: Path) -> None:
+def test_the_file_is_the_flag_then_the_variable_with_one_or_several_then_that_of_the_home(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     kubeconfig(tmp_path / ".kube" / "config", cluster={"server": "https://home:1"})
     named = kubeconfig(tmp_path / "named", cluster={"server": "https://named:1"})
@@ -56,6 +56,10 @@ def test_the_file_is_the_flag_then_the_variable_then_that_of_the_home(tmp_path: 
     assert find(kubeconfig=given, environ=environ).endpoint.host == "given:1"
     assert find(environ=environ).endpoint.host == "named:1"
     assert find(environ={"HOME": str(tmp_path)}).endpoint.host == "home:1"
+    first = kubeconfig(tmp_path / "first", users=[])
+    second = kubeconfig(tmp_path / "second", contexts=[], clusters=[])
+    found = find(environ={"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"})
+    assert (found.namespace, found.endpoint.authorization) == ("team", "Bearer secret")
 
 
 def test_a_plain_kubeconfig_is_read_once(tmp_path: Path) -> None:
@@ -65,13 +69,6 @@ def test_a_plain_kubeconfig_is_read_once(tmp_path: Path) -> None:
         "find(kubeconfig=sys.argv[1]); print(opened.count(sys.argv[1]))"
     )
     assert run(program, kubeconfig(tmp_path / "config")).stdout == "1\n"
-
-
-def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
-    first = kubeconfig(tmp_path / "first", users=[])
-    second = kubeconfig(tmp_path / "second", contexts=[], clusters=[])
-    found = find(environ={"KUBECONFIG": f"{first}:{tmp_path / 'missing'}:{second}"})
-    assert (found.namespace, found.endpoint.authorization) == ("team", "Bearer secret")
 
 
 def test_impersonation_of_the_file_becomes_headers_survives_a_reload_and_gives_way_to_flags(tmp_path: Path) -> None:
