@@ -42,10 +42,10 @@ SUCCEEDED = completion(0, "Succeeded", name="Succeeded")
 
 
 def task(index: int, state: str = "AttemptRunning", *, role: str = "worker", attempt: int = 0, **more: Any) -> Json:
-    """A Task's status; `end` is its completion, `node` and `ip` those of its Pod, `retries` its counters."""
+    """A Task's status; `end` is its completion, `node` and `ip` those of its Pod."""
     end, node, ip = more.pop("end", None), more.pop("node", None), more.pop("ip", None)
-    uid = more.pop("uid", f"pod-{role}-{index}-{attempt}" if state != "AttemptCreationPending" else None)
-    retries = more.pop("retries", {"totalRetriedCount": attempt, "accountableRetriedCount": attempt})
+    uid = f"pod-{role}-{index}-{attempt}" if state != "AttemptCreationPending" else None
+    retries = {"totalRetriedCount": attempt, "accountableRetriedCount": attempt}
     of_pod = {"podName": f"training-{role}-{index}", "podUID": uid, "podNodeName": node, "podIP": ip}
     own = {"id": attempt, "startTime": BEGIN, **of_pod, "completionStatus": end, **more.pop("of_attempt", {})}
     times = {"startTime": BEGIN, "transitionTime": BEGIN}
@@ -92,20 +92,17 @@ def workers(*tasks: Json, retry: Json | None = None, **more: Any) -> FrameworkVi
     return framework(role("worker", len(tasks), retry=retry or {}), tasks={"worker": list(tasks)}, **more)
 
 
-def pod_document(task_name: str = "worker-0", *, attempt: tuple[int, int] = (0, 0), **more: Any) -> Json:
+def pod_document(task_name: str = "worker-0", **more: Any) -> Json:
     """A Pod of Framework `training`; `statuses` are its container statuses, `init` those of init containers."""
     role_name, _, index = task_name.rpartition("-")
     statuses, init = more.pop("statuses", []), more.pop("init", [])
     names = {"name": f"training-{task_name}", "namespace": "demo", "uid": more.pop("uid", f"uid-{task_name}")}
     labels = {"FC_FRAMEWORK_NAME": "training", "FC_TASKROLE_NAME": role_name, "FC_TASK_INDEX": index}
-    annotations = {"FC_FRAMEWORK_ATTEMPT_ID": str(attempt[0]), "FC_TASK_ATTEMPT_ID": str(attempt[1])}
+    annotations = {"FC_FRAMEWORK_ATTEMPT_ID": "0", "FC_TASK_ATTEMPT_ID": "0"}
     metadata = {**names, "resourceVersion": "9", "labels": labels, "annotations": annotations}
-    spec = {
-        "containers": [{"name": name} for name in more.pop("containers", ["main"])],
-        "initContainers": [{"name": one["name"]} for one in init],
-        "nodeName": more.pop("node", ""),
-    }
     metadata |= more.pop("metadata", {})
+    containers = {"containers": [{"name": "main"}], "initContainers": [{"name": one["name"]} for one in init]}
+    spec = {**containers, "nodeName": more.pop("node", "")}
     status = {"phase": "Pending", "containerStatuses": statuses, "initContainerStatuses": init, **more}
     return {"metadata": metadata, "spec": spec, "status": status}
 

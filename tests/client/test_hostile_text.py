@@ -1,6 +1,7 @@
 """Text of containers and of others that is made to cost time, or to reach the terminal as more than text.
 
-What each filter of output may cost is in `tests/cost`; here its time is compared with that of a shorter text.
+What each filter of output may cost is in `tests/cost`, and so are lines in chunks and `--grep`; here the time of the
+others is compared with that of a shorter text.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frameworkclient.diagnosis.tasks import CREATION, advice
-from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.text import sanitize, shorten
 from tests.client.documents import container, pod
-from tests.client.test_log_lines import cut, line, printed, stamp
+from tests.client.test_log_lines import printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +34,6 @@ RATIO = 12
 """Of the CPU time of four times the text: 4 where it is linear, 16 where it is quadratic."""
 
 
-def in_pieces(text: str) -> None:
-    content = f"{stamp(1)} {text}".encode()
-    cut(*(content[start : start + 16] for start in range(0, len(content), 16)))
-
-
 FILTERS: dict[str, Callable[[str], object]] = {
     "sanitize": sanitize,
     "shorten": lambda text: shorten(text, 80),
@@ -46,8 +41,6 @@ FILTERS: dict[str, Callable[[str], object]] = {
     "logs without colours": lambda text: printed(text, on_terminal=True),
     "advice": lambda text: advice(CREATION, text, ""),
     "reason of a Pod": lambda text: pod(statuses=[container("main", "terminated", exitCode=1, message=text)]).reason,
-    "lines": in_pieces,
-    "grep": lambda text: LogSelection(grep="error.*timeout", grep_text="e").matching([line(1, text)]),
 }
 
 
