@@ -177,19 +177,26 @@ def shown(manifests: Manifests) -> dict[str, str]:
 
 
 def differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
-    """The lines that tell what is another object than by default, without their numbers and the values of checksums."""
+    """The lines that tell which objects differ from those by default, and once how, where they differ in the same way.
+
+    They have neither numbers nor the values of checksums.
+    """
     sums = {found[2] for text in old.values() for found in _SUM.finditer(text)}
+    alike: dict[tuple[str, ...], list[str]] = {}
 
     def lines(text: str) -> list[str]:
         return _SUM.sub(lambda found: found[1] + ("CHECKSUM" if found[2] in sums else "ANOTHER"), text).splitlines()
 
     for name in sorted({*old, *new}):
         if name not in new:
-            yield f"removed: {name}"
+            alike.setdefault(("removed",), []).append(name)
         elif old.get(name) != new[name]:
-            yield f"{'changed' if name in old else 'added'}: {name}"
             _, _, *changed = difflib.unified_diff(lines(old.get(name, "")), lines(new[name]), n=1, lineterm="")
-            yield from ("@@" if line.startswith("@@") else line for line in changed)
+            how = ("@@" if line.startswith("@@") else line for line in changed)
+            alike.setdefault(("changed" if name in old else "added", *how), []).append(name)
+    for (word, *told), names in alike.items():
+        yield from (f"{word}: {name}" for name in names)
+        yield from told
 
 
 @pytest.mark.parametrize("case", MATRIX)
