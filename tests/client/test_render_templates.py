@@ -320,26 +320,18 @@ def test_wrong_flags_and_a_file_that_is_missing_are_named(flags: list[str], expe
     assert expected in err
 
 
-KINDS = "^kind: (Framework|Pod|Job|CronJob)$"
-
-
-def documented() -> dict[str, str]:
-    """Return each manifest with a Pod in the documentation and the examples."""
-    found = {}
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-    for page in pages:
-        for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):
-            if re.search(KINDS, block, re.MULTILINE):
-                found[f"{page.relative_to(ROOT)}-{number}"] = block
-    for file in sorted((ROOT / "examples").rglob("*.yaml")):
-        text = file.read_text()
-        # A template of the operator in `wrapper` is not applied as it is.
-        if re.search(KINDS, text, re.MULTILINE) and file.parent.name != "wrapper":
-            found[str(file.relative_to(ROOT))] = text
-    return found
-
-
-DOCUMENTED = documented()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+WRITTEN = {
+    f"{page.relative_to(ROOT)}-{number}": block
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
+}
+# A template of the operator in `wrapper` is not applied as it is.
+FILES = [file for file in sorted((ROOT / "examples").rglob("*.yaml")) if file.parent.name != "wrapper"]
+WRITTEN |= {str(file.relative_to(ROOT)): file.read_text() for file in FILES}
+KINDS = re.compile("^kind: (Framework|Pod|Job|CronJob)$", re.MULTILINE)
+DOCUMENTED = {name: text for name, text in WRITTEN.items() if KINDS.search(text)}
+"""Each manifest with a Pod in the documentation and the examples."""
 
 
 def test_there_are_manifests_in_the_documentation() -> None:

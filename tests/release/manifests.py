@@ -46,18 +46,10 @@ def only(manifests: Manifests, kind: str, name: str = "") -> Any:
     return found
 
 
-def kinds(manifests: Manifests) -> set[str]:
-    return {one["kind"] for one in manifests}
-
-
 def pod_of(manifests: Manifests, name: str) -> Any:
     return only(manifests, "Deployment", name)["spec"]["template"]["spec"]
 
 
-def identities(manifests: Manifests) -> set[tuple[str, str, str]]:
-    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in manifests}
-
-
 def by_identity(manifests: Manifests) -> dict[tuple[str, str, str], Any]:
     """Manifests by kind, namespace and name."""
-    return {identity: one for one in manifests for identity in identities([one])}
+    return {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in manifests}

@@ -21,7 +21,7 @@ from frameworkrelease import chart, cut, plain, registry
 from frameworkrelease.chart import CHART
 from frameworkrelease.commands import ReleaseError, run
 from testkit.frameworks import manifests_of
-from tests.release.manifests import CASES, MATRIX, Values, by_identity, documented, identities, kinds, only, pod_of
+from tests.release.manifests import CASES, MATRIX, Values, by_identity, documented, only, pod_of
 from tests.support.monitoring import GROUPS, MODEL
 from tests.support.pages import blocks
 
@@ -165,8 +165,7 @@ _SUM = re.compile(r"(checksum/\S+: )([0-9a-f]{64})")
 def shown(manifests: Manifests) -> dict[str, str]:
     """Each object as text by its kind, namespace and name, without the version and what files hold."""
     texts = {}
-    for one in manifests:
-        kind, namespace, name = next(iter(identities([one])))
+    for (kind, namespace, name), one in by_identity(manifests).items():
         of_a_file = {"PrometheusRule": "spec", "ConfigMap": "data"}.get(kind, "")
         if kind == "PrometheusRule" or name.endswith("-dashboard") or default_config() in one.get("data", {}).values():
             text = yaml.safe_dump({**one, of_a_file: "that of the file"}, sort_keys=False, width=1000)
@@ -266,15 +265,15 @@ def test_another_text_of_a_preset_replaces_the_pods_of_the_injector(render: Rend
 def test_two_releases_have_no_object_in_common(render: Render) -> None:
     first = render({"watchNamespaces": ["team-a"]}, release="a", namespace="a-system")
     second = render({"watchNamespaces": ["team-b"], "crds": {"enabled": False}}, release="b", namespace="b-system")
-    assert identities(first) & identities(second) == set()
+    assert by_identity(first).keys() & by_identity(second).keys() == set()
     lease = read_settings(only(first, "ConfigMap")["data"][FILE_NAME]).leader_election.name
     assert lease == "a-frameworkcontroller"
-    assert {name for kind, _, name in identities(first) if kind == "Deployment"} == {lease, "a-frameworkinjector"}
+    assert {name for kind, _, name in by_identity(first) if kind == "Deployment"} == {lease, "a-frameworkinjector"}
 
 
 def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render: Render) -> None:
     manifests = render("monitors of Prometheus", release="r" * 53)
-    assert all(len(name) <= 63 for kind, _, name in identities(manifests) if kind in {"Service", "Deployment"})
+    assert all(len(name) <= 63 for kind, _, name in by_identity(manifests) if kind in {"Service", "Deployment"})
 
 
 def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
@@ -308,7 +307,9 @@ def built(folder: Path) -> Manifests:
 def test_the_base_of_kustomize_is_the_plain_manifests() -> None:
     assert by_identity(built(plain.FILE.parent)) == by_identity(list(yaml.safe_load_all(plain.FILE.read_text())))
     for program in PROGRAMS:
-        assert {"Deployment", "ServiceAccount", "NetworkPolicy", "Namespace"} <= kinds(manifests_of(program))
+        assert {"Deployment", "ServiceAccount", "NetworkPolicy", "Namespace"} <= {
+            one["kind"] for one in manifests_of(program)
+        }
 
 
 def test_the_overlay_for_one_namespace_is_the_chart_for_one_namespace(render: Render) -> None:

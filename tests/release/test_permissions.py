@@ -9,7 +9,7 @@ import pytest
 
 from frameworkrelease import chart, permissions
 from frameworkrelease.commands import ReleaseError
-from tests.release.manifests import MATRIX, only
+from tests.release.manifests import MATRIX, only, pod_of
 
 if TYPE_CHECKING:
     from tests.release.manifests import Manifests, Render
@@ -75,7 +75,7 @@ def test_for_some_namespaces_the_controller_has_the_same_permissions_there_and_n
     roles = {one["metadata"]["namespace"]: one["rules"] for one in manifests if one["kind"] == "Role"}
     wanted = only(render(), "ClusterRole", "frameworkcontroller")["rules"]
     assert (roles["team-a"], roles["team-b"]) == (wanted, wanted)
-    (container,) = only(manifests, "Deployment", "frameworkcontroller")["spec"]["template"]["spec"]["containers"]
+    (container,) = pod_of(manifests, "frameworkcontroller")["containers"]
     assert [one for one in container["args"] if "namespace" in one] == ["--namespace=team-a", "--namespace=team-b"]
     bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
     assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
