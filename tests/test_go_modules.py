@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 MODULE = go_modules.Module("example.org/tool", "1.2.3", "h1:pinned=")
 
 
-def environment(folder: Path, answer: str, code: int) -> dict[str, str]:
-    """A `go` that answers so when a module is to be downloaded."""
-    program = folder / "go"
-    program.write_text(
-        "#!/bin/sh\n"
-        '[ "$1" = version ] && { echo go version go1.26.0 linux/amd64; exit; }\n'
-        f'[ "$*" = "mod download -json example.org/tool@v1.2.3" ] && echo \'{answer}\'\nexit {code}\n'
-    )
-    program.chmod(0o755)
-    return {"PATH": str(folder)}
-
-
 @pytest.mark.parametrize("project", ["kueue", "jobset", "lws"])
 def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str) -> None:
     found = go_modules.of_program(project)
@@ -37,7 +25,14 @@ def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str) ->
 
 def test_the_folder_is_the_one_that_go_names_if_its_files_are_the_pinned_ones(tmp_path: Path) -> None:
     def folder_of(code: int = 0, **answer: str) -> str:
-        return str(go_modules.folder_of(MODULE, environment(tmp_path, json.dumps(answer), code)))
+        """What a `go` leads to that answers so when the module is to be downloaded."""
+        (tmp_path / "go").write_text(
+            "#!/bin/sh\n"
+            '[ "$1" = version ] && { echo go version go1.26.0 linux/amd64; exit; }\n'
+            f'[ "$*" = "mod download -json example.org/tool@v1.2.3" ] && echo \'{json.dumps(answer)}\'\nexit {code}\n'
+        )
+        (tmp_path / "go").chmod(0o755)
+        return str(go_modules.folder_of(MODULE, {"PATH": str(tmp_path)}))
 
     assert folder_of(Dir="/modules/tool", Sum="h1:pinned=") == "/modules/tool"
     with pytest.raises(BinaryError, match="has the checksum h1:other=, h1:pinned= is pinned"):
