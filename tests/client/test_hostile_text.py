@@ -1,7 +1,7 @@
 """Text of containers and of others that is made to cost time, or to reach the terminal as more than text.
 
-What each filter of output may cost is in `tests/cost`, and so are lines in chunks and `--grep`; here the time of the
-others is compared with that of a shorter text.
+What the filters of output may cost, lines in chunks and `--grep` included, is in `tests/cost`; here the time for all
+beginnings of a sequence is compared with that for a shorter text.
 """
 
 from __future__ import annotations
