@@ -17,13 +17,7 @@ _QUIET_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one key.
-
-    Attributes:
-        revision: The revision of the whole store.
-        name: The last part of the key, the object's name.
-        value: What is stored since; None if the key was deleted.
-    """
+    """One change of one key at a revision of the whole store; the value is None if the object was deleted."""
 
     revision: int
     name: str
@@ -31,12 +25,7 @@ class Change:
 
 
 class EtcdWatch:
-    """All changes of the keys under a prefix, from now on.
-
-    Args:
-        url: The URL of etcd.
-        prefix: The prefix, with a slash at its end.
-    """
+    """All changes of the keys under a prefix, which ends with a slash, from now on."""
 
     def __init__(self, url: str, prefix: str) -> None:
         self._prefix = prefix.encode()
@@ -82,14 +71,7 @@ class EtcdWatch:
 
 @dataclass(frozen=True)
 class StoredPod:
-    """What the guarantees are about, of a Pod as etcd stores it (protobuf).
-
-    Attributes:
-        uid: Its UID.
-        node: Its node; "" if it is not bound.
-        phase: Its phase.
-        deleting: Whether it has a deletionTimestamp.
-    """
+    """What the guarantees are about, of a Pod as etcd stores it (protobuf); the node is "" if it is not bound."""
 
     uid: str
     node: str

@@ -24,17 +24,11 @@ DRIZZLE = 0.002
 
 
 class Faults:
-    """Makes faults until the time is over, then calms down.
-
-    Args:
-        cluster: The cluster.
-        replicas: The controllers.
-        draw: The random numbers.
-        journal: The log of the run.
-    """
+    """Makes faults until the time is over, then calms down."""
 
     def __init__(self, cluster: Cluster, replicas: list[Replica], draw: random.Random, journal: Journal) -> None:
         self._cluster, self._replicas, self._draw, self._journal = cluster, replicas, draw, journal
+        self._did = journal.did
         self._components = Supervisor(cluster.state)
         self._later: list[tuple[float, Callable[[], None]]] = []
 
@@ -85,12 +79,6 @@ class Faults:
 
     # --- the control plane -------------------------------------------------------------------------------------------
 
-    def _restart_server(self) -> None:
-        self._restart("kube-apiserver")
-
-    def _restart_etcd(self) -> None:
-        self._restart("etcd")
-
     def _restart(self, component: str) -> None:
         # Without grace it is killed in the middle of its work.
         grace = self._draw.choice((0.0, 10.0))
@@ -132,9 +120,6 @@ class Faults:
         self._journal.note(f"started {self._numbers([replica])}")
 
     # --- helpers -----------------------------------------------------------------------------------------------------
-
-    def _did(self, what: str, detail: str) -> None:
-        self._journal.did(what, detail)
 
     def _some(self) -> list[Replica]:
         """Return one controller, the leader more often than not, or all of them."""
@@ -189,8 +174,8 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "drop again": Faults._drop,
     "cut": Faults._cut,
     **{f"storm {number}": Faults._storm for number in range(1, len(CODES) + 1)},
-    "restart the API server": Faults._restart_server,
-    "restart etcd": Faults._restart_etcd,
+    "restart the API server": lambda faults: faults._restart("kube-apiserver"),
+    "restart etcd": lambda faults: faults._restart("etcd"),
     "kill": Faults._kill,
     "terminate": Faults._terminate,
     "freeze": Faults._freeze,

@@ -36,11 +36,7 @@ class Over:
 class History:
     """Reads what is stored, in two threads: `follow_pods` and `follow_frameworks` are their steps.
 
-    Args:
-        etcd: The URL of etcd.
-        namespace: The namespace of the run.
-        lives: What is known of the Frameworks, by name; others are not looked at.
-        journal: The log of the run.
+    Frameworks that have no life are not looked at.
 
     Attributes:
         latest: The Frameworks that exist, as stored last.
@@ -53,15 +49,13 @@ class History:
     def __init__(self, etcd: str, namespace: str, lives: dict[str, Life], journal: Journal) -> None:
         self._lives, self._journal = lives, journal
         self._pod_watch = EtcdWatch(etcd, f"/registry/pods/{namespace}/")
-        group = f"/registry/{names.GROUP}/frameworks"
-        self._framework_watch = EtcdWatch(etcd, f"{group}/{namespace}/")
+        self._framework_watch = EtcdWatch(etcd, f"/registry/{names.GROUP}/frameworks/{namespace}/")
         self._changes: list[tuple[int, str, StoredPod | Over | None]] = []
         self._lock = threading.Lock()
         self.latest: dict[str, Framework] = {}
         self._status: dict[str, FrameworkStatus | None] = {}
         self.pods_of: dict[str, set[str]] = defaultdict(set)
-        self.writes = 0
-        self.pods = 0
+        self.writes = self.pods = 0
         self.problems: list[str] = []
 
     def status(self, name: str) -> FrameworkStatus | None:
@@ -91,14 +85,12 @@ class History:
             after = self._status[change.name] = seen.stored_status()
             self.latest[change.name] = seen
             if after is not None:
-                self._compare(change.revision, change.name, before, after)
+                try:
+                    checks.history(before, after)
+                except AssertionError as error:
+                    when = f"revision {change.revision} at {self._journal.seconds:.1f}"
+                    self.problems.append(f"{when}: Framework {change.name}: {error!r}")
                 self._note(change.revision, change.name, after)
-
-    def _compare(self, revision: int, name: str, before: FrameworkStatus | None, after: FrameworkStatus) -> None:
-        try:
-            checks.history(before, after)
-        except AssertionError as error:
-            self.problems.append(f"revision {revision} at {self._journal.seconds:.1f}: Framework {name}: {error!r}")
 
     def _note(self, revision: int, name: str, status: FrameworkStatus, *, deleted: bool = False) -> None:
         """Remember which Pods must not exist any more."""

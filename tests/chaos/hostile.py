@@ -29,29 +29,14 @@ HELD = "example.com/hold"
 AT_ONCE = 40
 """So many hostile objects are there at most."""
 KINDS = (
-    "nested",
-    "corrupt",
-    "odd status",
-    "huge",
-    "refused",
-    "ends",
-    "held",
-    "pod",
-    "configmap",
-    "squatter",
-    "stuffed",
+    *("nested", "corrupt", "odd status", "huge", "refused", "ends", "held"),
+    *("pod", "configmap", "squatter", "stuffed"),
 )
+NOBODYS = {"schedulerName": "nobody", "containers": [{"name": "x", "image": "x"}]}
 
 
 class Hostile:
-    """Sends hostile objects, and removes them at the end.
-
-    Args:
-        cluster: The cluster.
-        frameworks: The Frameworks of the namespace.
-        draw: The random numbers.
-        journal: The log of the run.
-    """
+    """Sends hostile objects, and removes them at the end."""
 
     def __init__(self, cluster: Cluster, frameworks: Frameworks, draw: random.Random, journal: Journal) -> None:
         self._frameworks, self._raw = frameworks, frameworks.raw
@@ -64,22 +49,17 @@ class Hostile:
         self._sent: list[str] = []
 
     def send(self, healthy: list[str]) -> None:
-        """Send one hostile object; of so many, the oldest goes.
-
-        Args:
-            healthy: The names of the Frameworks that it may pretend to belong to.
-        """
+        """Send one hostile object, which may pretend to belong to a healthy Framework; of so many, the oldest goes."""
         if len(self._sent) >= AT_ONCE:
             self._remove_oldest()
         kind = self._draw.choice(KINDS)
         name = f"hostile{next(self._numbers)}"
         victim = self._draw.choice(healthy) if healthy else "nobody"
-        if kind in {"pod", "configmap", "squatter"}:
-            collection, body = "pods" if kind == "pod" else "configmaps", self._core_object(kind, name, victim)
-            if kind == "squatter":
-                collection = self._draw.choice(("pods", "configmaps"))
-                body = self._squatter(collection)
-            path = f"{self._core}/{collection}"
+        if kind == "squatter":
+            collection = self._draw.choice(("pods", "configmaps"))
+            path, body = f"{self._core}/{collection}", self._squatter(collection)
+        elif kind in {"pod", "configmap"}:
+            path, body = f"{self._core}/{kind}s", self._core_object(kind, name, victim)
         else:
             path, body = self._frameworks.path, self._framework(kind, name)
         self._sent.append(f"{path}/{body['metadata']['name']}")
@@ -108,8 +88,7 @@ class Hostile:
         return [item["metadata"]["name"] for item in json.loads(answer)["items"] or []]
 
     def _framework(self, kind: str, name: str) -> Json:
-        namespace = self._frameworks.namespace
-        body = framework(namespace, name, role("worker", 1))
+        body = framework(self._frameworks.namespace, name, role("worker", 1))
         task = body["spec"]["taskRoles"][0]["task"]
         match kind:
             case "nested":
@@ -144,10 +123,7 @@ class Hostile:
         }
         metadata = {"name": name, "labels": labels, "annotations": notes}
         if kind == "pod":
-            return {
-                "metadata": metadata,
-                "spec": {"schedulerName": "nobody", "containers": [{"name": "x", "image": "x"}]},
-            }
+            return {"metadata": metadata, "spec": NOBODYS}
         return {"metadata": metadata, "data": {names.ROSTER_KEY: "[" * 500_000}}
 
     def _squatter(self, collection: str) -> Json:
@@ -157,8 +133,7 @@ class Hostile:
         self._post(self._frameworks.path, framework(self._frameworks.namespace, name, role("worker", 2)))
         if collection == "configmaps":
             return {"metadata": {"name": f"{name}-attempt"}}
-        spec = {"schedulerName": "nobody", "containers": [{"name": "x", "image": "x"}]}
-        return {"metadata": {"name": f"{name}-worker-1"}, "spec": spec}
+        return {"metadata": {"name": f"{name}-worker-1"}, "spec": NOBODYS}
 
     def _post(self, path: str, body: Json) -> None:
         depth = self._draw.choice((990, 1100, 4000))

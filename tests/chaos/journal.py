@@ -7,14 +7,9 @@ from collections import Counter
 
 
 class Journal:
-    """Prints lines with the seconds since the start, and counts what was done.
-
-    Args:
-        seed: The seed of the run.
-    """
+    """Prints lines with the seconds since the start, and counts what was done."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.counts = Counter[str]()
         self._back_at = 0.0
         self._begun = time.monotonic()

@@ -29,10 +29,7 @@ class Life:
     """A Framework of the run, and what is expected of it.
 
     Attributes:
-        name: Its name.
-        kind: Its kind, one of `KINDS`.
-        roles: Its TaskRoles, as last asked for.
-        spec: The rest of its spec.
+        roles: Its TaskRoles, as last asked for; `spec` is the rest of its spec.
         ends: For each Framework attempt, for each Task by `<role>-<index>`, the ends of its attempts; the last entry of
             either list holds for all further ones. A Task without ends does as `otherwise` says.
         otherwise: The end of all other attempts.
@@ -54,13 +51,7 @@ class Life:
     steps: list[str] = field(default_factory=list)
 
     def end(self, attempt: int, task: str, ended: int) -> End:
-        """Return how an attempt of a Task ends.
-
-        Args:
-            attempt: The number of the Framework attempt.
-            task: `<role>-<index>`.
-            ended: How many attempts of the Task have ended as this object said.
-        """
+        """Return how an attempt of a Task (`<role>-<index>`) ends, of which so many have ended as this object said."""
         several = self.ends[min(attempt, len(self.ends) - 1)].get(task, [self.otherwise])
         return several[min(ended, len(several) - 1)]
 
@@ -92,12 +83,11 @@ def _finish(life: Life, draw: random.Random) -> None:
     life.ends = [{task: _failures(draw) for task in sorted(life.tasks)}]
     if len(life.roles) > 1 and draw.random() < 0.4:
         # Servers stay until the workers have succeeded.
-        server, worker = life.roles[0], life.roles[1]
+        worker = life.roles[1]
         for task in life.tasks:
             if not task.startswith(worker["name"]):
                 life.ends[0][task] = ["stay"]
         worker["frameworkAttemptCompletionPolicy"] = {"minSucceededTaskCount": worker["taskNumber"]}
-        assert server is not worker
 
 
 def _failures(draw: random.Random) -> list[End]:

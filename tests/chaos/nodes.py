@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 class Nodes:
     """The nodes of all Pods of the namespace; `step` looks at all of them once.
 
-    Args:
-        kubelet: Writes the statuses, directly at the API server.
-        frameworks: The Frameworks of the namespace.
-        lives: What is known of the Frameworks, by name.
-        journal: The log of the run.
-
     Attributes:
         failed: The UIDs of the Pods whose containers ended with a failure that retry policies count.
         ended: The UIDs of the Pods of which nothing runs any more, or ever ran.
@@ -108,6 +102,8 @@ class Nodes:
         """Let a Pod meet its end, again if the API server did not take it."""
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         path = f"/api/v1/namespaces/{self._frameworks.namespace}/pods/{name}"
+        if fate not in {"vanish", "unlabel"}:
+            self._end(name, uid)
         match fate:
             case "vanish":
                 self._frameworks.raw.delete(path, {"preconditions": {"uid": uid}})
@@ -115,16 +111,12 @@ class Nodes:
                 lost = {"uid": uid, "labels": {names.FRAMEWORK_NAME: None}}
                 self._frameworks.raw.merge(path, {"metadata": lost})
             case "gone":
-                self._end(name, uid)
                 self._kubelet.finish_deletion(pod)
             case "lost":
-                self._end(name, uid)
                 self._kubelet.lose(pod)
             case 0:
-                self._end(name, uid)
                 self._kubelet.succeed(pod)
             case int():
-                self._end(name, uid)
                 if fate in COUNTED:
                     self.failed.add(uid)
                 self._kubelet.fail(pod, fate)

@@ -29,12 +29,7 @@ NO_FAULT = dict.fromkeys((*(f"answer {code}" for code in CODES), "lose", "slow",
 
 @dataclass
 class FaultRates:
-    """How often a proxy does what with requests; `rates` may be changed at any time.
-
-    Attributes:
-        draw: The random numbers of this proxy.
-        rates: The probability of each fault, by kind and status code.
-    """
+    """How often a proxy does what with requests: the probability of each fault, which may be changed at any time."""
 
     draw: random.Random
     rates: dict[str, float] = field(default_factory=lambda: dict(NO_FAULT))
@@ -68,8 +63,6 @@ class Replica(ControllerProcess):
     """One controller.
 
     Attributes:
-        faults: What its proxy does.
-        proxy: Its proxy.
         frozen: Whether it was stopped by SIGSTOP.
         is_down: Whether it was killed or stopped by the run.
         most: The largest resident size (MiB) and the largest number of sockets of any of its processes.
@@ -81,8 +74,7 @@ class Replica(ControllerProcess):
         self.proxy = Proxy(cluster, self.faults.choose)
         self.proxy.__enter__()
         super().__init__(cluster, folder, settings, health_port=free_port(), server=self.proxy.url)
-        self.frozen = False
-        self.is_down = False
+        self.frozen = self.is_down = False
         self.most = (0, 0)
 
     @property

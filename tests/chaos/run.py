@@ -32,35 +32,23 @@ CALM_SECONDS = 240.0
 
 
 class Run:
-    """A run of chaos.
+    """A run of chaos in a namespace of its own, on a cluster whose control plane is killed and started again.
 
-    Args:
-        cluster: The cluster, whose control plane is killed and started again.
-        frameworks: The Frameworks of a namespace that the run has for itself.
-        kubelet: The kubelet of that namespace.
-        folder: For the controllers.
-        seed: Of all random numbers. What happens follows from it; when it happens follows from the machine, too.
+    What happens follows from the seed; when it happens follows from the machine, too.
     """
 
     def __init__(self, cluster: Cluster, frameworks: Frameworks, kubelet: Kubelet, folder: Path, seed: int) -> None:
         self._cluster, self._frameworks, self._folder = cluster, frameworks, folder
         self.journal = Journal(seed)
         self._seed = seed
-        port = cluster.port("etcd")
         self._lives: dict[str, Life] = {}
-        self._history = History(f"http://127.0.0.1:{port}", frameworks.namespace, self._lives, self.journal)
+        etcd = f"http://127.0.0.1:{cluster.port('etcd')}"
+        self._history = History(etcd, frameworks.namespace, self._lives, self.journal)
         self._nodes = Nodes(kubelet, frameworks, self._lives, self.journal)
         self._users = Users(cluster, frameworks, self._lives, self._history, self._draw("users"), self.journal)
 
     def play(self, seconds: float) -> None:
-        """Run it.
-
-        Args:
-            seconds: How long faults happen; the run takes longer.
-
-        Raises:
-            AssertionError: Something is not as it must be.
-        """
+        """Run it; faults happen for so many seconds."""
         with contextlib.ExitStack() as stack:
             self._controllers = [self._replica(stack, number) for number in range(CONTROLLERS)]
             for step, pause in (
@@ -129,13 +117,9 @@ class Run:
         def is_forgotten() -> None:
             leaders = [each for each in self._controllers if each.leads]
             assert len(leaders) == 1, [each.folder.name for each in leaders]
-            trouble = ("frameworkcontroller_quarantined_frameworks", "frameworkcontroller_undecodable_objects")
-            left = [line for line in leaders[0].metrics() if line.startswith(trouble) and not line.endswith(" 0.0")]
-            left += [
-                line
-                for line in leaders[0].metrics()
-                if line.startswith("frameworkcontroller_tasks{") and not line.endswith(" 0.0")
-            ]
+            memories = ("quarantined_frameworks", "undecodable_objects", "tasks{")
+            remembered = tuple(f"frameworkcontroller_{name}" for name in memories)
+            left = [line for line in leaders[0].metrics() if line.startswith(remembered) and not line.endswith(" 0.0")]
             assert not left, left
 
         eventually(is_forgotten, CALM_SECONDS, interval=0.5)
@@ -169,12 +153,7 @@ class Run:
         print("\n".join(sorted(lines)))
 
     def _stop_early(self) -> None:
-        """Fail at once where nothing gets better by waiting."""
-        assert_not(self._nodes.problems + self._history.problems)
+        """Fail by an error that ends every wait, where nothing gets better by waiting."""
+        if problems := self._nodes.problems + self._history.problems:
+            raise RuntimeError("\n".join(problems))
         self._faults.watch()
-
-
-def assert_not(problems: list[str]) -> None:
-    """Raise an error that ends every wait."""
-    if problems:
-        raise RuntimeError("\n".join(problems))

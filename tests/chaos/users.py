@@ -17,7 +17,6 @@ from tests.controller.core import checks
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
 
     from localcluster import Cluster
     from localcluster.client import Json
@@ -27,19 +26,16 @@ if TYPE_CHECKING:
 
 AT_ONCE = 10
 """So many Frameworks are on their way at most."""
+MEDDLE: dict[str, Json | None] = {
+    "unlabel a ConfigMap": {"metadata": {"labels": {names.FRAMEWORK_NAME: None}}},
+    "delete a ConfigMap": None,
+    "tamper with a roster": {"data": {names.ROSTER_KEY: '{"framework": {"name": "evil\\n10.6.6.6 x"}}'}},
+}
+"""What somebody merges into the ConfigMap of a healthy Framework."""
 
 
 class Users:
-    """All users; `step` lets each do the next thing, if it is time.
-
-    Args:
-        cluster: The cluster.
-        frameworks: The Frameworks of the namespace.
-        lives: What is known of the Frameworks, by name; the users add to it.
-        history: What is stored.
-        draw: The random numbers.
-        journal: The log of the run.
-    """
+    """All users, who add to the lives; `step` lets each do the next thing, if it is time."""
 
     def __init__(
         self,
@@ -175,16 +171,15 @@ class Users:
 
     def _harm(self) -> None:
         """Send something hostile, or meddle with what belongs to a healthy Framework."""
-        meddle: dict[str, Callable[[str], object]] = {
-            "unlabel a ConfigMap": self._unlabel,
-            "delete a ConfigMap": self._delete_config_map,
-            "tamper with a roster": self._tamper,
-        }
         victims = [life for life in self._lives.values() if life.is_restartable and not self._is_over(life)]
         if victims and self._draw.random() < 0.3:
-            what, victim = self._draw.choice(sorted(meddle)), self._draw.choice(victims)
+            what, victim = self._draw.choice(sorted(MEDDLE)), self._draw.choice(victims)
+            path = f"/api/v1/namespaces/{self._frameworks.namespace}/configmaps/{victim.name}-attempt"
             try:
-                meddle[what](f"/api/v1/namespaces/{self._frameworks.namespace}/configmaps/{victim.name}-attempt")
+                if (patch := MEDDLE[what]) is None:
+                    self._frameworks.raw.delete(path, {"propagationPolicy": "Foreground"})
+                else:
+                    self._frameworks.raw.merge(path, patch)
             except ApiStatusError as error:
                 if error.status != 404:
                     raise
@@ -192,15 +187,6 @@ class Users:
             self._journal.did(what, victim.name)
         else:
             self.hostile.send(sorted(self._lives))
-
-    def _unlabel(self, path: str) -> None:
-        self._frameworks.raw.merge(path, {"metadata": {"labels": {names.FRAMEWORK_NAME: None}}})
-
-    def _delete_config_map(self, path: str) -> None:
-        self._frameworks.raw.delete(path, {"propagationPolicy": "Foreground"})
-
-    def _tamper(self, path: str) -> None:
-        self._frameworks.raw.merge(path, {"data": {names.ROSTER_KEY: '{"framework": {"name": "evil\\n10.6.6.6 x"}}'}})
 
     def _sizes(self, life: Life) -> str:
         return " ".join(f"{entry['name']}={entry['taskNumber']}" for entry in life.roles)
