@@ -25,18 +25,9 @@ from tests.cost.meter import Bound, Genome, Measured, Target, measure
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-TARGETS: Mapping[str, Target] = {
-    one.name: one
-    for one in (
-        passes.Passes(),
-        passes.Edits(),
-        templates.Templates(),
-        reviews.Reviews(),
-        rosters.Rosters(),
-        rosters.ForeignRosters(),
-        outputs.Outputs(),
-    )
-}
+OF_THE_CONTROLLER: tuple[Target, ...] = (passes.Passes(), passes.Edits(), templates.Templates(), rosters.Rosters())
+OF_OTHERS: tuple[Target, ...] = (reviews.Reviews(), rosters.ForeignRosters(), outputs.Outputs())
+TARGETS: Mapping[str, Target] = {one.name: one for one in (*OF_THE_CONTROLLER, *OF_OTHERS)}
 KEPT = 6
 """So many inputs are kept for each way to be costly."""
 WAYS: Mapping[str, Callable[[Measured], float]] = {
@@ -76,10 +67,7 @@ class Corpus:
 
 
 def check(target: Target, genome: Genome, bounds: Mapping[str, Bound] = BOUNDS) -> Measured | None:
-    """Play an input.
-
-    Returns:
-        What it cost; None if it is larger than any that gets in.
+    """Play an input and return what it cost, None if it is larger than any that gets in.
 
     Raises:
         TooCostlyError: It costs more than it may; the text has the command that repeats it.
@@ -95,10 +83,7 @@ def check(target: Target, genome: Genome, bounds: Mapping[str, Bound] = BOUNDS) 
 
 
 def fuzz(target: Target, seconds: float, seed: int, bounds: Mapping[str, Bound] = BOUNDS) -> tuple[int, Corpus]:
-    """Mutate the costliest inputs for so many seconds of CPU time.
-
-    Returns:
-        How many inputs were played, and the costliest.
+    """Mutate the costliest inputs for so many seconds of CPU time; return how many were played, and the costliest.
 
     Raises:
         TooCostlyError: An input costs more than it may.

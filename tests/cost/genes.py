@@ -47,11 +47,7 @@ class Word:
 
 
 class Genes:
-    """The genes of a target.
-
-    Args:
-        genes: By name; a genome may leave out those that have their least value, or their first.
-    """
+    """The genes of a target; a genome may leave out those that have their least value, or their first."""
 
     def __init__(self, genes: Mapping[str, Number | Word]) -> None:
         self._genes = genes

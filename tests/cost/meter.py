@@ -41,11 +41,9 @@ class OverdueError(Exception):
 
 @dataclass(frozen=True)
 class Size:
-    """What a cost is compared with.
+    """What a cost is compared with: the bytes as the API server or a container sends them, and what is asked for.
 
-    Attributes:
-        bytes: Of the input, as the API server or a container sends it.
-        items: What the input asks for by a number: TaskRoles, Tasks, dependencies, Pods, chunks.
+    Items are TaskRoles, Tasks, dependencies, Pods, chunks.
     """
 
     bytes: int
@@ -69,13 +67,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Bound:
-    """What an input may cost: each is a constant, and so much for each KiB or byte and for each item.
-
-    Attributes:
-        units: CPU time of a step, see `Cost`.
-        peak: Bytes.
-        requests: Requests, None where there are none.
-    """
+    """What an input may cost: each is a constant, and so much for each KiB or byte and for each item."""
 
     units: tuple[float, float, float]
     peak: tuple[int, float, int]
@@ -94,19 +86,14 @@ class Bound:
 
 
 class Case(Protocol):
-    """An input, ready to be played."""
+    """An input, ready to be played; its size, the name of its bound and its requests are known after the last play."""
+
+    bound: str
+    requests: int
 
     @property
     def size(self) -> Size:
-        """Its size, as far as it is known after the last play."""
-
-    @property
-    def bound(self) -> str:
-        """The name of its bound, as far as it is known after the last play."""
-
-    @property
-    def requests(self) -> int:
-        """How many requests the last play has asked for."""
+        """Its bytes and items."""
 
     def play(self) -> Play:
         """Play it from the beginning."""
@@ -169,13 +156,7 @@ def unit_seconds() -> float:
 
 
 def measure(case: Case, bounds: Mapping[str, Bound], tries: int = 3) -> Measured:
-    """Play a case and return its cost.
-
-    Args:
-        case: The case.
-        bounds: By name.
-        tries: How often a case whose CPU time is beyond its bound is played before that is believed.
-    """
+    """Play a case and return its cost; CPU time beyond its bound is believed only after so many tries."""
     before = signal.signal(signal.SIGPROF, _stop)
     try:
         units = _units(case)

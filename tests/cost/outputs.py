@@ -88,7 +88,6 @@ class Outputs:
         return {"way": way, "pieces": changed, "chunk": chunk}
 
     def case(self, genome: Genome) -> Output | None:
-        """Return the text."""
         pieces, chunk = genome["pieces"], genome.get("chunk", 1000)
         assert isinstance(pieces, list)
         assert isinstance(chunk, int)
@@ -98,13 +97,7 @@ class Outputs:
 
 @dataclass
 class Output:
-    """A text on one of its ways.
-
-    Attributes:
-        way: One of `WAYS`.
-        text: The text.
-        chunk: In bytes, where it comes in chunks.
-    """
+    """A text on one of `WAYS`, and the bytes of a chunk where it comes in chunks."""
 
     way: str
     text: str

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from frameworkcontroller.api.pod import ContainerStatus
     from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster
     from frameworkcontroller.core.pods.facts import RoleFacts
     from tests.cost.meter import Genome, Play, Step
@@ -82,6 +81,7 @@ class Passes:
     """Frameworks."""
 
     name = "pass"
+    mutated = staticmethod(GENES.mutated)
 
     def seeds(self) -> Mapping[str, Genome]:
         """Return the cases by which one Framework held up all others, and each limit: at it, and one above it."""
@@ -124,12 +124,7 @@ class Passes:
             "300 Tasks become 10 and many again": {"tasks": 300, "seconds": 12, "edits": 3, "scale": 10},
         }
 
-    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
-        """Change some genes."""
-        return GENES.mutated(genome, draw)
-
     def case(self, genome: Genome) -> Pass | None:
-        """Return the Framework."""
         genes = GENES.whole(genome)
         roles, tasks = genes["roles"], genes["tasks"]
         if (
@@ -222,10 +217,7 @@ class Pass:
     def play(self) -> Play:
         """Let time pass, and let the controller do what it wants."""
         genes = self.genes
-        roles, shape = genes["roles"], genes["shape"]
-        edges = sum(1 for place in range(roles) for _ in _waits_for(shape, place, roles)) if shape != "none" else 0
-        most = max(genes["tasks"], genes["scale"] if genes["edits"] else 0)
-        self.requests, self.items = 0, edges + roles * (1 + most)
+        self._begin(max(genes["tasks"], genes["scale"] if genes["edits"] else 0))
         world = CheapWorld(self.spec, genes)
         driver = Driver(world)
         engine = Engine(driver, world)
@@ -239,6 +231,12 @@ class Pass:
         self.items += len(world.made_pods)
         driver.start()
         yield from Engine(driver, world).decide()
+
+    def _begin(self, tasks: int) -> None:
+        """Forget the last play; each role is to have so many Tasks."""
+        roles = self.genes["roles"]
+        edges = sum(1 for place in range(roles) for _ in _waits_for(self.genes["shape"], place, roles))
+        self.requests, self.items = 0, edges + roles * (1 + tasks)
 
     def _second(self, engine: Engine) -> Play:
         for _ in range(ROUNDS):
@@ -259,10 +257,10 @@ class Edits:
     def seeds(self) -> Mapping[str, Genome]:
         """Return those of as many roles as there may be."""
         roles: Genome = {"roles": MAX_ROLES, "tasks": 1, "edits": 2}
+        layers: Genome = {"roles": 641, "shape": "layers"}
         return {
             "a description beside 1,000 roles of a gang": roles | {"edit": "description", "barrier": True},
-            "a description beside 10,000 dependencies": roles
-            | {"edit": "description", "roles": 641, "shape": "layers"},
+            "a description beside 10,000 dependencies": roles | {"edit": "description"} | layers,
             "one of 1,000 templates": roles | {"edit": "template", "shape": "star"},
         }
 
@@ -288,8 +286,7 @@ class Edit(Pass):
     def play(self) -> Play:
         """Let it start, and measure what is done for each edit until nothing is left to be done."""
         genes = self.genes
-        edges = sum(1 for place in range(genes["roles"]) for _ in _waits_for(genes["shape"], place, genes["roles"]))
-        self.requests, self.items = 0, edges + genes["roles"] * (1 + genes["tasks"])
+        self._begin(genes["tasks"])
         world = CheapWorld(self.spec, genes | {"edits": 0})
         engine = Engine(Driver(world), world)
         for _ in range(genes["seconds"]):
@@ -312,12 +309,7 @@ def _unmeasured(play: Play) -> None:
 
 
 class Engine:
-    """One that works on this Framework alone: its turns are what is measured.
-
-    Args:
-        driver: of the reconciler.
-        world: what there is.
-    """
+    """One that works on this Framework alone: its turns are what is measured."""
 
     def __init__(self, driver: Driver, world: CheapWorld) -> None:
         self.driver, self._world = driver, world
@@ -409,12 +401,7 @@ class Ends(Plan):
 
 
 class CheapWorld(World):
-    """A world that checks nothing and keeps little, so that what is measured is the controller.
-
-    Args:
-        spec: The spec as JSON.
-        genes: Of the Framework.
-    """
+    """A world that checks nothing and keeps little, so that what is measured is the controller."""
 
     def __init__(self, spec: bytes, genes: Mapping[str, Any]) -> None:
         self.raw_spec, self._genes = spec, genes
@@ -502,10 +489,8 @@ class CheapWorld(World):
             return super()._write_roster(effect)
         notes = {names.ROSTER_ANNOTATION: effect.annotation}
         version = self._next_version()
-        self.config_map = replace(
-            self.config_map,
-            metadata=replace(self.config_map.metadata, annotations=notes, resource_version=version),
-        )
+        meta = replace(self.config_map.metadata, annotations=notes, resource_version=version)
+        self.config_map = replace(self.config_map, metadata=meta)
         self.roster = msgspec.json.decode(effect.document)
         self.rosters = [*self.rosters[-1:], self.roster]
         return Done(resource_version=version)
@@ -527,7 +512,7 @@ class CheapInPlace(InPlace):
             return self._start_barrier(name)
         elif not barrier.started and roster.get("complete"):
             opened = replace(barrier, started=True)
-            main = replace(_main(pod), state=RUNS)
+            main = replace(pod.status.container_statuses[0], state=RUNS)
             self._world.running[pod.metadata.uid] = pod
             self._set(name, opened, main, phase="Running", conditions=(PodCondition("Ready", "True"),))
         elif barrier.started and (code := self._world.plan.end(name, 0)) == 1:
@@ -535,7 +520,3 @@ class CheapInPlace(InPlace):
         else:
             return False
         return True
-
-
-def _main(pod: Pod) -> ContainerStatus:
-    return pod.status.container_statuses[0]

@@ -107,7 +107,6 @@ class Reviews:
         return {**changed, "draws": draws}
 
     def case(self, genome: Genome) -> Review | None:
-        """Return the review."""
         genes = GENES.whole({key: value for key, value in genome.items() if key != "draws"})
         if genes["entries"] * (len(genes["entry"]) + 1) * max(1, genes["containers"]) > REQUEST_BYTES:
             return None
@@ -155,9 +154,7 @@ class Review:
 
     @property
     def size(self) -> Size:
-        """Its bytes."""
         return Size(len(self.body))
 
     def play(self) -> Play:
-        """Answer it."""
         yield partial(answer, self.body, CONFIG, self.env_files)

@@ -54,6 +54,7 @@ class Rosters:
     """Rosters that the controller writes."""
 
     name = "roster"
+    mutated = staticmethod(GENES.mutated)
 
     def seeds(self) -> Mapping[str, Genome]:
         """Return rosters of the most Tasks and TaskRoles, complete and not."""
@@ -65,12 +66,7 @@ class Rosters:
             "10,000 Tasks are behind": {"tasks": TASKS, "complete": False, "epoch": 3, "behind": TASKS},
         }
 
-    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
-        """Change some genes."""
-        return GENES.mutated(genome, draw)
-
     def case(self, genome: Genome) -> Roster | None:
-        """Return the status that is written as a roster."""
         genes = GENES.whole(genome)
         return Roster(genes) if genes["roles"] * genes["tasks"] <= TASKS else None
 
@@ -196,7 +192,6 @@ class ForeignRosters:
         return {"packed": packed, "pieces": [list(one) for one in mutated_pieces(pieces, ALPHABET, draw, 4 * MIB)]}
 
     def case(self, genome: Genome) -> ForeignRoster | None:
-        """Return the ConfigMap."""
         pieces = genome["pieces"]
         assert isinstance(pieces, list)
         # What is packed may be 64 MiB long; this much shows as well what it costs.
@@ -225,7 +220,6 @@ class ForeignRoster:
         return Size(self.length)
 
     def play(self) -> Play:
-        """Read it."""
         yield partial(_read, self.config_map)
 
 

@@ -13,7 +13,6 @@ from tests.cost.genes import Genes, Number, Word
 from tests.cost.meter import Size
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Mapping
 
     from tests.cost.meter import Genome, Play
@@ -48,10 +47,7 @@ GENES = Genes(
 def template_of(genome: Mapping[str, Any], labels: str = "", annotations: str = "") -> str | None:
     """Return the template as JSON, None if it is larger than a Framework may be.
 
-    Args:
-        genome: With all of the genes above.
-        labels: Entries, each with a comma behind it.
-        annotations: The same.
+    The genome has all of the genes above; labels and annotations are entries with a comma behind each.
     """
     number, long = genome["containers"], genome["init_containers"]
     marked, entries = genome["placeholders"], genome["nested"]
@@ -87,6 +83,7 @@ class Templates:
     """Pod templates."""
 
     name = "template"
+    mutated = staticmethod(GENES.mutated)
 
     def seeds(self) -> Mapping[str, Genome]:
         """Return the cases that took memory out of all proportion, and large ones that are in order."""
@@ -108,12 +105,7 @@ class Templates:
             "nothing": {},
         }
 
-    def mutated(self, genome: Genome, draw: random.Random) -> Genome:
-        """Change some genes."""
-        return GENES.mutated(genome, draw)
-
     def case(self, genome: Genome) -> Template | None:
-        """Return the template."""
         text = template_of(GENES.whole(genome))
         return None if text is None or len(text) > INPUT_BYTES else Template(text.encode())
 
@@ -128,7 +120,6 @@ class Template:
 
     @property
     def size(self) -> Size:
-        """The bytes of the template."""
         return Size(len(self.text))
 
     def play(self) -> Play:
