@@ -91,11 +91,7 @@ class ReadController(ControllerProcess):
 class Counts(NamedTuple):
     """What was counted since the start of the processes: of the controller, and of Pods by the API server.
 
-    Attributes:
-        requests: That the controller has sent.
-        log_bytes: Of its log, that were read.
-        creations: Of Pods, by whomever, also those that were refused.
-        created_bytes: Of these; 0 where the API server does not count them.
+    Creations are by whomever, also those that were refused; their bytes are 0 where the API server does not count them.
     """
 
     requests: float = 0.0
@@ -118,8 +114,6 @@ class Gauge:
     """Looks at the controller ten times a second: its answers, its process, its lease.
 
     Attributes:
-        raw: A client of the API server, for this alone.
-        controller: The controller.
         lag: The longest that `/healthz` took to answer, in seconds.
         peak_mib: The peak of its resident memory since `begin`.
         faults: What must not have happened.
@@ -146,14 +140,12 @@ class Gauge:
 
     def counts(self) -> Counts:
         """Return what was counted so far."""
-        text = ""
+        own, text = "", self.raw.text("/metrics")
         with contextlib.suppress(OSError):
-            text = self._fetch("/metrics")
-        requests, log_bytes = _total(text, "rest_client_requests_total"), self.controller.read_bytes
-        text = self.raw.text("/metrics")
+            own = self._fetch("/metrics")
         created = _total(text, "apiserver_request_total", 'resource="pods"', 'subresource=""', 'verb="POST"')
         sent = _total(text, "apiserver_request_body_size_bytes_sum", 'resource="pods"', 'verb="create"')
-        return Counts(requests, log_bytes, created, sent)
+        return Counts(_total(own, "rest_client_requests_total"), self.controller.read_bytes, created, sent)
 
     def _fetch(self, path: str) -> str:
         url = f"http://127.0.0.1:{self.controller.health_port}{path}"
@@ -176,12 +168,10 @@ class Gauge:
         except OSError as error:
             self.blame(f"/healthz: {type(error).__name__}")
         self.lag = max(self.lag, time.monotonic() - begun)
+        leases: list[Json] = []
         with contextlib.suppress(ApiStatusError):
-            self._look_at_lease(self.raw.get(LEASES)["items"])
-
-    def _look_at_lease(self, leases: list[Json]) -> None:
-        for lease in leases:
-            spec = lease["spec"]
+            leases = self.raw.get(LEASES)["items"]
+        for spec in (lease["spec"] for lease in leases):
             holder = f"{spec.get('holderIdentity')} after {spec.get('leaseTransitions', 0)}"
             if self._holder is not None and holder != self._holder:
                 self.blame(f"the lease went from {self._holder} to {holder}")
@@ -197,13 +187,7 @@ class Gauge:
 
 
 class Gangs:
-    """When each healthy gang has begun to run, by a watch of its own.
-
-    Args:
-        raw: A client of the API server, for this alone.
-        frameworks: Of their namespace.
-        tasks: Of each.
-    """
+    """When each healthy gang of so many Tasks has begun to run, by a client of its own."""
 
     def __init__(self, raw: RawClient, frameworks: Frameworks, tasks: int) -> None:
         self._raw, self._frameworks, self._tasks = raw, frameworks, tasks

@@ -61,12 +61,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 
 
 class Plain:
-    """The client.
-
-    Args:
-        client: Of the API server.
-        work: What to do, see the module.
-    """
+    """The client, which does the work that the module tells of."""
 
     def __init__(self, client: KubeClient, work: Json) -> None:
         self._client, self._groups = client, work["pods"]

@@ -33,7 +33,7 @@ def manifests(kind: Kind) -> list[Json]:
     return kind.frameworks("hostile")
 
 
-def largest(kind: Kind) -> tuple[int, int, int, int]:
+def largest(kind: Kind) -> list[int]:
     """Return the most roles, containers of a template, containers and edges of one Framework."""
     found = [(0, 0, 0, 0)]
     for manifest in manifests(kind):
@@ -41,8 +41,7 @@ def largest(kind: Kind) -> tuple[int, int, int, int]:
         containers = [len(role["task"]["pod"]["spec"]["containers"]) for role in roles]
         edges = sum(len(role.get("dependsOn", ())) for role in roles)
         found.append((len(roles), max(containers), sum(containers), edges))
-    roles, each, containers, edges = (max(column) for column in zip(*found, strict=True))
-    return roles, each, containers, edges
+    return [max(column) for column in zip(*found, strict=True)]
 
 
 @KIND
@@ -57,20 +56,17 @@ def test_the_api_server_takes_the_manifests(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "place", "most"),
+    ("part", "most"),
     [
-        ("of 256 empty containers", 1, MAX_CONTAINERS_OF_POD),
-        ("of 256 empty containers", 2, 9984),
-        ("of 257 containers", 1, MAX_CONTAINERS_OF_POD + 1),
-        ("of 257 containers", 2, MAX_CONTAINERS_OF_FRAMEWORK + 240),
-        ("1,000 roles that wait", 0, MAX_ROLES),
-        ("1,000 roles that wait", 3, MAX_EDGES),
-        ("10,001 edges", 3, MAX_EDGES + 1),
+        ("of 256 empty containers", {1: MAX_CONTAINERS_OF_POD, 2: 9984}),
+        ("of 257 containers", {1: MAX_CONTAINERS_OF_POD + 1, 2: MAX_CONTAINERS_OF_FRAMEWORK + 240}),
+        ("1,000 roles that wait", {0: MAX_ROLES, 3: MAX_EDGES}),
+        ("10,001 edges", {3: MAX_EDGES + 1}),
     ],
 )
-def test_a_kind_is_at_its_limit_or_one_above(part: str, place: int, most: int) -> None:
+def test_a_kind_is_at_its_limit_or_one_above(part: str, most: dict[int, int]) -> None:
     (kind,) = (kind for kind in KINDS if part in kind.name)
-    assert largest(kind)[place] == most
+    assert dict(enumerate(largest(kind))).items() >= most.items()
 
 
 @KIND
