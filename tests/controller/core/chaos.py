@@ -7,6 +7,7 @@ of the next one.
 
 from __future__ import annotations
 
+import inspect
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,7 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
-from frameworkcontroller.core.effects import (
-    CreatePod,
-    Effect,
-    Failed,
-    Outcome,
-    Refused,
-    WriteStatus,
-)
+from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, Refused, WriteStatus
 from tests.controller.core import checks
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import core_config
@@ -59,11 +53,8 @@ taskRoles: []
 ROLES = ("a", "b")
 ENDS: tuple[int | str, ...] = ("stay", "stay", "stay", 0, 1, 200, 201, 210)
 ANNOTATIONS = (
-    "",
-    "5",
-    '{"generation":100000000000000000000}',
+    *("", "5", '{"complete":false}', '{"generation":100000000000000000000}'),
     '{"generation":7,"complete":true,"digest":"x"}',
-    '{"complete":false}',
 )
 PAUSES = (0.01, 0.2, 1, 5, 30, 400)
 LARGEST = 1_500_000
@@ -82,13 +73,7 @@ def role(name: str, number: int, template: dict[str, Any]) -> dict[str, Any]:
 
 
 class Chaos(Driver):
-    """A controller in such a world; each move takes two numbers that say which and how.
-
-    Args:
-        pods: the templates by TaskRole.
-        crash_loop_pause: whether Pods that end at once again and again wait.
-        kueue: whether Kueue queues the Framework.
-    """
+    """A controller in such a world; each move takes two numbers that say which and how."""
 
     def __init__(
         self, pods: dict[str, dict[str, Any]] = PODS, *, crash_loop_pause: bool = False, kueue: bool = False
@@ -354,8 +339,8 @@ class Chaos(Driver):
     def readiness(self, one: int, two: int) -> None:
         """From now on the Pods of a Task become Ready when they run, or do not, or not any more."""
         if (name := self._pod(one)) is not None:
-            key = name.removeprefix("fw-")
-            (self.world.plan.unready.add if two < 3 else self.world.plan.unready.discard)(key)
+            unready = self.world.plan.unready
+            (unready.add if two < 3 else unready.discard)(name.removeprefix("fw-"))
 
     def give_deadline(self, one: int, two: int) -> None:
         """The user limits how long it may run, and says what stays after that."""
@@ -373,13 +358,14 @@ class Chaos(Driver):
         """Kueue admits, evicts or loses the Workload, or the user changes the queue."""
         if not self.world.config.kueue:
             return
+        kueue = self.world.kueue
         if one < 5:
-            self.world.kueue.live()
+            kueue.live()
         elif one == 5:
-            self.world.kueue.delete()
+            kueue.delete()
         elif two < 5:
-            if self.world.kueue.is_true("QuotaReserved"):
-                self.world.kueue.evict(("Preempted", "Deactivated", "PodsReadyTimeout")[two % 3])
+            if kueue.is_true("QuotaReserved"):
+                kueue.evict(("Preempted", "Deactivated", "PodsReadyTimeout")[two % 3])
         else:
             queues: list[dict[str, str]] = [{}, {QUEUE_LABEL: "main"}, {QUEUE_LABEL: "other"}]
             self.world.manifest["metadata"]["labels"] = queues[two - 5]
@@ -403,13 +389,16 @@ class Chaos(Driver):
         for _ in range(5):
             if not self.world.exists:
                 return
-            self.relist()
-            self.work(0, 0)
-            checks.guarantees(self.world, late=True)
+            self._work_on_the_truth()
             self.world.now += timedelta(seconds=40)
         checks.no_pod_is_left_behind_its_barrier(self.world)
         checks.no_roster_is_left_as_somebody_else_wrote_it(self.world)
         checks.no_attempt_goes_on_that_is_suspended(self.world)
+
+    def _work_on_the_truth(self) -> None:
+        self.relist()
+        self.work(0, 0)
+        checks.guarantees(self.world, late=True)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -427,9 +416,7 @@ class Chaos(Driver):
             if not self.world.exists:
                 self.world.tick()
                 continue
-            self.relist()
-            self.work(0, 0)
-            checks.guarantees(self.world, late=True)
+            self._work_on_the_truth()
             if self.state is State.COMPLETED is self.world.status.state and not self.world.pods:
                 break
             self.world.tick()
@@ -454,38 +441,16 @@ class Chaos(Driver):
         for _ in range(200):
             if not self.world.exists or checks.runs_in_one_epoch_or_has_ended(self.world):
                 return
-            self.relist()
-            self.work(0, 0)
-            checks.guarantees(self.world, late=True)
+            self._work_on_the_truth()
             self.world.tick()
             # What waits by a clock that was wrong for a while waits for hours.
             self.world.now += timedelta(minutes=2)
         raise AssertionError(f"neither runs nor ends: {self.world.status.attempt_status}, {self.world.rosters[-1:]}")
 
 
-NAMES = (
-    ("reconcile", "arrive", "deliver", "fail", "work", "crash", "read_again", "hear", "hear_again", "relist", "wait"),
-    ("relapse", "set_clock", "unlabel", "have_no_quota", "limit_statuses", "go_to_the_ends"),
-    (
-        "live",
-        "end",
-        "restart_barrier",
-        "lack_node",
-        "crash_barrier",
-        "delay_watches",
-        "lose_node",
-        "collect",
-        "kill_pod",
-        "kill_config_map",
-        "tamper",
-        "squat",
-        "scale",
-        "edit",
-        "stop",
-        "delete",
-    ),
-    ("depend", "readiness", "give_deadline", "suspend", "queue"),
-)
 MOVES: dict[str, Callable[[Chaos, int, int], None]] = {
-    name: getattr(Chaos, name) for several in NAMES for name in several
+    name: method
+    for name, method in vars(Chaos).items()
+    if inspect.isfunction(method) and len(inspect.signature(method).parameters) == 3
 }
+"""Its methods of two numbers."""

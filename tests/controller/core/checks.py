@@ -19,6 +19,8 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.machines.orphans import is_unlabelled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.status import Condition, FrameworkStatus, TaskStatus
     from frameworkcontroller.core.effects import Effect
@@ -39,24 +41,11 @@ def tasks_of(status: FrameworkStatus) -> dict[tuple[str, int], TaskStatus]:
 
 def may_ask_for(world: World, effect: Effect) -> None:
     """The persisted status must allow the effect when it is asked for."""
-    match effect:
-        case CreateConfigMap():
-            may_create_config_map(world)
-        case DeleteConfigMap():
-            may_delete_config_map(world, effect)
-        case CreatePod():
-            may_create_pod(world, effect)
-        case DeletePod():
-            may_delete_pod(world, effect)
-        case RetainPod():
-            may_retain_pod(world, effect)
-        case DeleteFramework():
-            may_delete_framework(world)
-        case _:
-            pass
+    if (check := MAY_BE_ASKED_FOR.get(type(effect))) is not None:
+        check(world, effect)
 
 
-def may_create_config_map(world: World) -> None:
+def may_create_config_map(world: World, _effect: CreateConfigMap) -> None:
     status = world.status
     assert status.state is State.CREATION_PENDING
     assert status.completion is None
@@ -119,10 +108,20 @@ def may_delete_config_map(world: World, effect: DeleteConfigMap) -> None:
         assert status.state in {State.CREATION_PENDING, *ENDED}
 
 
-def may_delete_framework(world: World) -> None:
+def may_delete_framework(world: World, _effect: DeleteFramework) -> None:
     status = world.status
     assert status.state is State.COMPLETED
     assert world.now >= status.transition_time + timedelta(seconds=world.kept_seconds)
+
+
+MAY_BE_ASKED_FOR: dict[type[Effect], Callable[[World, Any], None]] = {
+    CreateConfigMap: may_create_config_map,
+    DeleteConfigMap: may_delete_config_map,
+    CreatePod: may_create_pod,
+    DeletePod: may_delete_pod,
+    RetainPod: may_retain_pod,
+    DeleteFramework: may_delete_framework,
+}
 
 
 # --- ground truth never goes back ------------------------------------------------------------------------------------
@@ -150,19 +149,14 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
     assert before.completion is None or before.completion == after.completion
     assert before.attempt_status.config_map_uid in {None, after.attempt_status.config_map_uid}
     epochs(before, after)
-    olds, news = tasks_of(before), tasks_of(after)
-    removed = {task_key: old for task_key, old in olds.items() if task_key not in news}
-    for task_key, old in olds.items():
+    news = tasks_of(after)
+    for task_key, old in tasks_of(before).items():
         new = news.get(task_key)
         if new is not None and new.instance_uid == old.instance_uid:
             _task_history(old, new)
-        else:
-            removed[task_key] = old
-    for task_key, old in removed.items():
-        if _is_shrunk(after):
-            continue
-        assert old.deletion_pending, task_key
-        assert old.state is State.COMPLETED, task_key
+        elif not _is_shrunk(after):
+            assert old.deletion_pending, task_key
+            assert old.state is State.COMPLETED, task_key
 
 
 def gang_ready_of(status: FrameworkStatus) -> Condition | None:
@@ -257,9 +251,8 @@ def runs_in_one_epoch_or_has_ended(world: World) -> bool:
                 return True
     for role in attempt.task_role_statuses or ():
         for task in role.task_statuses:
-            if role.dependencies_met is False or task.deletion_pending or task.state is State.COMPLETED:
-                continue
-            if role.name in tools:
+            is_going = task.deletion_pending or task.state is State.COMPLETED
+            if role.dependencies_met is False or is_going or role.name in tools:
                 continue
             instance = (task.attempt_status.pod_uid or "", task.attempt_status.starts or 0)
             if world.in_place.epochs.get(instance) != attempt.gang_epoch or instance[0] not in world.running:
@@ -296,15 +289,14 @@ def guarantees(world: World, *, late: bool = False) -> None:
     on while its Task is given up, but never beside another Pod of the Task; and it is gone with its ConfigMap, unless
     others deleted that.
     """
-    running = list(world.running.values())
-    if not running:
+    if not (running := list(world.running.values())):
         return
     slots = [(_note(pod, names.TASKROLE_NAME), _note(pod, names.TASK_INDEX)) for pod in running]
     assert len(set(slots)) == len(slots), "1: two instances of a Task run"
     attempts = {_note(pod, names.FRAMEWORK_ATTEMPT_INSTANCE_UID) for pod in running}
     assert len(attempts) <= 1, "3: two instances of a Framework run"
     known = [pod for pod in running if not late or pod.metadata.uid in world.persisted_pods]
-    if known or (running and not world.interfered):
+    if known or not world.interfered:
         # If a Framework is deleted while a Pod of it is being created, the deletion does not wait for that Pod.
         assert world.exists or world.interfered, "4: the Framework is gone, a Task runs"
         assert world.status.state not in ENDED, f"4: the Framework is {world.status.state}, a Task runs"
@@ -322,9 +314,8 @@ def guarantees(world: World, *, late: bool = False) -> None:
 
 def no_pod_is_left_behind_its_barrier(world: World) -> None:
     """A Pod whose barrier gave up, and which the status names, is on its way out: the kubelet restarts it for ever."""
-    known = (
-        {} if world.stored is None else {task.attempt_status.pod_uid: task for task in tasks_of(world.status).values()}
-    )
+    tasks = tasks_of(world.status).values() if world.stored is not None else ()
+    known = {task.attempt_status.pod_uid: task for task in tasks}
     for pod in world.pods.values():
         task = known.get(pod.metadata.uid)
         if task is not None and pod.metadata.uid in world.held_back and pod.metadata.deletion_timestamp is None:
@@ -357,21 +348,18 @@ def _note(pod: Pod, name: str) -> str:
 def place(world: World) -> dict[str, Any]:
     """Where a run has ended, without what differs from run to run (UIDs and times)."""
     status = world.status
+    trigger = status.completion.trigger if status.completion else None
     return {
         "exists": world.exists,
         "state": status.state,
         "code": status.completion.code if status.completion else None,
-        "trigger": status.completion.trigger.message if status.completion and status.completion.trigger else None,
-        "retried": (
-            status.retry_policy_status.total_retried_count,
-            status.retry_policy_status.accountable_retried_count,
-        ),
+        "trigger": trigger.message if trigger else None,
+        "retried": _retried(status),
         "tasks": {
             task_key: (
                 task.state,
                 task.completion.code if task.completion else None,
-                task.retry_policy_status.total_retried_count,
-                task.retry_policy_status.accountable_retried_count,
+                _retried(task),
                 task.deletion_pending,
             )
             for task_key, task in tasks_of(status).items()
@@ -379,3 +367,7 @@ def place(world: World) -> dict[str, Any]:
         "left": (world.config_map, sorted(world.pods), sorted(world.running)),
         "retained": sorted(world.retained),
     }
+
+
+def _retried(one: FrameworkStatus | TaskStatus) -> tuple[int, int]:
+    return one.retry_policy_status.total_retried_count, one.retry_policy_status.accountable_retried_count

@@ -24,6 +24,7 @@ from frameworkcontroller.api.pod import (
 )
 from frameworkcontroller.api.states import State
 from tests.controller.core import checks
+from tests.controller.core.values import known
 
 if TYPE_CHECKING:
     from tests.controller.core.world import World
@@ -63,7 +64,7 @@ class InPlace:
 
     def live(self, name: str) -> bool:
         """The kubelet or the barrier of this Pod does its next thing."""
-        pod, barrier = self._world.pods[name], self._barrier(name)
+        pod, barrier = self._world.pods[name], self._found_barrier(name)
         if pod.status.phase not in {"Pending", "Running"}:
             return False
         if RESTARTING in pod.status.conditions:
@@ -75,7 +76,7 @@ class InPlace:
 
     def crash_barrier(self, name: str) -> None:
         """The barrier is killed, by whatever: if it has opened, all containers restart, else it alone."""
-        barrier = self._barrier(name)
+        barrier = self._found_barrier(name)
         if barrier is None or barrier.state.running is None or RESTARTING in self._world.pods[name].status.conditions:
             return
         if barrier.started:
@@ -85,23 +86,19 @@ class InPlace:
 
     # --- the kubelet -------------------------------------------------------------------------------------------------
 
-    def _barrier(self, name: str) -> InitContainerStatus | None:
+    def _found_barrier(self, name: str) -> InitContainerStatus | None:
         return next(iter(self._world.pods[name].status.init_container_statuses), None)
 
+    def _barrier(self, name: str) -> InitContainerStatus:
+        return known(self._found_barrier(name))
+
     def _set(self, name: str, barrier: InitContainerStatus, main: ContainerStatus, **changes: Any) -> None:
-        pod = self._world.pods[name]
-        conditions = changes.pop("conditions", ())
-        status = replace(
-            pod.status,
-            init_container_statuses=(barrier,),
-            container_statuses=(main,),
-            conditions=conditions,
-            **changes,
-        )
+        pod, changes = self._world.pods[name], {"conditions": ()} | changes
+        status = replace(pod.status, init_container_statuses=(barrier,), container_statuses=(main,), **changes)
         self._world.pods[name] = replace(pod, status=status)
 
     def _start_barrier(self, name: str) -> bool:
-        barrier = self._barrier(name)
+        barrier = self._found_barrier(name)
         count = 0 if barrier is None else barrier.restart_count
         if barrier is not None and barrier.state.waiting and barrier.state.waiting.reason == "CrashLoopBackOff":
             count += 1
@@ -121,7 +118,6 @@ class InPlace:
     def _restart(self, name: str, *, code: int = 0, barrier_code: int = 0) -> None:
         """A container exits by a rule: the kubelet is about to restart all."""
         barrier, stamp = self._barrier(name), self._world.stamp
-        assert barrier is not None
         main = ContainerStatus("main", RUNS if not code else _ended(code, stamp))
         if barrier_code:
             barrier = replace(barrier, state=_ended(barrier_code, stamp))
@@ -131,10 +127,8 @@ class InPlace:
 
     def _remove_containers(self, name: str, *, is_begun: bool) -> None:
         """Remove the barrier, and only then the application and the condition, as where the sandbox is made anew."""
-        barrier = self._barrier(name)
-        assert barrier is not None
         waiting, last = ContainerState(waiting=Waiting(names.RESTARTING_ALL_CONTAINERS)), LastState(REMOVED)
-        count = barrier.restart_count + (not is_begun)
+        count = self._barrier(name).restart_count + (not is_begun)
         self._world.running.pop(self._world.pods[name].metadata.uid, None)
         self._set(
             name,
@@ -146,9 +140,7 @@ class InPlace:
     # --- the barrier -------------------------------------------------------------------------------------------------
 
     def _instance(self, name: str) -> Instance:
-        barrier = self._barrier(name)
-        assert barrier is not None
-        return self._world.pods[name].metadata.uid, barrier.restart_count + 1
+        return self._world.pods[name].metadata.uid, self._barrier(name).restart_count + 1
 
     def _look(self, instance: Instance) -> dict[str, Any] | None:
         """What the watch of this barrier shows now: it begins with the newest roster, and never goes back."""
@@ -177,9 +169,8 @@ class InPlace:
                 self._world.restart_barrier(name, 210, runs=False)
             return is_listed or moved
         if [role, index, uid8, start] in [list(one) for one in roster.get("behind", ())]:
-            barrier, main = self._barrier(name), self._world.pods[name].status.container_statuses[0]
-            assert barrier is not None
-            ended = replace(barrier, state=_ended(EPOCH_ENDED, self._world.stamp))
+            main = self._world.pods[name].status.container_statuses[0]
+            ended = replace(self._barrier(name), state=_ended(EPOCH_ENDED, self._world.stamp))
             self._set(name, ended, main, conditions=(RESTARTING,))
             return True
         for row in rows.get(role, ()):
@@ -212,21 +203,17 @@ class InPlace:
         for uid, other in world.running.items():
             place = self._place(other.metadata.name)
             # A Pod without a barrier, or with one that does not restart, runs in no epoch.
-            is_member = any(one[0] == uid for one in self.epochs)
-            if (
-                is_member
-                and place in listed
-                and other.metadata.annotations[names.FRAMEWORK_ATTEMPT_INSTANCE_UID] == attempt
-            ):
-                start = max(one[1] for one in self.epochs if one[0] == uid)
+            starts = [one[1] for one in self.epochs if one[0] == uid]
+            of_attempt = other.metadata.annotations[names.FRAMEWORK_ATTEMPT_INSTANCE_UID] == attempt
+            if starts and place in listed and of_attempt:
+                start = max(starts)
                 peer = f"{name} starts in epoch {epoch} beside {other.metadata.name} of {self.epochs[uid, start]}"
                 assert self.epochs[uid, start] == epoch, peer
                 assert listed[place] == (uid[:8], start), peer
         self.epochs[instance] = epoch
         self.runs[name.removeprefix("fw-")] += 1
-        barrier = self._barrier(name)
-        assert barrier is not None
-        self._set(name, replace(barrier, started=True), ContainerStatus("main", RUNS), phase="Running")
+        opened = replace(self._barrier(name), started=True)
+        self._set(name, opened, ContainerStatus("main", RUNS), phase="Running")
         world.held_back.discard(pod.metadata.uid)
         world.running[pod.metadata.uid] = pod
 
@@ -251,11 +238,9 @@ class InPlace:
         if end not in NOT_RESTARTED:
             self._restart(name, code=end)
             return True
-        barrier = self._barrier(name)
-        assert barrier is not None
         world.running.pop(pod.metadata.uid)
-        phase = "Failed" if end else "Succeeded"
-        self._set(name, barrier, ContainerStatus("main", _ended(end, world.stamp)), phase=phase)
+        phase, main = "Failed" if end else "Succeeded", ContainerStatus("main", _ended(end, world.stamp))
+        self._set(name, self._barrier(name), main, phase=phase)
         return True
 
 

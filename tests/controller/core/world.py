@@ -79,6 +79,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG_MAP = "attempt"
 """The name of the ConfigMap in a plan; a Pod's is `role-index`."""
 TERMINAL = {"Succeeded", "Failed"}
+OWNER = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
 
 
 def framework_of(text: str) -> dict[str, Any]:
@@ -276,9 +277,9 @@ class World:
         document = msgspec.json.encode(effect.status)
         if len(document) > self.max_status_bytes:
             return Refused(413, "etcdserver: request is too large")
-        self.stored = (
-            status_encoding.compress(effect.status, status_encoding.LIMIT_BYTES) if self.abridges else document
-        )
+        if self.abridges:
+            document = status_encoding.compress(effect.status, status_encoding.LIMIT_BYTES)
+        self.stored = document
         self._version += 1
         checks.history(before, self.status)
         checks.beginnings(self, before, self.status)
@@ -312,21 +313,10 @@ class World:
         return Done(uid, made.metadata.resource_version if made is not None else "1")
 
     def _create_config_map(self) -> str:
-        uid = self.uid()
-        self.roster, self.tampered = None, False
-        self.rosters = []
-        owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
-        self.config_map = Partial(
-            Meta(
-                "fw-attempt",
-                uid,
-                self._next_version(),
-                creation_timestamp=self.stamp,
-                owner_references=(owner,),
-                labels=Labels(framework="fw"),
-            )
-        )
-        return uid
+        self.roster, self.tampered, self.rosters = None, False, []
+        meta = Meta("fw-attempt", self.uid(), self._next_version(), creation_timestamp=self.stamp)
+        self.config_map = Partial(replace(meta, owner_references=(OWNER,), labels=Labels(framework="fw")))
+        return meta.uid
 
     def _create_pod(self, _effect: CreatePod, made: bytes) -> str:
         body = msgspec.json.decode(made)
@@ -362,9 +352,8 @@ class World:
         assert pod.status.phase in TERMINAL
         assert effect.uid not in self.running
         del self.pods[name]
-        owner = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)
         labels = replace(pod.metadata.labels, retained="true")
-        self.retained[name] = replace(pod, metadata=replace(pod.metadata, labels=labels, owner_references=(owner,)))
+        self.retained[name] = replace(pod, metadata=replace(pod.metadata, labels=labels, owner_references=(OWNER,)))
         return Done()
 
     def terminate(self, name: str) -> None:
@@ -373,9 +362,8 @@ class World:
         if pod.status.phase in TERMINAL:
             del self.pods[name]
         elif pod.metadata.deletion_timestamp is None:
-            meta = replace(
-                pod.metadata, deletion_timestamp=self.stamp + timedelta(seconds=30), deletion_grace_period_seconds=30
-            )
+            due = self.stamp + timedelta(seconds=30)
+            meta = replace(pod.metadata, deletion_timestamp=due, deletion_grace_period_seconds=30)
             self.pods[name] = replace(pod, metadata=meta)
 
     def _delete_config_map(self, effect: DeleteConfigMap) -> Outcome:
@@ -387,20 +375,17 @@ class World:
     def _label_config_map(self, effect: LabelConfigMap) -> Outcome:
         if self.config_map is None or self.config_map.metadata.uid != effect.uid:
             return Missing()
-        version = self._next_version()
-        labels = Labels(framework="fw")
-        self.config_map = Partial(replace(self.config_map.metadata, labels=labels, resource_version=version))
-        return Done(resource_version=version)
+        self._change_config_map(labels=Labels(framework="fw"))
+        return Done(resource_version=self.config_map.metadata.resource_version)
 
     def _write_roster(self, effect: WriteRoster) -> Outcome:
         if self.config_map is None or self.config_map.metadata.uid != effect.config_map_uid:
             return Missing()
-        before = self.config_map.metadata
         roster, annotations = msgspec.json.decode(effect.document), {names.ROSTER_ANNOTATION: effect.annotation}
-        if (roster, annotations) != (self.roster, before.annotations):
+        if (roster, annotations) != (self.roster, self.config_map.metadata.annotations):
             # An object that a request does not change keeps its version.
-            meta = replace(before, annotations=annotations, resource_version=self._next_version())
-            self.config_map, self.roster = Partial(meta), roster
+            self._change_config_map(annotations=annotations)
+            self.roster = roster
         self.tampered = False
         assert self.roster is not None
         self.rosters.append(self.roster)
@@ -447,25 +432,27 @@ class World:
         """Change the roster, and the annotation that sums it up if there is a new one."""
         if self.config_map is None:
             return
-        meta = replace(self.config_map.metadata, resource_version=self._next_version())
-        if annotation is not None:
-            meta = replace(meta, annotations={names.ROSTER_ANNOTATION: annotation})
-        self.config_map, self.roster, self.tampered = Partial(meta), {"complete": True, "taskRoles": []}, True
+        notes = {} if annotation is None else {"annotations": {names.ROSTER_ANNOTATION: annotation}}
+        self._change_config_map(**notes)
+        self.roster, self.tampered = {"complete": True, "taskRoles": []}, True
         self.rosters.append(self.roster)
 
     def annotate_config_map(self) -> None:
         """Somebody changes what is none of the controller's concern."""
-        if self.config_map is not None:
-            self.config_map = Partial(replace(self.config_map.metadata, resource_version=self._next_version()))
-
-    def _next_version(self) -> str:
-        return str(next(self._config_map_versions))
+        self._change_config_map()
 
     def unlabel_config_map(self) -> None:
         """Remove the label by which the controller finds the ConfigMap."""
+        self._change_config_map(labels=Labels())
+
+    def _change_config_map(self, **changes: Any) -> None:
+        """Change the metadata of the ConfigMap, if there is one."""
         if self.config_map is not None:
-            version = self._next_version()
-            self.config_map = Partial(replace(self.config_map.metadata, labels=Labels(), resource_version=version))
+            meta = replace(self.config_map.metadata, resource_version=self._next_version(), **changes)
+            self.config_map = Partial(meta)
+
+    def _next_version(self) -> str:
+        return str(next(self._config_map_versions))
 
     def delete_framework(self) -> None:
         """Foreground."""
@@ -554,12 +541,11 @@ class World:
             self.ever_ready |= {pod.metadata.uid} if ready else set()
             status = replace(pod.status, conditions=(PodCondition("Ready", str(ready)),))
         elif pod.status.phase == "Running" and isinstance(end, int):
-            finished = Terminated(exit_code=end, finished_at=self.stamp)
-            containers = (ContainerStatus("main", ContainerState(terminated=finished)),)
+            finished = ContainerState(terminated=Terminated(exit_code=end, finished_at=self.stamp))
             status = replace(
                 pod.status,
                 phase="Failed" if end else "Succeeded",
-                container_statuses=containers,
+                container_statuses=(ContainerStatus("main", finished),),
                 conditions=(PodCondition("Ready", "False"),),
             )
             self.running.pop(pod.metadata.uid, None)
@@ -590,10 +576,7 @@ class World:
         count = next((one.restart_count for one in pod.status.init_container_statuses), 0)
         barrier = InitContainerStatus(names.BARRIER_CONTAINER, state, last, restart_count=count + runs)
         self.pods[name] = replace(pod, status=replace(pod.status, init_container_statuses=(barrier,)))
-        if code in {201, 210}:
-            self.held_back.add(pod.metadata.uid)
-        else:
-            self.held_back.discard(pod.metadata.uid)
+        (self.held_back.add if code in {201, 210} else self.held_back.discard)(pod.metadata.uid)
 
     def _opened(self, pod: Pod) -> tuple[InitContainerStatus, ...]:
         """The barrier, if there is one, has let the Pod through, as an init container or as a sidecar."""
