@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from frameworkcontroller.api.states import State
 from tests.controller.core.scenarios import (
     CONFLICT,
@@ -13,14 +11,15 @@ from tests.controller.core.scenarios import (
     TWO_ROLES,
     Scenario,
     all_run,
+    attempt,
+    first_runs,
     scale,
     tasks,
     two_are_enough,
+    when,
     workers,
 )
-
-if TYPE_CHECKING:
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 
 def with_fields(*lines: str, spec: str = TWO_ROLES) -> str:
@@ -51,9 +50,9 @@ def suspend(world: World, *, wanted: bool = True) -> None:
 
 def suspend_while_all_run(world: World) -> bool:
     """The user suspends the first attempt when all run; report whether it is over."""
-    if world.stored is not None and world.status.attempt_status.id == 0 and all_run(world):
+    if first_runs(world):
         suspend(world)
-    return world.stored is not None and world.status.attempt_status.id == 1
+    return attempt(world) == 1
 
 
 def resume_when_nothing_is_left(world: World) -> None:
@@ -70,13 +69,8 @@ def resume_while_it_ends(world: World) -> None:
 
 def resume(world: World) -> None:
     if world.stored is not None:
-        assert world.status.attempt_status.id == 0
+        assert attempt(world) == 0
         suspend(world, wanted=False)
-
-
-def stop_while_it_is_suspended(world: World) -> None:
-    if suspend_while_all_run(world):
-        world.stop()
 
 
 BY_PERCENT = TWO_ROLES.replace("minSucceededTaskCount: 3", "minSucceededTaskCount: -1, minSucceededTaskPercent: 100")
@@ -119,16 +113,15 @@ def is_begun(world: World, name: str) -> bool:
     return name in roles and roles[name].dependencies_met is True
 
 
-def become_ready(world: World) -> None:
-    """The ps becomes Ready some time after it runs."""
-    if tasks(world) and tasks(world)["ps-0"].state is State.RUNNING:
-        world.plan.unready.clear()
+def ps_runs(world: World, index: int = 0) -> bool:
+    ps = tasks(world).get(f"ps-{index}")
+    return ps is not None and ps.state is State.RUNNING
 
 
 def lose_what_others_waited_for(world: World) -> None:
     """The ps fails when the workers have begun: they go on, and end when it runs again."""
     ps = tasks(world).get("ps-0")
-    if is_begun(world, "worker") and ps and ps.state is State.RUNNING and ps.attempt_status.id == 0:
+    if is_begun(world, "worker") and ps_runs(world) and ps and ps.attempt_status.id == 0:
         if "fw-ps-0" in world.pods:
             world.terminate("fw-ps-0")
     elif all_run(world) and ps and ps.attempt_status.id == 1:
@@ -138,17 +131,17 @@ def lose_what_others_waited_for(world: World) -> None:
 def scale_both_while_one_waits(world: World) -> None:
     if world.stored is None or is_begun(world, "worker"):
         return
-    if workers(world) == 3 and tasks(world)["ps-0"].state is State.RUNNING:
+    if workers(world) == 3 and ps_runs(world):
         next(role for role in world.spec["taskRoles"] if role["name"] == "ps")["taskNumber"] = 2
         scale(world, 2, minSucceededTaskCount=2)
-    elif workers(world) == 2 and "ps-1" in tasks(world) and tasks(world)["ps-1"].state is State.RUNNING:
+    elif workers(world) == 2 and ps_runs(world, 1):
         world.plan.unready.clear()
 
 
 def wait_no_longer(world: World) -> None:
     """The user takes the dependency away."""
     role = world.spec["taskRoles"][0]
-    if "dependsOn" in role and tasks(world) and tasks(world)["ps-0"].state is State.RUNNING:
+    if "dependsOn" in role and ps_runs(world):
         del role["dependsOn"]
         world.edited()
 
@@ -164,13 +157,10 @@ def wait_after_all(world: World) -> None:
         world.stop()
 
 
-def stop_while_it_waits(world: World) -> None:
-    if tasks(world) and tasks(world)["ps-0"].state is State.RUNNING:
-        world.stop()
-
-
 ADDED = {
-    "workers wait until the ps is Ready": Scenario(0, script=become_ready, spec=DEPENDENT, plan={"unready": {"ps-0"}}),
+    "workers wait until the ps is Ready": Scenario(
+        0, script=when(ps_runs, lambda world: world.plan.unready.clear()), spec=DEPENDENT, plan={"unready": {"ps-0"}}
+    ),
     "one role after the other": Scenario(0, ENDS_ALL, spec=PIPELINE),
     "a failure that is tolerated holds nobody up": Scenario(0, {"ps-0": [7]}, spec=TOLERANT),
     "a failure that is not tolerated ends it": Scenario(7, {"ps-0": [7]}, spec=PIPELINE),
@@ -186,7 +176,9 @@ ADDED = {
     "nobody waits for no Tasks": Scenario(0, spec=PIPELINE.replace("ps, taskNumber: 1", "ps, taskNumber: 0")),
     "the dependency is taken away": Scenario(0, script=wait_no_longer, spec=DEPENDENT, plan={"unready": {"ps-0"}}),
     "a dependency comes too late": Scenario(-210, {**STAY, "last-0": ["stay"]}, wait_after_all),
-    "stopped while one waits": Scenario(-210, script=stop_while_it_waits, spec=DEPENDENT, plan={"unready": {"ps-0"}}),
+    "stopped while one waits": Scenario(
+        -210, script=when(ps_runs, World.stop), spec=DEPENDENT, plan={"unready": {"ps-0"}}
+    ),
     "a dependency on nobody": Scenario(-200, spec=DEPENDENT.replace("name: ps, status", "name: none, status")),
     "a circle": Scenario(
         -200,
@@ -203,7 +195,7 @@ ADDED = {
     "suspended while all run, and resumed": Scenario(0, STAY, resume_when_nothing_is_left, spec=UNRETRIED, retried=1),
     "suspended, and resumed while it ends": Scenario(0, STAY, resume_while_it_ends, spec=UNRETRIED, retried=1),
     "suspended from the beginning, and resumed": Scenario(0, script=resume, spec=with_fields("suspend: true")),
-    "stopped while it is suspended": Scenario(-210, STAY, stop_while_it_is_suspended, retried=1),
+    "stopped while it is suspended": Scenario(-210, STAY, when(suspend_while_all_run, World.stop), retried=1),
     "deleted as soon as it is over": Scenario(0, spec=with_fields("ttlSecondsAfterFinished: 0"), exists=False),
     "what fails stays": Scenario(210, PERMANENT, spec=with_fields("retainPods: OnFailure"), retained=("fw-worker-0",)),
     "what has ended stays": Scenario(

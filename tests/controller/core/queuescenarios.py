@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from tests.controller.core.addedscenarios import UNRETRIED, suspend, suspend_while_all_run
 from tests.controller.core.inplacescenarios import GANG, then_ok
-from tests.controller.core.scenarios import STAY, TWO_ROLES, Scenario, all_run, scale, workers
+from tests.controller.core.scenarios import STAY, TWO_ROLES, Scenario, attempt, first_runs, scale, when, workers
 from tests.controller.core.values import core_config
-
-if TYPE_CHECKING:
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 MINE = "metadata: {labels: {kueue.x-k8s.io/podset: mine}}"
 QUEUED = core_config(kueue=True)
 LABELS = {QUEUE_LABEL: "main"}
 
 
-def attempt(world: World) -> int:
-    return -1 if world.stored is None else world.status.attempt_status.id
+def is_queued(world: World) -> bool:
+    return world.kueue.document is not None
 
 
 def end_of_next(world: World) -> None:
@@ -30,7 +28,7 @@ def end_of_next(world: World) -> None:
 
 def preempt(world: World) -> None:
     """Kueue takes the quota when all run, and gives it back when it has it."""
-    if attempt(world) == 0 and all_run(world) and world.kueue.is_true("Admitted"):
+    if first_runs(world) and world.kueue.is_true("Admitted"):
         world.kueue.capacity = 0
         world.kueue.evict()
         end_of_next(world)
@@ -39,7 +37,7 @@ def preempt(world: World) -> None:
 
 
 def deactivate(world: World) -> None:
-    if attempt(world) == 0 and all_run(world) and world.kueue.is_true("Admitted"):
+    if first_runs(world) and world.kueue.is_true("Admitted"):
         world.kueue.evict("Deactivated")
         end_of_next(world)
 
@@ -52,7 +50,7 @@ def preempt_at_the_barrier(world: World) -> None:
 
 
 def lose_the_workload(world: World) -> None:
-    if attempt(world) == 0 and all_run(world) and world.kueue.document is not None:
+    if first_runs(world) and is_queued(world):
         world.kueue.delete()
         end_of_next(world)
 
@@ -65,42 +63,37 @@ def let_it_wait(world: World) -> None:
 
 
 def grow(world: World) -> None:
-    if attempt(world) == 0 and all_run(world) and workers(world) == 3:
+    if first_runs(world) and workers(world) == 3:
         scale(world, 5, minSucceededTaskCount=5)
-        world.plan.ends = {"ps-0": ["stay"]}
+        end_of_next(world)
+
+
+def has_given_back(world: World, number: int = 1) -> bool:
+    """Whether Kueue knows that so many workers have ended for good, or are no more."""
+    reclaimed = [{"name": "worker", "count": number}]
+    return world.kueue.document is not None and world.kueue.document["status"].get("reclaimablePods") == reclaimed
 
 
 def shrink_and_grow(world: World) -> None:
     """Two fewer, which is told; then as many as before are too many."""
-    if attempt(world) == 0 and all_run(world) and workers(world) == 3:
+    if first_runs(world) and workers(world) == 3:
         scale(world, 1, minSucceededTaskCount=1)
-    elif attempt(world) == 0 and workers(world) == 1 and world.kueue.document is not None:
-        reclaimed = world.kueue.document["status"].get("reclaimablePods")
-        if reclaimed == [{"name": "worker", "count": 2}]:
-            scale(world, 3, minSucceededTaskCount=3)
-            world.plan.ends = {"ps-0": ["stay"]}
-
-
-def end_when_one_was_given_back(world: World) -> None:
-    """One worker has ended for good: the others end when Kueue knows that."""
-    if world.kueue.document is not None:
-        reclaimed = world.kueue.document["status"].get("reclaimablePods")
-        if reclaimed == [{"name": "worker", "count": 1}]:
-            end_of_next(world)
+    elif attempt(world) == 0 and workers(world) == 1 and has_given_back(world, 2):
+        scale(world, 3, minSucceededTaskCount=3)
+        end_of_next(world)
 
 
 def need_more(world: World) -> None:
     """Each Pod is to have more."""
-    if attempt(world) == 0 and all_run(world):
-        container = world.spec["taskRoles"][1]["task"]["pod"]["spec"]["containers"][0]
-        if "resources" not in container:
-            container["resources"] = {"requests": {"cpu": "1"}}
-            world.edited()
-            world.plan.ends = {"ps-0": ["stay"]}
+    container = world.spec["taskRoles"][1]["task"]["pod"]["spec"]["containers"][0]
+    if first_runs(world) and "resources" not in container:
+        container["resources"] = {"requests": {"cpu": "1"}}
+        world.edited()
+        end_of_next(world)
 
 
 def move_to_another_queue(world: World) -> None:
-    if world.kueue.document is not None and world.manifest["metadata"]["labels"][QUEUE_LABEL] == "main":
+    if is_queued(world) and world.manifest["metadata"]["labels"][QUEUE_LABEL] == "main":
         world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "other"}
         world.edited()
     elif world.kueue.document is not None and world.kueue.document["spec"]["queueName"] == "other":
@@ -108,19 +101,14 @@ def move_to_another_queue(world: World) -> None:
 
 
 def leave_the_queue(world: World) -> None:
-    if world.kueue.document is not None and world.manifest["metadata"]["labels"]:
+    if is_queued(world) and world.manifest["metadata"]["labels"]:
         world.manifest["metadata"]["labels"] = {}
         world.edited()
 
 
-def stop_while_it_waits(world: World) -> None:
-    if world.kueue.document is not None:
-        world.stop()
-
-
 def preempt_the_gang(world: World) -> None:
     """A rank has crashed, all have started again in their Pods under the admission; then Kueue takes the quota."""
-    if attempt(world) == 0 and world.status.attempt_status.gang_epoch == 1 and all_run(world):
+    if first_runs(world) and world.status.attempt_status.gang_epoch == 1:
         assert world.kueue.admissions == 1
         preempt(world)
     elif attempt(world) > 0:
@@ -137,11 +125,6 @@ def mend_the_template(world: World) -> None:
         world.edited()
 
 
-def resume_later(world: World) -> None:
-    if suspend_while_all_run(world):
-        suspend(world, wanted=False)
-
-
 def install_kueue(world: World) -> None:
     world.kueue.known = world.stored is not None and world.status.queue is not None
 
@@ -151,6 +134,7 @@ def queued(code: int, ends: object = None, script: object = None, **more: object
 
 
 FULL = {"capacity": 0}
+RESUME = functools.partial(suspend, wanted=False)
 
 
 IN_QUEUES = {
@@ -173,10 +157,10 @@ IN_QUEUES = {
     "its Workload is deleted": queued(0, STAY, lose_the_workload, spec=UNRETRIED, retried=1),
     "scaled up": queued(0, STAY, grow, spec=UNRETRIED, retried=1),
     "scaled down, and up again": queued(0, STAY, shrink_and_grow, spec=UNRETRIED, retried=1),
-    "what has ended for good is given back": queued(0, STAY | {"worker-1": [0]}, end_when_one_was_given_back),
+    "what has ended for good is given back": queued(0, STAY | {"worker-1": [0]}, when(has_given_back, end_of_next)),
     "its Pods are to have more": queued(0, STAY, need_more, spec=UNRETRIED, retried=1),
     "moved to another queue": queued(0, script=move_to_another_queue, plan=FULL),
     "taken out of the queue": queued(0, script=leave_the_queue, plan=FULL),
-    "stopped in the queue": queued(-210, script=stop_while_it_waits, plan=FULL),
-    "suspended, and resumed": queued(0, STAY, resume_later, spec=UNRETRIED, retried=1),
+    "stopped in the queue": queued(-210, script=when(is_queued, World.stop), plan=FULL),
+    "suspended, and resumed": queued(0, STAY, when(suspend_while_all_run, RESUME), spec=UNRETRIED, retried=1),
 }

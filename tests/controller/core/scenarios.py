@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from frameworkcontroller.api.states import COMPLETING, State
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.values import core_config
-from tests.controller.core.world import CONFIG_MAP, Plan
+from tests.controller.core.world import CONFIG_MAP, Plan, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frameworkcontroller.api.status import TaskStatus
     from frameworkcontroller.core.reconcile.config import CoreConfig
-    from tests.controller.core.world import World
 
     Script = Callable[[World], None]
 
@@ -97,6 +96,26 @@ def all_run(world: World) -> bool:
     return bool(persisted) and all(task.state is State.RUNNING for task in persisted.values())
 
 
+def attempt(world: World) -> int:
+    """The persisted attempt of the Framework; -1 before there is one."""
+    return -1 if world.stored is None else world.status.attempt_status.id
+
+
+def first_runs(world: World) -> bool:
+    """Whether all Tasks of the first attempt run."""
+    return attempt(world) == 0 and all_run(world)
+
+
+def when(is_time: Callable[[World], bool], act: Callable[[World], object]) -> Script:
+    """A script that does one thing whenever it is time for it."""
+
+    def script(world: World) -> None:
+        if is_time(world):
+            act(world)
+
+    return script
+
+
 def workers(world: World) -> int:
     number = next(role["taskNumber"] for role in world.spec["taskRoles"] if role["name"] == "worker")
     assert isinstance(number, int)
@@ -116,11 +135,6 @@ def lose_a_pod(world: World) -> None:
         world.terminate("fw-worker-1")
 
 
-def lose_the_config_map(world: World) -> None:
-    if all_run(world) and world.status.attempt_status.id == 0:
-        world.delete_config_map()
-
-
 def tamper_with_the_roster(world: World) -> None:
     """Once it is complete, somebody changes it, three times; then all may end."""
     if all_run(world) and world.roster is not None and not world.tampered and world.notes.get("times", 0) < 3:
@@ -130,36 +144,16 @@ def tamper_with_the_roster(world: World) -> None:
         world.stop()
 
 
-def stop_when_all_run(world: World) -> None:
-    if all_run(world):
-        world.stop()
-
-
 def stop_at(state: State) -> Script:
-    def stop(world: World) -> None:
-        if world.stored is not None and world.status.state is state:
-            world.stop()
-
-    return stop
+    return when(lambda world: world.stored is not None and world.status.state is state, World.stop)
 
 
 def stop_task_at(state: State) -> Script:
-    def stop(world: World) -> None:
+    def has_come(task: TaskStatus) -> bool:
         # A cut may keep the state from being persisted; then the Framework is stopped later.
-        if any(task.state is state or task.attempt_status.id > 0 for task in tasks(world).values()):
-            world.stop()
+        return task.state is state or task.attempt_status.id > 0
 
-    return stop
-
-
-def delete_when_all_run(world: World) -> None:
-    if all_run(world):
-        world.delete_framework()
-
-
-def delete_when_pending(world: World) -> None:
-    if world.stored is not None:
-        world.delete_framework()
+    return when(lambda world: any(map(has_come, tasks(world).values())), World.stop)
 
 
 def scale_down_then_up(world: World) -> None:
@@ -221,16 +215,14 @@ def drop_a_role(world: World) -> None:
 
 
 def drop_a_role_and_take_it_back(world: World) -> None:
-    roles, persisted = world.spec["taskRoles"], tasks(world)
-    if len(roles) == 2 and all_run(world) and not world.notes:
-        world.notes |= {"role": roles.pop(0), "uid": persisted["ps-0"].instance_uid}
+    roles, ps = world.spec["taskRoles"], tasks(world).get("ps-0")
+    if len(roles) == 2 and ps and all_run(world) and not world.notes:
+        world.notes |= {"role": roles.pop(0), "uid": ps.instance_uid}
         world.edited()
-    elif len(roles) == 1 and persisted["ps-0"].deletion_pending:
+    elif len(roles) == 1 and ps and ps.deletion_pending:
         roles.insert(0, world.notes["role"])
         world.edited()
-    elif (
-        world.notes and all_run(world) and "ps-0" in persisted and persisted["ps-0"].instance_uid != world.notes["uid"]
-    ):
+    elif world.notes and all_run(world) and ps and ps.instance_uid != world.notes["uid"]:
         world.stop()
 
 
@@ -270,7 +262,7 @@ SCENARIOS = {
     "a Pod is deleted by others": Scenario(
         0, LOST, lose_a_pod, tasks_retried={"worker-1": 1}, said=("fw-worker-1: AttemptDeleting",)
     ),
-    "the ConfigMap is deleted by others": Scenario(0, THEN_OK, lose_the_config_map, retried=1),
+    "the ConfigMap is deleted by others": Scenario(0, THEN_OK, when(first_runs, World.delete_config_map), retried=1),
     "a barrier gives up and the kubelet restarts it": Scenario(
         0, spec=RESTARTED, plan={"gives_up": {"worker-1": [201]}}, tasks_retried={"worker-1": 1}
     ),
@@ -278,7 +270,7 @@ SCENARIOS = {
         210, STAY, spec=SIDECAR, plan={"gives_up": {"worker-1": [210]}}
     ),
     "a gang waits for a node": Scenario(
-        -210, STAY, stop_when_all_run, spec=RESTARTED, plan={"no_node": {"worker-2": 25}}
+        -210, STAY, when(all_run, World.stop), spec=RESTARTED, plan={"no_node": {"worker-2": 25}}
     ),
     "a gang is late again and again": Scenario(
         0,
@@ -292,11 +284,14 @@ SCENARIOS = {
     ),
     # the user
     "somebody changes the roster again and again": Scenario(-210, STAY, tamper_with_the_roster),
-    "stopped when all run": Scenario(-210, STAY, stop_when_all_run),
+    "stopped when all run": Scenario(-210, STAY, when(all_run, World.stop)),
     "stopped from the beginning": Scenario(-210, spec=TWO_ROLES.replace("Start", "Stop")),
-    "deleted when all run": Scenario(None, STAY, delete_when_all_run, exists=False),
+    "deleted when all run": Scenario(None, STAY, when(all_run, World.delete_framework), exists=False),
     "deleted before it was started": Scenario(
-        None, script=delete_when_pending, spec=TWO_ROLES.replace("Start", "Create"), exists=False
+        None,
+        script=when(lambda world: world.stored is not None, World.delete_framework),
+        spec=TWO_ROLES.replace("Start", "Create"),
+        exists=False,
     ),
     "completed and deleted when it was kept long enough": Scenario(
         0, config=core_config(framework_completed_retain_sec=50), exists=False
