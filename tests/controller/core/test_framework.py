@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     FrameworkRow = Row[FrameworkStatus, Partial, Action]
 
-S = State
+A, S = Action, State
 THERE = config_map()
 GOING = config_map(deleted=True)
 ORPHAN = config_map(uid="orphan-uid")
@@ -58,7 +58,7 @@ DELETED: dict[str, Any] = {"being_deleted": True}
 IN_FLIGHT: dict[str, Any] = {"requests_in_flight": True}
 LOST: dict[str, Any] = {"config_map_gone": True}
 HAS_PODS: dict[str, Any] = {"has_pods": True}
-OF_A_CONFIG_MAP = {Action.DELETE, Action.DELETE_ORPHAN, Action.DELETE_UNSEEN}
+OF_A_CONFIG_MAP = {A.DELETE, A.DELETE_ORPHAN, A.DELETE_UNSEEN}
 RETRIED: dict[str, Any] = {"spec": spec(role("worker", 1), retry_policy=retry_policy(1))}
 
 
@@ -75,6 +75,7 @@ def ending(state: State, code: int = 0) -> FrameworkStatus:
 
 
 REQUESTED = framework(S.CREATION_REQUESTED, since=990)
+UNSEEN = framework(S.CREATION_REQUESTED, since=700)
 EXPIRY = at(0) + timedelta(days=30)
 EXPIRY_NOW = at(1000) + timedelta(days=30)
 
@@ -84,42 +85,32 @@ def next_step(row: FrameworkRow, *, persisted: bool = True) -> FrameworkStep:
 
 
 ROWS: dict[str, FrameworkRow] = {
-    # AttemptCreationPending
-    "pending, nothing there: create": row(framework(), None, Action.CREATE),
+    # AttemptCreationPending; an orphan is a ConfigMap of ours that no status names
+    "pending, nothing there: create": row(framework(), None, A.CREATE),
     "pending, being deleted: stay": row(framework(), None, **DELETED),
     "pending, being deleted and stopped: stay": row(framework(), None, **DELETED, **STOP),
     "pending, Create: stay": row(framework(), None, **CREATE),
     "pending, Stop: over": row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, **STOP),
     "pending, Stop while the creation is under way: wait for its answer": row(framework(), None, **IN_FLIGHT, **STOP),
-    "pending, a ConfigMap of ours is there: delete it, create later": row(
-        framework(since=1), ORPHAN, Action.DELETE_ORPHAN
-    ),
-    "pending, a ConfigMap of ours is there, a status that names it may be on its way: refuse that first": row(
-        framework(), ORPHAN
-    ),
-    "pending, a ConfigMap of ours was made just now: its creator may be about to write the status": row(
+    "pending, an orphan: delete it, create later": row(framework(since=1), ORPHAN, A.DELETE_ORPHAN),
+    "pending, an orphan, which a status on its way may name: refuse that first": row(framework(), ORPHAN),
+    "pending, an orphan made just now: its creator may name it": row(
         framework(), config_map(uid="orphan-uid", created=998), wake_at=at(998 + 5)
     ),
-    "pending, a ConfigMap of ours is on its way out: wait": row(framework(), GOING),
+    "pending, an orphan goes: wait": row(framework(), GOING),
     "pending, a foreign ConfigMap has the name: wait": row(framework(), FOREIGN),
     "pending, a ConfigMap without an owner has the name: wait": row(framework(), OWNERLESS),
     "pending, suspended: stay": row(replace(framework(), suspended_since=at(1)), None, **SUSPEND),
     "pending, suspended now: that is persisted first": row(framework(), None, **SUSPEND),
     "pending, suspended, Stop: over": row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, **SUSPEND_AND_STOP),
-    "pending, suspended, a ConfigMap of ours is there: delete it": row(
-        replace(framework(since=1), suspended_since=at(1)), ORPHAN, Action.DELETE_ORPHAN, **SUSPEND
+    "pending, suspended, an orphan: delete it": row(
+        replace(framework(since=1), suspended_since=at(1)), ORPHAN, A.DELETE_ORPHAN, **SUSPEND
     ),
     # AttemptCreationRequested
     "requested, not seen yet: wait until the timeout": row(REQUESTED, None, wake_at=at(1290)),
-    "requested, not seen for too long: over, but confirm": row(
-        framework(S.CREATION_REQUESTED, since=700), None, code=-110
-    ),
-    "requested, not seen for too long, a request is under way: wait for its answer": row(
-        framework(S.CREATION_REQUESTED, since=700), None, **IN_FLIGHT
-    ),
-    "requested, timed out and persisted: delete by UID": row(
-        ending(S.CREATION_REQUESTED, -110), None, Action.DELETE_UNSEEN
-    ),
+    "requested, not seen for too long: over, but confirm": row(UNSEEN, None, code=-110),
+    "requested, not seen for too long, a request is under way: wait for its answer": row(UNSEEN, None, **IN_FLIGHT),
+    "requested, timed out and persisted: delete by UID": row(ending(S.CREATION_REQUESTED, -110), None, A.DELETE_UNSEEN),
     "requested, not seen, Stop: at once, but confirm": row(REQUESTED, None, code=-210, **STOP),
     "requested, another ConfigMap has the name: not seen": row(REQUESTED, ORPHAN, wake_at=at(1290)),
     "requested, seen": row(framework(S.CREATION_REQUESTED), THERE, S.PREPARING),
@@ -131,7 +122,7 @@ ROWS: dict[str, FrameworkRow] = {
     # AttemptPreparing and AttemptRunning
     "preparing": row(framework(S.PREPARING), THERE),
     "preparing, Stop": row(framework(S.PREPARING), THERE, S.DELETION_PENDING, code=-210, **STOP),
-    "preparing, another ConfigMap has the name: look for it": row(framework(S.PREPARING), ORPHAN, Action.FIND),
+    "preparing, another ConfigMap has the name: look for it": row(framework(S.PREPARING), ORPHAN, A.FIND),
     "preparing, another ConfigMap has the name, ours is gone": row(
         framework(S.PREPARING), ORPHAN, S.ATTEMPT_COMPLETED, code=-100, **LOST
     ),
@@ -141,56 +132,48 @@ ROWS: dict[str, FrameworkRow] = {
     "running, Stop": row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, **STOP),
     "running, suspended": row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-250, **SUSPEND),
     "running, suspended, Stop": row(framework(S.RUNNING), THERE, S.DELETION_PENDING, code=-210, **SUSPEND_AND_STOP),
-    "running, completed by a policy before it is suspended": row(
-        ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, **SUSPEND
-    ),
-    "running, completed by a policy before the Stop": row(ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, **STOP),
+    "running, over by a policy before it is suspended": row(ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, **SUSPEND),
+    "running, over by a policy before the Stop": row(ending(S.RUNNING, 5), THERE, S.DELETION_PENDING, **STOP),
     "running, ConfigMap being deleted": row(framework(S.RUNNING), GOING, S.DELETING, code=-100),
-    "running, ConfigMap not seen any more: look for it": row(framework(S.RUNNING), None, Action.FIND),
+    "running, ConfigMap not seen any more: look for it": row(framework(S.RUNNING), None, A.FIND),
     "running, completed, ConfigMap not seen any more: delete it until it is gone": row(
-        ending(S.RUNNING, -100), None, Action.DELETE_UNSEEN
+        ending(S.RUNNING, -100), None, A.DELETE_UNSEEN
     ),
     "running, ConfigMap gone": row(framework(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-100, **LOST),
-    "running, ConfigMap gone, Pods are not: wait for them": row(
-        framework(S.RUNNING), None, code=-100, **LOST, **HAS_PODS
-    ),
+    "running, ConfigMap gone, Pods not: wait for them": row(framework(S.RUNNING), None, code=-100, **LOST, **HAS_PODS),
     "running, ConfigMap gone, a request is under way: wait for its answer": row(
         framework(S.RUNNING), None, code=-100, **LOST, **IN_FLIGHT
     ),
     # AttemptDeletionPending
-    "deletion pending: delete": row(ending(S.DELETION_PENDING), THERE, Action.DELETE),
-    "deletion pending, a Pod is being created: wait for its answer": row(
-        ending(S.DELETION_PENDING), THERE, creates_pods=True
-    ),
-    "deletion pending, a Pod that has ended is still to be let go: wait": row(
-        ending(S.DELETION_PENDING), THERE, retains_pods=True
-    ),
+    "deletion pending: delete": row(ending(S.DELETION_PENDING), THERE, A.DELETE),
+    "deletion pending, a Pod is being made: wait": row(ending(S.DELETION_PENDING), THERE, creates_pods=True),
+    "deletion pending, an ended Pod is to be let go: wait": row(ending(S.DELETION_PENDING), THERE, retains_pods=True),
     "deletion pending, being deleted": row(ending(S.DELETION_PENDING), GOING, S.DELETING),
     "deletion pending, not seen any more: delete it until it is gone": row(
-        ending(S.DELETION_PENDING), None, Action.DELETE_UNSEEN
+        ending(S.DELETION_PENDING), None, A.DELETE_UNSEEN
     ),
     "deletion pending, gone": row(ending(S.DELETION_PENDING), None, S.ATTEMPT_COMPLETED, **LOST),
     # AttemptDeletionRequested and AttemptDeleting
     "deletion requested, not visible yet: wait": row(ending(S.DELETION_REQUESTED), THERE),
     "deletion requested, being deleted": row(ending(S.DELETION_REQUESTED), GOING, S.DELETING),
-    "deletion requested, not seen any more: ask for it": row(ending(S.DELETION_REQUESTED), None, Action.FIND),
+    "deletion requested, not seen any more: ask for it": row(ending(S.DELETION_REQUESTED), None, A.FIND),
     "deletion requested, gone": row(ending(S.DELETION_REQUESTED), None, S.ATTEMPT_COMPLETED, **LOST),
     "deleting: wait": row(ending(S.DELETING), GOING),
-    "deleting, not seen any more: ask for it": row(ending(S.DELETING), None, Action.FIND),
+    "deleting, not seen any more: ask for it": row(ending(S.DELETING), None, A.FIND),
     "deleting, gone": row(ending(S.DELETING), None, S.ATTEMPT_COMPLETED, **LOST),
-    "deleting, gone, Pods are not: wait for them": row(ending(S.DELETING), None, **LOST, **HAS_PODS),
-    "deleting, another ConfigMap has the name: ask whose": row(ending(S.DELETING), FOREIGN, Action.FIND),
+    "deleting, gone, Pods not: wait for them": row(ending(S.DELETING), None, **LOST, **HAS_PODS),
+    "deleting, another ConfigMap has the name: ask whose": row(ending(S.DELETING), FOREIGN, A.FIND),
     # AttemptCompleted
     "over, not retried": row(over(), None, S.COMPLETED, wake_at=EXPIRY_NOW),
     "over, retried: the delay is decided and persisted first": row(over(), None, **RETRIED),
-    "over, retried at once": row(delayed(0), None, Action.NEXT_ATTEMPT, **RETRIED),
+    "over, retried at once": row(delayed(0), None, A.NEXT_ATTEMPT, **RETRIED),
     "over, retried later": row(delayed(101), None, wake_at=at(1001), **RETRIED),
-    "over, retried when the delay is over": row(delayed(100), None, Action.NEXT_ATTEMPT, **RETRIED),
-    "over, Stop does not wait for the delay": row(delayed(10_000), None, Action.NEXT_ATTEMPT, **STOP),
-    "over, a retry that is decided stays so": row(delayed(0), None, Action.NEXT_ATTEMPT),
+    "over, retried when the delay is over": row(delayed(100), None, A.NEXT_ATTEMPT, **RETRIED),
+    "over, Stop does not wait for the delay": row(delayed(10_000), None, A.NEXT_ATTEMPT, **STOP),
+    "over, a retry that is decided stays so": row(delayed(0), None, A.NEXT_ATTEMPT),
     "over, suspended: retried though no policy asks for it": row(over(-250), None),
     "over, suspended before: retried at once, and not before that": row(
-        over(-250, retries=RetryPolicyStatus(0, 0, 0)), None, Action.NEXT_ATTEMPT
+        over(-250, retries=RetryPolicyStatus(0, 0, 0)), None, A.NEXT_ATTEMPT
     ),
     "over, not retried, suspended meanwhile": row(
         replace(over(), suspended_since=at(1)), None, S.COMPLETED, wake_at=EXPIRY_NOW, **SUSPEND
@@ -198,9 +181,9 @@ ROWS: dict[str, FrameworkRow] = {
     # Completed
     "completed: kept": row(ending(S.COMPLETED), None, wake_at=EXPIRY),
     "completed: kept long enough": row(
-        ending(S.COMPLETED), None, Action.DELETE_FRAMEWORK, completed_retain=timedelta(seconds=1000)
+        ending(S.COMPLETED), None, A.DELETE_FRAMEWORK, completed_retain=timedelta(seconds=1000)
     ),
-    "completed, what a lost answer left is deleted": row(ending(S.COMPLETED), ORPHAN, Action.DELETE_ORPHAN),
+    "completed, what a lost answer left is deleted": row(ending(S.COMPLETED), ORPHAN, A.DELETE_ORPHAN),
     "completed, a foreign ConfigMap is left alone": row(ending(S.COMPLETED), FOREIGN, wake_at=EXPIRY),
     "completed, Stop changes nothing": row(ending(S.COMPLETED), None, wake_at=EXPIRY, **STOP),
 }
@@ -211,13 +194,13 @@ def test_a_framework_follows_its_config_map_and_persists_each_reason_before_anyt
     done = next_step(row)
     assert shown(done) == row.expected
     if done.action is not None:
-        assert done.action is Action.NEXT_ATTEMPT or done.status == row.was, "a change is persisted first"
+        assert done.action is A.NEXT_ATTEMPT or done.status == row.was, "a change is persisted first"
         uid = CONFIG_MAP_UID if row.seen is None else row.seen.metadata.uid
         assert done.uid == (uid if done.action in OF_A_CONFIG_MAP else None)
     # A question about what is deleted changes nothing.
-    asked = done.action is Action.FIND and row.was.state in GOING_AWAY
+    asked = done.action is A.FIND and row.was.state in GOING_AWAY
     early = next_step(row, persisted=False)
-    assert early.action is (Action.FIND if asked else None), "nothing is done before its reason is persisted"
+    assert early.action is (A.FIND if asked else None), "nothing is done before its reason is persisted"
 
 
 SAID = {
@@ -239,7 +222,7 @@ def test_the_end_says_what_happened(name: str, text: str) -> None:
 def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_orphan_is_deleted() -> None:
     written = step(framework(), ORPHAN, attempt_facts(), persisted=True).status
     assert written == replace(framework(), transition_time=at(1000))
-    assert step(written, ORPHAN, attempt_facts(), persisted=True).action is Action.DELETE_ORPHAN
+    assert step(written, ORPHAN, attempt_facts(), persisted=True).action is A.DELETE_ORPHAN
 
 
 SEEN = [None, THERE, GOING, ORPHAN, FOREIGN, OWNERLESS]
@@ -275,19 +258,19 @@ def test_no_situation_breaks_the_state_machine(
 ) -> None:
     done = step(was, seen, facts, persisted=persisted)
     now = done.status
-    if done.action is Action.NEXT_ATTEMPT:
+    if done.action is A.NEXT_ATTEMPT:
         assert (was.state, now.state) == (S.ATTEMPT_COMPLETED, S.CREATION_PENDING)
         assert now.attempt_status.id == was.attempt_status.id + 1
     else:
         assert now.attempt_status.id == was.attempt_status.id
         assert was.completion in {None, now.completion}
         assert now.attempt_status.config_map_uid == was.attempt_status.config_map_uid
-    if done.action is not None and not (done.action is Action.FIND and now.state in GOING_AWAY):
+    if done.action is not None and not (done.action is A.FIND and now.state in GOING_AWAY):
         assert persisted
-    if done.action is Action.CREATE:
+    if done.action is A.CREATE:
         assert (seen, facts.spec.execution_type, facts.spec.suspend) == (None, "Start", False)
         assert not facts.being_deleted
-    if done.action in {Action.DELETE, Action.DELETE_UNSEEN}:
+    if done.action in {A.DELETE, A.DELETE_UNSEEN}:
         assert now.completion is not None
         assert done.uid == CONFIG_MAP_UID
     if now.state is S.ATTEMPT_COMPLETED and was.state not in {S.ATTEMPT_COMPLETED, S.CREATION_PENDING}:

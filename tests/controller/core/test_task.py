@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     TaskRow = Row[TaskStatus, Pod, Action]
 
-S = State
+A, S = Action, State
 FOREIGN = pod("Running", uid="foreign-uid", foreign=True)
 FAILED_POD = pod("Failed", containerStatuses=[terminated("main", 7, finished=5)])
 DELETING_POD = pod("Running", deleted=900)
@@ -60,6 +60,11 @@ ON_FAILURE: dict[str, Any] = {"retain_pods": "OnFailure"}
 ALWAYS: dict[str, Any] = {"retain_pods": "Always"}
 GONE: dict[str, Any] = {"gone": {POD_UID}}
 GOING: dict[str, Any] = {"deletion_pending": True}
+ENDING: dict[str, Any] = {"attempt_ending": True}
+RETRIED: dict[str, Any] = {"retry_policy": retry_policy(1)}
+IN_TIME: dict[str, Any] = {"wake_at": at(900 + 101), "graceful_timeout_sec": 101}
+TOO_LATE: dict[str, Any] = {"graceful_timeout_sec": 100}
+UNSEEN: dict[str, Any] = {"wake_at": at(990 + 300)}
 
 
 def orphan(**more: Any) -> Pod:
@@ -84,93 +89,73 @@ def next_step(row: TaskRow, *, persisted: bool = True) -> TaskStep:
 
 ROWS: dict[str, TaskRow] = {
     # retainPods
-    "failed, and stays": row(ENDED, FAILED_POD, Action.RETAIN, **ON_FAILURE),
-    "succeeded, and does not stay": row(ending(S.DELETION_PENDING), SUCCEEDED_POD, Action.DELETE, **ON_FAILURE),
-    "succeeded, and stays": row(ending(S.DELETION_PENDING), SUCCEEDED_POD, Action.RETAIN, **ALWAYS),
-    "failed, and is retried": row(ENDED, FAILED_POD, Action.DELETE, **ON_FAILURE, retry_policy=retry_policy(1)),
-    "failed, and would be retried if the attempt went on": row(
-        ENDED, FAILED_POD, Action.RETAIN, **ON_FAILURE, retry_policy=retry_policy(1), attempt_ending=True
-    ),
-    "said to have failed, but its kubelet has not said so": row(ENDED, pod("Failed"), Action.DELETE, **ALWAYS),
+    "failed, and stays": row(ENDED, FAILED_POD, A.RETAIN, **ON_FAILURE),
+    "succeeded, and does not stay": row(ending(S.DELETION_PENDING), SUCCEEDED_POD, A.DELETE, **ON_FAILURE),
+    "succeeded, and stays": row(ending(S.DELETION_PENDING), SUCCEEDED_POD, A.RETAIN, **ALWAYS),
+    "failed, and is retried": row(ENDED, FAILED_POD, A.DELETE, **ON_FAILURE, **RETRIED),
+    "failed, and retried if the attempt went on": row(ENDED, FAILED_POD, A.RETAIN, **ON_FAILURE, **RETRIED, **ENDING),
+    "said to have failed, but its kubelet has not said so": row(ENDED, pod("Failed"), A.DELETE, **ALWAYS),
     "failed, but a sidecar runs": row(
         ENDED,
         pod("Failed", containerStatuses=[terminated("main", 7)], initContainerStatuses=[RUNNING_SIDECAR]),
-        Action.DELETE,
+        A.DELETE,
         **ALWAYS,
     ),
-    "failed in an init container, and is tried again": row(ENDED, FAILED_EARLY, Action.DELETE, **ON_FAILURE),
+    "failed in an init container, and is tried again": row(ENDED, FAILED_EARLY, A.DELETE, **ON_FAILURE),
     "failed in an init container for good: its containers never run": row(
-        ENDED, replace(FAILED_EARLY, spec=PodSpec(restart_policy="Never")), Action.RETAIN, **ON_FAILURE
+        ENDED, replace(FAILED_EARLY, spec=PodSpec(restart_policy="Never")), A.RETAIN, **ON_FAILURE
     ),
-    "runs on after the attempt has ended": row(
-        ending(S.DELETION_PENDING, -220), pod("Running"), Action.DELETE, **ALWAYS, attempt_ending=True
-    ),
-    "cannot stay": row(ENDED, FAILED_POD, Action.DELETE, **ALWAYS, not_retained={POD_UID}),
-    "not seen, and may have stayed: look": row(ENDED, None, Action.FIND, **ALWAYS),
+    "runs on after the attempt": row(ending(S.DELETION_PENDING, -220), pod("Running"), A.DELETE, **ALWAYS, **ENDING),
+    "cannot stay": row(ENDED, FAILED_POD, A.DELETE, **ALWAYS, not_retained={POD_UID}),
+    "not seen, and may have stayed: look": row(ENDED, None, A.FIND, **ALWAYS),
     "not seen, and has stayed: over": row(ENDED, None, S.ATTEMPT_COMPLETED, **ALWAYS, **GONE),
-    # AttemptCreationPending
-    "pending, nothing there: create": row(task(), None, Action.CREATE),
-    "pending, the attempt is ending: wait": row(task(), None, attempt_ending=True),
+    # AttemptCreationPending; an orphan is a Pod of ours that no status names
+    "pending, nothing there: create": row(task(), None, A.CREATE),
+    "pending, the attempt is ending: wait": row(task(), None, **ENDING),
     "pending, completed with the attempt: over": row(ending(S.CREATION_PENDING, -220), None, S.ATTEMPT_COMPLETED),
     "pending, scaled down: over": row(task(**GOING), None, S.ATTEMPT_COMPLETED, code=-230),
-    "pending, a Pod of ours is there: delete it, create later": row(task(), ORPHAN, Action.DELETE_ORPHAN),
-    "pending, a Pod of ours was made just now: its creator may be about to write the status": row(
-        task(), orphan(created=998), wake_at=at(998 + 5)
+    "pending, an orphan: delete it, create later": row(task(), ORPHAN, A.DELETE_ORPHAN),
+    "pending, an orphan made just now: its creator may name it": row(task(), orphan(created=998), wake_at=at(1003)),
+    "pending, an orphan made long ago: first refuse a status that names it": row(task(since=995), orphan(created=995)),
+    "pending, an orphan older than the status: no other can name it": row(
+        task(since=996), orphan(created=995), A.DELETE_ORPHAN
     ),
-    "pending, a Pod of ours was made long ago, a status that names it may be on its way: refuse that first": row(
-        task(since=995), orphan(created=995)
+    "pending, an orphan made by a clock far ahead: as if long ago": row(task(), orphan(created=1005), A.DELETE_ORPHAN),
+    "pending, an orphan goes, no timeout: wait": row(task(), orphan(deleted=1)),
+    "pending, an orphan goes, within the timeout: wait": row(task(), orphan(deleted=900), **IN_TIME),
+    "pending, an orphan goes, timed out: by force": row(task(), orphan(deleted=900), A.DELETE_FORCED, **TOO_LATE),
+    "pending, scaled down, an orphan: delete it, over later": row(
+        ending(S.CREATION_PENDING, -230, **GOING), ORPHAN, A.DELETE_ORPHAN
     ),
-    "pending, a Pod of ours was made before the status changed: no other can name it": row(
-        task(since=996), orphan(created=995), Action.DELETE_ORPHAN
-    ),
-    "pending, a Pod of ours was made by a clock far ahead: as if long ago": row(
-        task(), orphan(created=1005), Action.DELETE_ORPHAN
-    ),
-    "pending, a Pod of ours is being deleted and there is no timeout: wait": row(task(), orphan(deleted=1)),
-    "pending, a Pod of ours is being deleted, within the timeout: wait": row(
-        task(), orphan(deleted=900), wake_at=at(900 + 101), graceful_timeout_sec=101
-    ),
-    "pending, a Pod of ours is being deleted, after the timeout: by force": row(
-        task(), orphan(deleted=900), Action.DELETE_FORCED, graceful_timeout_sec=100
-    ),
-    "pending, scaled down, a Pod of ours is there: delete it, over later": row(
-        ending(S.CREATION_PENDING, -230, **GOING), ORPHAN, Action.DELETE_ORPHAN
-    ),
-    "pending, completed with the attempt, a Pod of ours is on its way out: over later": row(
-        ending(S.CREATION_PENDING, -220), pod(deleted=1)
-    ),
-    "pending, scaled down, a foreign Pod has the name: over": row(
-        task(**GOING), FOREIGN, S.ATTEMPT_COMPLETED, code=-230
-    ),
+    "pending, over with the attempt, an orphan goes: over later": row(ending(S.CREATION_PENDING, -220), pod(deleted=1)),
+    "pending, scaled down, a foreign Pod is there: over": row(task(**GOING), FOREIGN, S.ATTEMPT_COMPLETED, code=-230),
     "pending, a foreign Pod has the name: wait": row(task(), FOREIGN),
     # AttemptCreationRequested
-    "requested, not seen yet: wait until the timeout": row(requested(), None, wake_at=at(990 + 300)),
+    "requested, not seen yet: wait until the timeout": row(requested(), None, **UNSEEN),
     "requested, not seen for too long: over, but confirm": row(task(S.CREATION_REQUESTED, since=700), None, code=-111),
     "requested, not seen, timed out and persisted: delete by UID": row(
-        ending(S.CREATION_REQUESTED, -111), None, Action.DELETE_UNSEEN
+        ending(S.CREATION_REQUESTED, -111), None, A.DELETE_UNSEEN
     ),
     "requested, not seen, scaled down: over at once, but confirm": row(requested(**GOING), None, code=-230),
     "requested, not seen, the attempt is ending: delete by UID": row(
-        ending(S.CREATION_REQUESTED, -220), None, Action.DELETE_UNSEEN
+        ending(S.CREATION_REQUESTED, -220), None, A.DELETE_UNSEEN
     ),
-    "requested, another Pod has the name: not seen": row(requested(), ORPHAN, wake_at=at(990 + 300)),
+    "requested, another Pod has the name: not seen": row(requested(), ORPHAN, **UNSEEN),
     "requested, Pod Pending": row(requested(), pod(), S.PREPARING),
     "requested, Pod Running": row(requested(), pod("Running"), S.RUNNING),
     "requested, Pod Succeeded": row(requested(), pod("Succeeded"), S.DELETION_PENDING, code=0),
     "requested, Pod Failed": row(requested(), FAILED_POD, S.DELETION_PENDING, code=7),
     "requested, Pod being deleted": row(requested(), DELETING_POD, S.DELETING, code=-101),
-    "requested, seen after it was completed: delete": row(
-        ending(S.CREATION_REQUESTED, -220), pod(), S.DELETION_PENDING
-    ),
+    "requested, seen after it has ended: delete": row(ending(S.CREATION_REQUESTED, -220), pod(), S.DELETION_PENDING),
     # AttemptPreparing
     "preparing, Pod Pending": row(task(S.PREPARING), pod()),
     "preparing, Pod Unknown: wait": row(task(S.PREPARING), pod("Unknown")),
     "preparing, Pod Running": row(task(S.PREPARING), pod("Running"), S.RUNNING),
     "preparing, Pod Succeeded": row(task(S.PREPARING), pod("Succeeded"), S.DELETION_PENDING, code=0),
     "preparing, Pod Failed": row(task(S.PREPARING), FAILED_POD, S.DELETION_PENDING, code=7),
-    "preparing, Pod not seen any more: look for it": row(task(S.PREPARING), None, Action.FIND),
+    "preparing, Pod not seen any more: look for it": row(task(S.PREPARING), None, A.FIND),
     "preparing, Pod gone": row(task(S.PREPARING), None, S.ATTEMPT_COMPLETED, code=-101, **GONE),
-    "preparing, another Pod has the name: look for it": row(task(S.PREPARING), ORPHAN, Action.FIND),
+    "preparing, another Pod has the name: look for it": row(task(S.PREPARING), ORPHAN, A.FIND),
     "preparing, another Pod has the name, ours is gone": row(
         task(S.PREPARING), ORPHAN, S.ATTEMPT_COMPLETED, code=-101, **GONE
     ),
@@ -181,10 +166,10 @@ ROWS: dict[str, TaskRow] = {
     "running, Pod Unknown: wait": row(task(S.RUNNING), pod("Unknown")),
     "running, Pod Succeeded": row(task(S.RUNNING), pod("Succeeded"), S.DELETION_PENDING, code=0),
     "running, Pod Failed": row(task(S.RUNNING), FAILED_POD, S.DELETION_PENDING, code=7),
-    "running, Pod not seen any more: look for it": row(task(S.RUNNING), None, Action.FIND),
+    "running, Pod not seen any more: look for it": row(task(S.RUNNING), None, A.FIND),
     "running, Pod gone": row(task(S.RUNNING), None, S.ATTEMPT_COMPLETED, code=-101, **GONE),
     "running, completed, Pod not seen any more: delete it until it is gone": row(
-        ending(S.RUNNING, -101), None, Action.DELETE_UNSEEN
+        ending(S.RUNNING, -101), None, A.DELETE_UNSEEN
     ),
     "running, Pod being deleted": row(task(S.RUNNING), DELETING_POD, S.DELETING, code=-101),
     "running, completed with the attempt": row(ending(S.RUNNING, -220), pod("Running"), S.DELETION_PENDING),
@@ -192,9 +177,9 @@ ROWS: dict[str, TaskRow] = {
         ending(S.RUNNING, -220), FAILED_POD, S.DELETION_PENDING
     ),
     # AttemptDeletionPending
-    "deletion pending: delete": row(ending(S.DELETION_PENDING), pod("Succeeded"), Action.DELETE),
+    "deletion pending: delete": row(ending(S.DELETION_PENDING), pod("Succeeded"), A.DELETE),
     "deletion pending, Pod not seen any more: delete it until it is gone": row(
-        ending(S.DELETION_PENDING), None, Action.DELETE_UNSEEN
+        ending(S.DELETION_PENDING), None, A.DELETE_UNSEEN
     ),
     "deletion pending, Pod gone": row(ending(S.DELETION_PENDING), None, S.ATTEMPT_COMPLETED, **GONE),
     "deletion pending, Pod being deleted": row(ending(S.DELETION_PENDING), DELETING_POD, S.DELETING),
@@ -204,28 +189,24 @@ ROWS: dict[str, TaskRow] = {
     "deletion requested, Pod gone": row(ending(S.DELETION_REQUESTED), None, S.ATTEMPT_COMPLETED),
     # AttemptDeleting
     "deleting, for ever without a timeout": row(ending(S.DELETING), DELETING_POD, now=at(10**8)),
-    "deleting, the timeout counts from the deletion's begin": row(
-        ending(S.DELETING), DELETING_POD, wake_at=at(900 + 101), graceful_timeout_sec=101
-    ),
-    "deleting, after the timeout: by force": row(
-        ending(S.DELETING), DELETING_POD, Action.DELETE_FORCED, graceful_timeout_sec=100
-    ),
+    "deleting, the timeout counts from the deletion's begin": row(ending(S.DELETING), DELETING_POD, **IN_TIME),
+    "deleting, after the timeout: by force": row(ending(S.DELETING), DELETING_POD, A.DELETE_FORCED, **TOO_LATE),
     "deleting, a timeout of zero: by force": row(
-        ending(S.DELETING), DELETING_POD, Action.DELETE_FORCED, graceful_timeout_sec=0
+        ending(S.DELETING), DELETING_POD, A.DELETE_FORCED, graceful_timeout_sec=0
     ),
     "deleting, Pod gone": row(ending(S.DELETING), None, S.ATTEMPT_COMPLETED),
     "deleting, another Pod has the name": row(ending(S.DELETING), ORPHAN, S.ATTEMPT_COMPLETED),
     # AttemptCompleted
     "over, not retried": row(ending(S.ATTEMPT_COMPLETED, 1), None, S.COMPLETED),
     "over, not retried while the attempt is ending": row(
-        ending(S.ATTEMPT_COMPLETED, 1), None, S.COMPLETED, retry_policy=retry_policy(-2), attempt_ending=True
+        ending(S.ATTEMPT_COMPLETED, 1), None, S.COMPLETED, retry_policy=retry_policy(-2), **ENDING
     ),
     "over, not retried when scaled down": row(
         ending(S.ATTEMPT_COMPLETED, 1, **GOING), None, S.COMPLETED, retry_policy=retry_policy(-2)
     ),
     # Completed
     "completed": row(ending(S.COMPLETED), None),
-    "completed, what a lost answer left is deleted": row(ending(S.COMPLETED), ORPHAN, Action.DELETE_ORPHAN),
+    "completed, what a lost answer left is deleted": row(ending(S.COMPLETED), ORPHAN, A.DELETE_ORPHAN),
     "completed, a foreign Pod is left alone": row(ending(S.COMPLETED), FOREIGN),
     "completed, a Pod on its way out is left alone": row(ending(S.COMPLETED), DELETING_POD),
 }
@@ -237,7 +218,7 @@ def test_a_task_follows_its_pod_and_persists_each_reason_before_anything_is_done
     assert shown(done) == row.expected
     if done.action is not None:
         uid = POD_UID if row.seen is None else row.seen.metadata.uid
-        assert done.uid == (None if done.action in {Action.CREATE, Action.FIND} else uid)
+        assert done.uid == (None if done.action in {A.CREATE, A.FIND} else uid)
         assert done.status == row.was, "a change is persisted before anything is done"
     early = next_step(row, persisted=False)
     assert early.action is None, "nothing is done before its reason is persisted"
@@ -266,7 +247,7 @@ def test_a_status_that_names_an_orphan_is_refused_by_a_write_of_ours_before_the_
     made = orphan(created=900)
     written = step(task(since=900), made, task_facts(), persisted=True).status
     assert written == replace(task(since=900), transition_time=at(1000))
-    assert step(written, made, task_facts(), persisted=True).action is Action.DELETE_ORPHAN
+    assert step(written, made, task_facts(), persisted=True).action is A.DELETE_ORPHAN
 
 
 SEEN = [None, pod(), pod("Running"), pod("Unknown"), pod("Succeeded"), FAILED_POD, DELETING_POD, ORPHAN, FOREIGN]
@@ -297,11 +278,11 @@ def test_no_situation_breaks_the_state_machine(
     else:
         assert (was.state, now.state) == (S.ATTEMPT_COMPLETED, S.CREATION_PENDING)
     assert done.action is None or (persisted and now == was)
-    if done.action is Action.CREATE:
+    if done.action is A.CREATE:
         assert (now.state, now.completion) == (S.CREATION_PENDING, None)
         assert (facts.attempt_ending, was.deletion_pending) == (False, False)
     of_an_orphan = was.state is S.CREATION_PENDING
-    if done.action in {Action.DELETE, Action.DELETE_FORCED, Action.DELETE_UNSEEN} and not of_an_orphan:
+    if done.action in {A.DELETE, A.DELETE_FORCED, A.DELETE_UNSEEN} and not of_an_orphan:
         assert now.completion is not None
         assert done.uid == POD_UID
 
