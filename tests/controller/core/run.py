@@ -24,12 +24,8 @@ MOMENT = timedelta(milliseconds=600)
 class Run(Driver):
     """A controller at work, which remembers every world in which it might have died.
 
-    Args:
-        world: to work on.
-        script: interferes; it is called after every write of the status and every second. It looks at what is
-            persisted, never at the clock, so that a cut run meets the same interference.
-        lags: how many seconds late each cache is.
-        limit: seconds until the run must be over.
+    The script interferes; it is called after every write of the status and every second. It looks at what is persisted,
+    never at the clock, so that a cut run meets the same interference. The limit is in seconds.
     """
 
     def __init__(

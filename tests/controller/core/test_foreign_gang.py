@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -339,23 +340,12 @@ class Life(Three):
             self.placed[index] = self._of(index, uid=f"pod{self._serial:05}")
             self.put(self.placed[index])
 
-    def _change(self, index: int, **more: Any) -> None:
+    def change(self, index: int, **more: Any) -> None:
+        """Give the Pod an address, and these news."""
         if index in self.placed:
             uid = self.placed[index]["metadata"]["uid"]
             self.placed[index] = self._of(index, uid=uid, ip=f"10.0.0.{index}", **more)
             self.put(self.placed[index])
-
-    def address(self, index: int) -> None:
-        """Give the Pod an address."""
-        self._change(index)
-
-    def delete(self, index: int) -> None:
-        """Begin to delete the Pod."""
-        self._change(index, deleting=True)
-
-    def fail(self, index: int) -> None:
-        """Let the Pod fail."""
-        self._change(index, phase="Failed")
 
     def remove(self, index: int) -> None:
         """Let the Pod be gone."""
@@ -368,21 +358,26 @@ class Life(Three):
             self.remove(one)
         self._attempts = {name: number + 1 for name, number in self._attempts.items()}
 
-    def die(self, _index: int) -> None:
-        """Let another controller go on."""
-        self.restart()
-
     def heal(self) -> None:
         """Give each index a Pod that stays."""
         for index in range(self.number):
             if index in self.placed and "deletionTimestamp" in self.placed[index]["metadata"]:
                 self.remove(index)
             self.create(index)
-            self._change(index)
+            self.change(index)
 
 
-CHANGES = ("create", "address", "delete", "remove", "fail", "die", "again", "resize")
-CHANGE = st.tuples(st.sampled_from(CHANGES), st.integers(0, 3), st.booleans())
+CHANGES: dict[str, Callable[..., None]] = {
+    "create": Life.create,
+    "address": Life.change,
+    "delete": functools.partial(Life.change, deleting=True),
+    "remove": Life.remove,
+    "fail": functools.partial(Life.change, phase="Failed"),
+    "die": lambda life, _index: life.restart(),
+    "again": Life.again,
+    "resize": Life.resize,
+}
+CHANGE = st.tuples(st.sampled_from([*CHANGES]), st.integers(0, 3), st.booleans())
 ANSWERS = st.lists(st.sampled_from(["ok", "ok", "ok", "failed", "lost"]), max_size=60)
 
 
@@ -395,7 +390,7 @@ def test_over_any_life_barriers_open_for_one_start_and_the_roster_is_right_in_th
     given_answers = iter(answers)
     world = Life(kind, lambda: next(given_answers, "ok"))
     for what, index, is_late in changes:
-        getattr(world, what)(index)
+        CHANGES[what](world, index)
         if not is_late:
             world.sync()
         world.step()
