@@ -5,9 +5,7 @@ It is counted in calls of Python functions, so that neither the machine nor the 
 
 from __future__ import annotations
 
-import gc
 import sys
-import tracemalloc
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +19,7 @@ from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import decided
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import core_config, moment
+from tests.support.memory import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,9 +185,7 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
     manual.world.edited()
     body = msgspec.json.encode(manual.world.manifest)
     del manual
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         view = Seen(body)
         reconciler = FrameworkReconciler(view.framework, core_config(), new_uid=lambda: "uid", draw=lambda: 0.5)
         for version in range(6, 12):
@@ -197,10 +194,7 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
                     reconciler.apply_outcome(effect, Done(resource_version=str(version)), moment(version))
                     view.shows(version, effect)
             effect = None
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] < 1.5 * size
-    finally:
-        tracemalloc.stop()
+        assert used() < 1.5 * size
 
 
 def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +18,7 @@ from frameworkcontroller.core.policies.shares import Pace
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at, core_config, ended, known, moment, role, spec, task
+from tests.support.memory import memory
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,18 +66,13 @@ def test_the_pause_grows_from_the_fifth_end_on(ends: int, seconds: int) -> None:
 def test_a_task_that_pauses_takes_little_memory() -> None:
     keys = [("worker", index) for index in range(1000)]
     loops, before, after = CrashLoops(), task(S.RUNNING, since=0), task(S.DELETION_PENDING, CRASH, since=1)
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         for second in range(6):
             for key in keys:
                 loops.note(key, before, after, moment(1 + second))
         for key in keys:
             assert loops.hold(key, at(6))
-        used, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert used / len(keys) < 400
+        assert used() / len(keys) < 400
 
 
 class End(NamedTuple):

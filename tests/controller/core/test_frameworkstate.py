@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import at, ended, events_in, framework, framework_end, packed, role, spec, task
+from tests.support.memory import memory
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.spec import FrameworkSpec
@@ -316,14 +316,11 @@ def test_what_containers_say_of_their_ends_is_bounded_for_all_tasks_together() -
     """2,000 Tasks whose three containers leave 4 KiB of control characters each were 774 MiB in a controller."""
     state, number = Scaled(number=2000), 2000
     says = PodEnd(containers=tuple(ContainerEnd(name=name, message="\x01" * 4096, code=1) for name in "abc"))
-    tracemalloc.start()
-    try:
+    with memory() as used:
         for index in range(number):
             end = replace(ended(1), diagnostics="Pod failed: " + "\\u0001" * 12_288, pod=says)
             state.put(("w", index), task(State.DELETION_PENDING, end, index=index))
-        assert tracemalloc.get_traced_memory()[0] < 12 * 1024 * 1024
-    finally:
-        tracemalloc.stop()
+        assert used() < 12 * 1024 * 1024
     first, last = (state.roles["w"].tasks[index].completion for index in (0, -1))
     assert last is not None
     assert (first, len(last.diagnostics)) == (end, SHORT_TEXT)

@@ -49,12 +49,7 @@ def gang(*addresses: str | None, revision: int = 1) -> RolesSummary:
     roles = (TaskRoleStatus("worker", "role-uid", task_statuses=tasks),)
     ready = sum(bool(ip) for ip in addresses)
     return RolesSummary(
-        roles=roles,
-        order=("worker",),
-        ready=ready,
-        total=len(addresses),
-        by_arrival=False,
-        member_revision=revision,
+        roles=roles, order=("worker",), ready=ready, total=len(addresses), by_arrival=False, member_revision=revision
     )
 
 

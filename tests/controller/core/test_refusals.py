@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +23,7 @@ from frameworkcontroller.core.reconcile.in_flight import InFlight
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at, known
+from tests.support.memory import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,12 +285,9 @@ def test_of_many_templates_few_are_kept() -> None:
     template = {"pod": {"spec": {"containers": [{}] * 1700}}, "retryPolicy": {"maxRetryCount": -2}}
     server.edit(taskRoles=[role | {"name": f"r{number}", "task": template} for number in range(8)])
     server.caches.refresh()
-    tracemalloc.start()
-    try:
+    with memory() as used:
         server.live(3)
-        assert tracemalloc.get_traced_memory()[0] < 12 * 1024 * 1024
-    finally:
-        tracemalloc.stop()
+        assert used() < 12 * 1024 * 1024
 
 
 def test_no_role_waits_behind_the_tasks_of_another_whose_pods_are_refused() -> None:

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import gc
 import json
-import tracemalloc
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 import pytest
@@ -170,19 +168,3 @@ async def until(condition: Callable[[], object], every: float = 0.2) -> None:
             return
         await asyncio.sleep(every)
     raise AssertionError("it did not happen")
-
-
-@contextlib.contextmanager
-def memory() -> Iterator[Callable[[], int]]:
-    """Gives what tells how many bytes have come that are still in use."""
-
-    def used() -> int:
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-
-    gc.collect()
-    tracemalloc.start()
-    try:
-        yield used
-    finally:
-        tracemalloc.stop()

@@ -12,9 +12,10 @@ from unittest.mock import Mock
 from frameworkcontroller.engine.cache.caches import Caches
 from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import GoneError
-from tests.controller.engine.stubs import beside, memory
+from tests.controller.engine.stubs import beside
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
+from tests.support.memory import memory
 
 PODS = "/api/v1/pods"
 

@@ -13,8 +13,9 @@ import pytest
 from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
 from frameworkcontroller.engine.workers import REST, REST_BESIDE_OTHERS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
-from tests.controller.engine.stubs import beside, memory
+from tests.controller.engine.stubs import beside
 from tests.kube.virtualtime import in_virtual_time
+from tests.support.memory import memory
 
 KEYS = A, B, C = (("ns", "a"), ("ns", "b"), ("ns", "c"))
 Queue: TypeAlias = WorkQueue[tuple[str, str]]

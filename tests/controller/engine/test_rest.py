@@ -41,8 +41,9 @@ from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
 from tests.controller.core.values import config_map, ended, framework_end, task
 from tests.controller.core.values import framework as status_of
 from tests.controller.engine import stubs
-from tests.controller.engine.stubs import Client, Lines, Performer, engine_of, framework, memory, owned, running, until
+from tests.controller.engine.stubs import Client, Lines, Performer, engine_of, framework, owned, running, until
 from tests.kube.virtualtime import beside_a_thread, in_virtual_time
+from tests.support.memory import memory
 from tests.support.rows import each
 
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)

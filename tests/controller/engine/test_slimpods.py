@@ -18,7 +18,7 @@ from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import task
 from tests.controller.core.world import Plan, World, framework_of
-from tests.controller.engine.stubs import memory
+from tests.support.memory import memory
 from tests.support.rows import each
 
 UID = "8d3d4d2e-5a53-4a9c-9d7e-6e9a1b1f2a3c"
