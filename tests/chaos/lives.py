@@ -68,17 +68,18 @@ class Life:
 
 def draw_life(draw: random.Random, number: int) -> Life:
     """Return a Framework that is drawn at random; its name has the number and its kind."""
-    kind = draw.choice(KINDS)
+    make = draw.choice(KINDS)
+    kind = make.__name__
     pod = GANG_POD if draw.random() < 0.3 else POD
     roles = [
         role(name, draw.randint(1, 4), retry=FANCY, pod=pod) for name in ("ps", "worker", "chief")[: draw.randint(1, 3)]
     ]
     life = Life(f"{kind}{number}", kind, roles, {"retryPolicy": FANCY})
-    _MAKERS[kind](life, draw)
+    make(life, draw)
     return life
 
 
-def _finish(life: Life, draw: random.Random) -> None:
+def finish(life: Life, draw: random.Random) -> None:
     """All Tasks succeed, after failures that their policies allow."""
     life.ends = [{task: _failures(draw) for task in sorted(life.tasks)}]
     if len(life.roles) > 1 and draw.random() < 0.4:
@@ -97,54 +98,44 @@ def _failures(draw: random.Random) -> list[End]:
     return [*ends, 0]
 
 
-def _permanent(life: Life, draw: random.Random) -> None:
+def permanent(life: Life, draw: random.Random) -> None:
     """A Task fails for good."""
     life.otherwise, life.code = "stay", 210
     life.ends = [{draw.choice(sorted(life.tasks)): [210]}]
 
 
-def _again(life: Life, draw: random.Random) -> None:
+def again(life: Life, draw: random.Random) -> None:
     """The first attempt of the Framework fails, since a Task fails too often; the next one succeeds."""
     life.counted = 1
     doomed = draw.choice(sorted(life.tasks))
     life.ends = [{task: ["stay"] for task in life.tasks} | {doomed: [draw.choice(COUNTED)]}, {}]
 
 
-def _serve(life: Life, _draw: random.Random) -> None:
+def serve(life: Life, _draw: random.Random) -> None:
     """Runs on."""
     life.otherwise, life.code, life.state = "stay", None, "AttemptRunning"
 
 
-def _stop(life: Life, _draw: random.Random) -> None:
+def stop(life: Life, _draw: random.Random) -> None:
     life.otherwise, life.code, life.steps = "stay", -210, ["stop"]
 
 
-def _delete(life: Life, draw: random.Random) -> None:
+def delete(life: Life, draw: random.Random) -> None:
     life.otherwise, life.code, life.state = draw.choice(("stay", 0)), None, ""
     life.steps = ["delete"]
 
 
-def _rescale(life: Life, draw: random.Random) -> None:
+def rescale(life: Life, draw: random.Random) -> None:
     """Is rescaled while it runs, then all Tasks succeed."""
     life.otherwise = "stay"
     life.steps = [draw.choice(("scale", "scale", "drop a role", "add a role")) for _ in range(draw.randint(1, 5))]
     life.steps.append("release")
 
 
-def _create(life: Life, _draw: random.Random) -> None:
+def create(life: Life, _draw: random.Random) -> None:
     """Is created before it is to start."""
     life.spec["executionType"] = "Create"
     life.steps = ["start"]
 
 
-_MAKERS = {
-    "finish": _finish,
-    "permanent": _permanent,
-    "again": _again,
-    "serve": _serve,
-    "stop": _stop,
-    "delete": _delete,
-    "rescale": _rescale,
-    "create": _create,
-}
-KINDS = ("finish", "finish", "finish", "permanent", "again", "serve", "stop", "delete", "rescale", "rescale", "create")
+KINDS = (finish, finish, finish, permanent, again, serve, stop, delete, rescale, rescale, create)

@@ -114,35 +114,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
     parser.add_argument("--target", choices=sorted(TARGETS))
     parser.add_argument("--genome", type=json.loads, help="play this one, as a violation prints it")
-    parser.add_argument("--seeds", action="store_true", help="play the seeds alone, and say of each what it costs")
     options = parser.parse_args()
     targets = [TARGETS[options.target]] if options.target else list(TARGETS.values())
     if options.genome is not None:
         print(check(targets[0], options.genome))
         return 0
-    failed = 0
     for target in targets:
-        if options.seeds:
-            failed += _play_seeds(target)
-            continue
         print(f"{target.name}: seed {options.seed}", flush=True)
         count, corpus = fuzz(target, options.seconds, options.seed)
         print(f"{target.name}: {count} inputs")
         for way, kept in corpus.kept.items():
             cost, genome = kept[0]
             print(f"  {way}: {cost:,.2f} {json.dumps(genome)[:300]}", flush=True)
-    return int(failed > 0)
-
-
-def _play_seeds(target: Target) -> int:
-    failed = 0
-    for name, genome in target.seeds().items():
-        try:
-            print(f"{target.name}: {name}: {check(target, genome)}", flush=True)
-        except TooCostlyError as error:
-            failed += 1
-            print(f"TOO COSTLY {target.name}: {name}: {error}", flush=True)
-    return failed
+    return 0
 
 
 if __name__ == "__main__":
