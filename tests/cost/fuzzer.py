@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -107,7 +106,7 @@ def fuzz(target: Target, seconds: float, seed: int, bounds: Mapping[str, Bound] 
     return count, corpus
 
 
-def main() -> int:
+def main() -> None:
     """Fuzz all targets in turn, or play one genome."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of CPU time, for each target")
@@ -118,7 +117,7 @@ def main() -> int:
     targets = [TARGETS[options.target]] if options.target else list(TARGETS.values())
     if options.genome is not None:
         print(check(targets[0], options.genome))
-        return 0
+        return
     for target in targets:
         print(f"{target.name}: seed {options.seed}", flush=True)
         count, corpus = fuzz(target, options.seconds, options.seed)
@@ -126,8 +125,7 @@ def main() -> int:
         for way, kept in corpus.kept.items():
             cost, genome = kept[0]
             print(f"  {way}: {cost:,.2f} {json.dumps(genome)[:300]}", flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
