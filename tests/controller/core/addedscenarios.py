@@ -103,6 +103,7 @@ TOLERANT = PIPELINE.replace(
     "ps, taskNumber: 1,", "ps, taskNumber: 1, frameworkAttemptCompletionPolicy: {minFailedTaskCount: -1},"
 )
 ENDS_ALL: dict[str, list[int | str]] = {"ps-0": [0]}
+UNREADY = {"unready": {"ps-0"}}
 LATER_OK: dict[str, list[int | str]] = {"worker-1": ["stay", 0], "worker-2": ["stay", 0], "worker-0": ["stay", 0]}
 
 
@@ -159,7 +160,7 @@ def wait_after_all(world: World) -> None:
 
 ADDED = {
     "workers wait until the ps is Ready": Scenario(
-        0, script=when(ps_runs, lambda world: world.plan.unready.clear()), spec=DEPENDENT, plan={"unready": {"ps-0"}}
+        0, script=when(ps_runs, lambda world: world.plan.unready.clear()), spec=DEPENDENT, plan=UNREADY
     ),
     "one role after the other": Scenario(0, ENDS_ALL, spec=PIPELINE),
     "a failure that is tolerated holds nobody up": Scenario(0, {"ps-0": [7]}, spec=TOLERANT),
@@ -174,11 +175,9 @@ ADDED = {
         0, {"ps-1": ["stay"]}, scale_both_while_one_waits, spec=DEPENDENT, plan={"unready": {"ps-0", "ps-1"}}
     ),
     "nobody waits for no Tasks": Scenario(0, spec=PIPELINE.replace("ps, taskNumber: 1", "ps, taskNumber: 0")),
-    "the dependency is taken away": Scenario(0, script=wait_no_longer, spec=DEPENDENT, plan={"unready": {"ps-0"}}),
+    "the dependency is taken away": Scenario(0, script=wait_no_longer, spec=DEPENDENT, plan=UNREADY),
     "a dependency comes too late": Scenario(-210, {**STAY, "last-0": ["stay"]}, wait_after_all),
-    "stopped while one waits": Scenario(
-        -210, script=when(ps_runs, World.stop), spec=DEPENDENT, plan={"unready": {"ps-0"}}
-    ),
+    "stopped while one waits": Scenario(-210, script=when(ps_runs, World.stop), spec=DEPENDENT, plan=UNREADY),
     "a dependency on nobody": Scenario(-200, spec=DEPENDENT.replace("name: ps, status", "name: none, status")),
     "a circle": Scenario(
         -200,

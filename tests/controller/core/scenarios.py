@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,8 @@ class Scenario:
     """Changes of state that must be among those that were reported."""
 
     def new_plan(self) -> Plan:
-        return Plan({"ps-0": ["stay"], **self.ends}, **self.plan)
+        """A plan of its own, which a life uses up."""
+        return Plan({"ps-0": ["stay"], **self.ends}, **copy.deepcopy(self.plan))
 
 
 # --- scripts: they look at the persisted status ----------------------------------------------------------------------
