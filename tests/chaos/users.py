@@ -78,8 +78,7 @@ class Users:
                         self._go_on(life, now)
 
     def _has_room(self) -> bool:
-        going = [life for life in self._lives.values() if life.kind != "serve" and not self._is_over(life)]
-        return len(going) < AT_ONCE
+        return sum(life.kind != "serve" and not self._is_over(life) for life in self._lives.values()) < AT_ONCE
 
     def _is_over(self, life: Life) -> bool:
         status = self._history.status(life.name)

@@ -22,8 +22,8 @@ from tests.controller.core.scenarios import (
 from tests.controller.core.world import World
 
 
-def with_fields(*lines: str, spec: str = TWO_ROLES) -> str:
-    return "\n".join([*lines, spec])
+def with_fields(*lines: str) -> str:
+    return "\n".join([*lines, TWO_ROLES])
 
 
 def give_up(world: World) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Outcome, WorkloadEffect
     from tests.controller.core.world import World
 
-NAME = names.workload_name("fw", "framework-uid")
 FLAVOR = {"metadata": {"name": "pool", "uid": "f", "resourceVersion": "1"}, "spec": {"nodeLabels": {"pool": "a"}}}
 
 

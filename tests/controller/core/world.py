@@ -68,7 +68,7 @@ from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
 from tests.controller.core.inplace import InPlace
 from tests.controller.core.kueue import Kueue
-from tests.controller.core.values import core_config
+from tests.controller.core.values import core_config, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,13 +233,19 @@ class World:
         self.history[type(effect).__name__] += 1
         if not self.exists:
             return Missing()
+        config_map = None if self.config_map is None else self.config_map.metadata
         match effect:
             case WriteStatus():
                 return self._write_status(effect)
             case CreateConfigMap():
                 return self._create(CONFIG_MAP, effect.attempt_id, self._create_config_map)
+            case DeleteConfigMap(uid) | LabelConfigMap(uid) | WriteRoster(uid) if (
+                not config_map or config_map.uid != uid
+            ):
+                return Missing()
             case DeleteConfigMap():
-                return self._delete_config_map(effect)
+                self.delete_config_map()
+                return Done()
             case CreatePod():
                 try:
                     body = effect.body()
@@ -256,9 +262,10 @@ class World:
                 pod = self.pods.get(name) or self.retained.get(name)
                 return Missing() if pod is None else Found(pod.metadata, has_ended(pod))
             case FindConfigMap():
-                return Missing() if self.config_map is None else Found(self.config_map.metadata)
+                return Missing() if config_map is None else Found(config_map)
             case LabelConfigMap():
-                return self._label_config_map(effect)
+                self._change_config_map(labels=Labels(framework="fw"))
+                return self._done_with_config_map()
             case WriteRoster():
                 return self._write_roster(effect)
             case GrantRosterAccess():
@@ -366,23 +373,9 @@ class World:
             meta = replace(pod.metadata, deletion_timestamp=due, deletion_grace_period_seconds=30)
             self.pods[name] = replace(pod, metadata=meta)
 
-    def _delete_config_map(self, effect: DeleteConfigMap) -> Outcome:
-        if self.config_map is None or self.config_map.metadata.uid != effect.uid:
-            return Missing()
-        self.delete_config_map()
-        return Done()
-
-    def _label_config_map(self, effect: LabelConfigMap) -> Outcome:
-        if self.config_map is None or self.config_map.metadata.uid != effect.uid:
-            return Missing()
-        self._change_config_map(labels=Labels(framework="fw"))
-        return Done(resource_version=self.config_map.metadata.resource_version)
-
     def _write_roster(self, effect: WriteRoster) -> Outcome:
-        if self.config_map is None or self.config_map.metadata.uid != effect.config_map_uid:
-            return Missing()
         roster, annotations = msgspec.json.decode(effect.document), {names.ROSTER_ANNOTATION: effect.annotation}
-        if (roster, annotations) != (self.roster, self.config_map.metadata.annotations):
+        if (roster, annotations) != (self.roster, known(self.config_map).metadata.annotations):
             # An object that a request does not change keeps its version.
             self._change_config_map(annotations=annotations)
             self.roster = roster
@@ -395,7 +388,10 @@ class World:
             for index, ip, uid8, attempt, *_ in role["tasks"]:
                 # The roster speaks only of what the status has contained.
                 assert (role["name"], index, attempt, uid8, ip) in self._persisted_members
-        return Done(resource_version=self.config_map.metadata.resource_version)
+        return self._done_with_config_map()
+
+    def _done_with_config_map(self) -> Done:
+        return Done(resource_version=known(self.config_map).metadata.resource_version)
 
     # --- users -------------------------------------------------------------------------------------------------------
 
