@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -45,25 +45,32 @@ def pids(name: str) -> dict[str, int | None]:
 
 
 def kill(name: str, *components: str) -> None:
+    def is_gone() -> None:
+        assert identify(pid) is None
+
     for component in components:
         pid = pids(name)[component]
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda pid=pid: _expect(identify(pid) is None))  # type: ignore[misc]
+        eventually(is_gone)
+
+
+def config_map(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
+
+
+def names(raw: RawClient, path: str) -> list[str]:
+    return [item["metadata"]["name"] for item in raw.get(path)["items"]]
 
 
 def write_something(cluster: Cluster) -> None:
     with contextlib.closing(RawClient(cluster)) as raw:
-        raw.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "something"}})
+        raw.create(CONFIG_MAPS, config_map("something"))
 
 
 def something_is_there(cluster: Cluster) -> bool:
     with contextlib.closing(RawClient(cluster)) as raw:
-        return "something" in [item["metadata"]["name"] for item in raw.get(CONFIG_MAPS)["items"]]
-
-
-def _expect(truth: bool) -> None:
-    assert truth
+        return "something" in names(raw, CONFIG_MAPS)
 
 
 @pytest.mark.apiserver
@@ -75,9 +82,7 @@ class TestLife:
         before = pids(name)
         assert list(before) == CONTROL_PLANE
         assert localcluster.up(name) == first
-        with pytest.raises(
-            SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose another"
-        ):
+        with pytest.raises(SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose an"):
             localcluster.up(name, Depth.KWOK)
         other = "1.36" if first.version.startswith("1.30") else "1.30"
         with pytest.raises(SetupError, match=rf"and Kubernetes {other}\."):
@@ -105,37 +110,34 @@ class TestLife:
         again = localcluster.up(name)
         assert (again.server, again.admin_token) == (cluster.server, cluster.admin_token)
         assert something_is_there(again)
+        kill(name, "kube-apiserver")
+        with socket.socket() as thief:
+            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            thief.bind(("127.0.0.1", cluster.api_port))
+            thief.listen()
+            elsewhere = localcluster.up(name)
+        assert elsewhere.server != cluster.server
+        assert something_is_there(elsewhere)
         kill(name, *reversed(CONTROL_PLANE))
         file = cluster.state / "cluster.json"
         file.write_text(json.dumps({**json.loads(file.read_text()), "boot": "another"}))
         assert not something_is_there(localcluster.up(name))
 
-    def test_when_another_process_has_taken_a_port_other_ports_are_chosen(self, name: str) -> None:
-        cluster = localcluster.up(name)
-        write_something(cluster)
-        kill(name, "kube-apiserver")
-        with socket.socket() as thief:
-            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            thief.bind(("127.0.0.1", int(cluster.server.rpartition(":")[2])))
-            thief.listen()
-            again = localcluster.up(name)
-        assert again.server != cluster.server
-        assert something_is_there(again)
-
-    @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])
-    def test_down_cleans_up_after_an_up_that_was_killed(self, name: str, seconds: float) -> None:
-        state = settings.state_folder(name)
-        with starting(name) as starter:
-            time.sleep(seconds)
-            starter.kill()
-        localcluster.down(name)
-        assert processes_of(state) == []
-        assert not state.exists()
-
-    def test_up_goes_on_after_an_up_that_was_killed(self, name: str) -> None:
+    def test_down_cleans_up_after_an_up_that_was_killed_and_up_goes_on_after_another(self, name: str) -> None:
         processes = Supervisor(settings.state_folder(name))
+        for seconds in (0.3, 0.8, 1.5):
+            with starting(name) as starter:
+                time.sleep(seconds)
+                starter.kill()
+            localcluster.down(name)
+            assert processes_of(processes.state) == []
+            assert not processes.state.exists()
+
+        def api_server_runs() -> None:
+            assert processes.running("kube-apiserver") is not None
+
         with starting(name) as starter:
-            eventually(lambda: _expect(processes.running("kube-apiserver") is not None))
+            eventually(api_server_runs)
             starter.kill()
         localcluster.up(name)
         assert all(pids(name).values())
@@ -184,26 +186,25 @@ class TestControlPlane:
 
     def test_dependents_are_collected(self, raw: RawClient, namespace: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/configmaps"
-        owner = raw.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+        owner = raw.create(path, config_map("owner"))
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-        metadata = {"name": "dependent", "ownerReferences": [reference]}
-        raw.create(path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        raw.create(path, config_map("dependent", ownerReferences=[reference]))
         raw.delete(f"{path}/owner")
 
         def dependent_is_gone() -> None:
-            assert "dependent" not in [item["metadata"]["name"] for item in raw.get(path)["items"]]
+            assert "dependent" not in names(raw, path)
 
         eventually(dependent_is_gone)
 
-    def test_kubectl_runs_as_the_administrator(self, control_plane: Cluster, namespace: str) -> None:
-        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made", "namespace": namespace}}
-        assert "configmap/made created" in control_plane.kubectl("apply", "-f", "-", input=json.dumps(manifest))
+    def test_kubectl_runs_as_the_administrator_and_images_need_a_node(
+        self, control_plane: Cluster, namespace: str
+    ) -> None:
+        manifest = json.dumps(config_map("made", namespace=namespace))
+        assert "configmap/made created" in control_plane.kubectl("apply", "-f", "-", input=manifest)
         with pytest.raises(localcluster.LocalClusterError, match=r"configmaps \"absent\" not found"):
             control_plane.kubectl("get", "configmap", "absent", "-n", namespace)
-
-    def test_images_need_a_real_node(self, control_plane: Cluster, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="only depth node has a node"):
-            control_plane.load(tmp_path / "image.tar")
+            control_plane.load(Path("/nonexistent/image.tar"))
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "-a", "a-", "a" * 31, "a/b", "..", "a_b"])
@@ -254,48 +255,35 @@ def clusters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start_something(name: str) -> int:
-    settings.create(name, Depth.CONTROL_PLANE, "1.36.3", nodes=5)
-    state = Supervisor(settings.state_folder(name))
-    return state.start("etcd", ["sleep", "600"], ready=lambda: True)
+    return Supervisor(settings.state_folder(name)).start("etcd", ["sleep", "600"], ready=lambda: True)
 
 
 def test_clusters_of_dead_sessions_are_removed_and_others_stay(clusters: Path) -> None:
-    mine, abandoned, persons = own_name("cp"), f"t-{os.getpid()}-1-cp", "somebodys"
-    pids = {name: start_something(name) for name in (mine, abandoned, persons)}
+    mine, abandoned, persons = own_name("injector-cp"), f"t-{os.getpid()}-1-cp", "somebodys"
+    started = {}
+    for name in (mine, abandoned, persons):
+        settings.create(name, Depth.CONTROL_PLANE, "1.36.3", nodes=5)
+        started[name] = start_something(name)
     remove_abandoned()
     assert settings.names() == sorted([mine, persons])
-    assert identify(pids[abandoned]) is None
+    assert identify(started[abandoned]) is None
     for name in (mine, persons):
-        assert identify(pids[name]) is not None
+        assert identify(started[name]) is not None
         localcluster.down(name)
     assert list(clusters.iterdir()) == []
 
 
-def test_the_name_of_a_runs_cluster_is_valid(clusters: Path) -> None:
-    assert settings.state_folder(own_name("injector-cp")).parent == clusters
-
-
 def test_leftovers_without_settings_are_removed_too(clusters: Path) -> None:
-    state = clusters / "remains"
-    pid = Supervisor(state).start("etcd", ["sleep", "600"], ready=lambda: True)
+    pid = start_something("remains")
     assert (settings.read("remains"), pids("remains")) == (None, {"etcd": pid})
     localcluster.down("remains")
     assert identify(pid) is None
-    assert not state.exists()
+    assert list(clusters.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"CI": "true"}, True),
-        ({"FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1"}, True),
-        ({"CI": "false"}, False),
-        ({}, False),
-    ],
-    ids=["in CI", "asked for", "not in CI", "at home"],
-)
-def test_ci_requires_what_a_machine_may_not_allow(environ: dict[str, str], expected: bool) -> None:
-    assert is_required(environ) is expected
+def test_ci_requires_what_a_machine_may_not_allow() -> None:
+    assert all(map(is_required, ({"CI": "true"}, {"FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1"})))
+    assert not any(map(is_required, ({"CI": "false"}, {})))
 
 
 def test_without_root_a_real_node_is_refused_with_the_reason(clusters: Path, monkeypatch: pytest.MonkeyPatch) -> None:
