@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -37,96 +38,74 @@ RESTRICTED = {
 }
 
 
+def build_probe() -> Path:
+    folder = Path(__file__).with_name("probe")
+    return images.build("probe", dockerfile=folder / "Dockerfile", context=folder, tag=PROBE)
+
+
 @pytest.fixture(scope="module")
 def cluster(node_cluster: Cluster) -> Cluster:
     node_cluster.load(build_probe())
     return node_cluster
 
 
-def build_probe() -> Path:
-    folder = Path(__file__).with_name("probe")
-    return images.build("probe", dockerfile=folder / "Dockerfile", context=folder, tag=PROBE)
+def container(name: str, *args: str, **more: Any) -> dict[str, Any]:
+    common = {"name": name, "image": PROBE, "imagePullPolicy": "IfNotPresent", "args": list(args)}
+    return {**common, "securityContext": RESTRICTED, **more}
 
 
 class Pods:
-    """The Pods of a namespace."""
+    """The Pods of a namespace, and their Services."""
 
     def __init__(self, raw: RawClient, cluster: Cluster, namespace: str) -> None:
         self.raw = raw
         self.cluster = cluster
         self.namespace = namespace
-        self.path = f"/api/v1/namespaces/{namespace}/pods"
+        self.path = f"/api/v1/namespaces/{namespace}"
 
-    def create(self, name: str, *args: str, labels: dict[str, str] | None = None, **spec: Any) -> None:
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": {
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 1,
-                "containers": [container("main", *args)],
-                **spec,
-            },
-        }
-        self.raw.create(self.path, body)
+    def restrict(self) -> None:
+        self.raw.merge(self.path, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
 
-    def get(self, name: str) -> dict[str, Any]:
-        return self.raw.get(f"{self.path}/{name}")
+    def kubectl(self, *arguments: str) -> str:
+        return self.cluster.kubectl("--namespace", self.namespace, *arguments)
 
-    def log(self, name: str, container: str) -> str:
-        return self.cluster.kubectl("--namespace", self.namespace, "logs", name, "--container", container)
+    def create(self, name: str, *args: str, labels: dict[str, str] | None = None, **more: Any) -> None:
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container("main", *args)]}
+        metadata = {"name": name, "labels": labels or {}}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec | more}
+        self.raw.create(f"{self.path}/pods", body)
+
+    def serve(self, name: str, **more: Any) -> str:
+        """Create a Service of the Pods with the label `app: peers`, and return its address."""
+        spec = {"selector": {"app": "peers"}, "ports": [{"port": 80, "targetPort": 8080}], **more}
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+        return str(self.raw.create(f"{self.path}/services", body)["spec"]["clusterIP"])
+
+    def reached(self, name: str, *phases: str) -> dict[str, Any]:
+        """Wait until a Pod is in one of the phases, and return its status."""
+
+        def check() -> dict[str, Any]:
+            status: dict[str, Any] = self.raw.get(f"{self.path}/pods/{name}")["status"]
+            assert status["phase"] in phases, status
+            return status
+
+        return eventually(check, timeout=60)
 
     def ended(self, name: str, *containers: str) -> list[str]:
         """Wait until a Pod succeeds, and return what its containers printed."""
-
-        def phase() -> str:
-            status = self.get(name)["status"]
-            assert status["phase"] in {"Succeeded", "Failed"}, status
-            return str(status["phase"])
-
-        found = eventually(phase, timeout=60)
-        logs = [self.log(name, container) for container in containers]
-        assert found == "Succeeded", logs
+        phase = self.reached(name, "Succeeded", "Failed")["phase"]
+        logs = [self.kubectl("logs", name, "--container", container) for container in containers]
+        assert phase == "Succeeded", logs
         return logs
 
     def result(self, name: str) -> list[Any]:
         """Wait until a Pod succeeds, and return the lines that it printed, decoded from JSON."""
         return [json.loads(line) for line in self.ended(name, "main")[0].splitlines()]
 
-    def ip(self, name: str) -> str:
-        def runs() -> str:
-            status = self.get(name)["status"]
-            assert status["phase"] == "Running", status
-            return str(status["podIP"])
-
-        return eventually(runs, timeout=60)
-
 
 @pytest.fixture
 def pods(raw: RawClient, cluster: Cluster, namespace: str) -> Pods:
     return Pods(raw, cluster, namespace)
-
-
-def container(name: str, *args: str, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "image": PROBE,
-        "imagePullPolicy": "IfNotPresent",
-        "args": list(args),
-        "securityContext": RESTRICTED,
-        **more,
-    }
-
-
-def service(raw: RawClient, namespace: str, name: str, **spec: Any) -> dict[str, Any]:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080}], **spec},
-    }
-    return raw.create(f"/api/v1/namespaces/{namespace}/services", body)
 
 
 def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
@@ -143,15 +122,8 @@ def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
     assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 1024
 
 
-def restrict(raw: RawClient, namespace: str) -> None:
-    label = {"pod-security.kubernetes.io/enforce": "restricted"}
-    raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": label}})
-
-
-def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_beside_a_sidecar(
-    raw: RawClient, pods: Pods
-) -> None:
-    restrict(raw, pods.namespace)
+def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_beside_a_sidecar(pods: Pods) -> None:
+    pods.restrict()
     shared = {"name": "shared", "mountPath": "/shared"}
     # On by default from 1.35; an older node gets the variable from the Pod itself.
     env_files = int(pods.cluster.version.split(".")[1]) >= 35
@@ -175,39 +147,30 @@ def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_bes
     assert pods.result("main") == [{"greeting": "hello, gang", "peer": "192.0.2.7", "uid": 65532}]
 
 
-def test_pods_reach_each_other_by_address_by_headless_name_and_through_a_service(raw: RawClient, pods: Pods) -> None:
-    service(raw, pods.namespace, "peers", clusterIP="None", publishNotReadyAddresses=True)
-    service(raw, pods.namespace, "balanced", selector={"app": "peers"})
+def test_pods_and_processes_of_this_machine_reach_a_pod_by_address_by_name_and_through_a_service(pods: Pods) -> None:
+    pods.serve("peers", clusterIP="None", publishNotReadyAddresses=True)
+    balanced = pods.serve("balanced")
     pods.create("server", "serve", labels={"app": "peers"}, hostname="server", subdomain="peers")
-    address = pods.ip("server")
+    address = pods.reached("server", "Running")["podIP"]
     full = f"server.peers.{pods.namespace}.svc.cluster.local"
     urls = (f"http://{address}:8080", "http://server.peers:8080", f"http://{full}:8080", "http://balanced")
     pods.create("client", "fetch", *urls)
     answers = pods.result("client")
     assert [answer["server"] for answer in answers] == ["server"] * 4
     # Addresses are not translated between Pods, and a Service on the same node keeps the caller's address too.
-    assert {answer["client"] for answer in answers[:3]} == {pods.get("client")["status"]["podIP"]}
+    assert {answer["client"] for answer in answers[:3]} == {pods.reached("client", "Succeeded")["podIP"]}
+    script = f"import urllib.request; print(urllib.request.urlopen('http://{balanced}', timeout=5).status)"
 
-
-def test_a_pod_itself_and_a_process_of_this_machine_reach_the_pod_through_its_service(
-    raw: RawClient, pods: Pods
-) -> None:
-    address = service(raw, pods.namespace, "own")["spec"]["clusterIP"]
-    pods.create("own", "serve", labels={"app": "own"})
-    pods.ip("own")
-    script = f"import urllib.request; print(urllib.request.urlopen('http://{address}', timeout=5).status)"
-
-    def both_answer() -> None:
+    def the_pod_itself_and_this_machine_reach_it() -> None:
         try:
-            arguments = ("--namespace", pods.namespace, "exec", "own", "--", "python3", "-c", script)
-            assert pods.cluster.kubectl(*arguments).strip() == "200"
-            with socket.create_connection((address, 80), timeout=2) as connection:
+            assert pods.kubectl("exec", "server", "--", "python3", "-c", script).strip() == "200"
+            with socket.create_connection((balanced, 80), timeout=2) as connection:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert b"200" in connection.recv(100)
         except (localcluster.LocalClusterError, OSError) as reason:
             raise AssertionError(str(reason)) from reason
 
-    eventually(both_answer, timeout=30)
+    eventually(the_pod_itself_and_this_machine_reach_it, timeout=30)
 
 
 def test_a_pod_calls_the_api_server_with_its_own_token_and_gets_what_rbac_grants(pods: Pods) -> None:
@@ -242,45 +205,38 @@ def test_a_second_build_of_the_same_content_builds_nothing(archives: dict[str, P
 
 
 def test_the_barriers_image_stays_under_60_megabytes_compressed(archives: dict[str, Path]) -> None:
-    compressed = 0
     with tarfile.open(archives["barrier"]) as tar:
 
-        def part(name: str) -> Any:
-            content = tar.extractfile(name)
-            assert content
-            return content
+        def content(name: str) -> bytes:
+            part = tar.extractfile(name)
+            assert part
+            return part.read()
 
-        for layer in json.load(part("manifest.json"))[0]["Layers"]:
-            compressor = zlib.compressobj(level=3, wbits=31)
-            content = part(layer)
-            while chunk := content.read(1 << 20):
-                compressed += len(compressor.compress(chunk))
-            compressed += len(compressor.flush())
-    assert 20e6 < compressed < 60e6
+        layers = json.loads(content("manifest.json"))[0]["Layers"]
+        assert 20e6 < sum(len(zlib.compress(content(layer), level=3)) for layer in layers) < 60e6
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_image_runs_its_program_as_nobody_on_a_read_only_root(
-    archives: dict[str, Path], raw: RawClient, pods: Pods, name: str
+    archives: dict[str, Path], pods: Pods, name: str
 ) -> None:
-    restrict(raw, pods.namespace)
+    pods.restrict()
     look = (
         "import importlib.util, os, pathlib, sys; module = importlib.import_module(sys.argv[1] + '.__main__');"
         "print(os.getuid(), pathlib.Path(module.__cached__).exists(), importlib.util.find_spec('pip'))"
     )
     image = images.reference(name)
     command = ["/app/bin/python", "-c", look, PROGRAMS[name]]
-    pods.create(
-        name, containers=[container("help", "--help", image=image), container("look", image=image, command=command)]
-    )
+    containers = [container("help", "--help", image=image), container("look", image=image, command=command)]
+    pods.create(name, containers=containers)
     usage, found = pods.ended(name, "help", "look")
     assert usage.startswith("usage: ")
     assert found == "65532 True None\n"
 
 
-@pytest.fixture
-def second(cluster: Cluster, raw: RawClient) -> Iterator[Cluster]:
-    """Another cluster beside the session's; its name tells the session, as `tests.support.clusters` requires."""
+@contextlib.contextmanager
+def another(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster beside the session's; its name tells the session, as `tests.support.clusters` requires."""
     name = f"{cluster.name.removesuffix('-node')}-two"[:30]
     try:
         other = localcluster.up(name, Depth.NODE)
@@ -305,28 +261,20 @@ def left_behind(state: Path, interface: str, container: str) -> list[str]:
             except OSError:
                 continue
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(state) in line]
-    found += [str(path) for path in Path("/sys/class/net").iterdir() if path.name == interface]
+    found += [str(path) for path in (Path("/sys/class/net", interface), state) if path.exists()]
     # Control groups of other programs may vanish meanwhile; `walk` ignores that.
-    found += [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if container in names]
-    found += [str(path) for path in (state,) if path.exists()]
-    return found
+    return found + [folder for folder, names, _ in os.walk("/sys/fs/cgroup") if container in names]
 
 
-def machine_wide() -> dict[str, object]:
-    """Return the state of this machine that a node must not change: rules, links, named namespaces, `ip_forward`.
+def machine_wide() -> list[object]:
+    """Return the state of this machine that a node must not change: links, `ip_forward`, rules, named namespaces.
 
     Links of other clusters are left out, because they may change during this test.
     """
-    links = {path.name for path in Path("/sys/class/net").iterdir()}
-    commands = {"rules": ("nft", "list", "tables"), "names": ("ip", "netns")}
-    return {
-        "links": {name for name in links if not name.startswith("fc-")},
-        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
-        **{
-            key: subprocess.run(words, capture_output=True, text=True, check=True).stdout
-            for key, words in commands.items()
-        },
-    }
+    links = {path.name for path in Path("/sys/class/net").iterdir() if not path.name.startswith("fc-")}
+    commands = (("nft", "list", "tables"), ("ip", "netns"))
+    printed = [subprocess.check_output(words, text=True) for words in commands]
+    return [links, Path("/proc/sys/net/ipv4/ip_forward").read_text(), *printed]
 
 
 def runs_a_pod(cluster: Cluster, name: str) -> None:
@@ -346,27 +294,27 @@ def kill_all(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["running", "after kill -9 of all its processes"])
 def test_up_restores_a_killed_node_and_down_leaves_nothing_of_it_beside_a_neighbour(
-    cluster: Cluster, pods: Pods, killed: bool, request: pytest.FixtureRequest
+    cluster: Cluster, pods: Pods, killed: bool
 ) -> None:
     pods.create("neighbour", "wait")
-    pods.ip("neighbour")
+    pods.reached("neighbour", "Running")
     before = machine_wide()
-    second: Cluster = request.getfixturevalue("second")
-    runs_a_pod(second, "before")
-    kill_all(second)
-    assert localcluster.up(second.name, Depth.NODE) == second
-    runs_a_pod(second, "stays")
-    container = second.kubectl("get", "pod", "stays", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
-    container = container.removeprefix("containerd://")
-    found = " ".join(left_behind(second.state, second.interface, container))
-    assert all(each in found for each in ("process", str(second.state), "/sys/class/net", "/sys/fs/cgroup")), found
-    if killed:
+    with another(cluster) as second:
+        runs_a_pod(second, "before")
         kill_all(second)
-    began = time.monotonic()
-    second.down()
-    assert time.monotonic() - began < patience(30)
+        assert localcluster.up(second.name, Depth.NODE) == second
+        runs_a_pod(second, "stays")
+        container = second.kubectl("get", "pod", "stays", "-o", "jsonpath={.status.containerStatuses[0].containerID}")
+        container = container.removeprefix("containerd://")
+        found = " ".join(left_behind(second.state, second.interface, container))
+        assert all(each in found for each in ("process", str(second.state), "/sys/class/net", "/sys/fs/cgroup")), found
+        if killed:
+            kill_all(second)
+        began = time.monotonic()
+        second.down()
+        assert time.monotonic() - began < patience(30)
     assert left_behind(second.state, second.interface, container) == []
     assert machine_wide() == before
     pods.create("after", "ask", "/version")
     assert pods.result("after")[0]["status"] == 200
-    assert pods.get("neighbour")["status"]["phase"] == "Running"
+    pods.reached("neighbour", "Running")
