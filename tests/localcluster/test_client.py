@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+Answers = dict[str, tuple[int, bytes]]
 FORBIDDEN = {"kind": "Status", "message": "pods is forbidden"}
 
 
@@ -30,13 +31,13 @@ class Server:
 
 
 @pytest.fixture
-def answers() -> dict[str, tuple[int, bytes]]:
+def answers() -> Answers:
     """What the server answers, by path."""
     return {}
 
 
 @pytest.fixture
-def server(answers: dict[str, tuple[int, bytes]], tmp_path: Path) -> Iterator[Server]:
+def server(answers: Answers, tmp_path: Path) -> Iterator[Server]:
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
     authority.issue_cert("127.0.0.1").configure_cert(tls)
@@ -44,28 +45,23 @@ def server(answers: dict[str, tuple[int, bytes]], tmp_path: Path) -> Iterator[Se
         yield Server(url, tmp_path / "ca.crt")
 
 
-@pytest.mark.parametrize(
-    ("answer", "ready"),
-    [((200, b"ok"), True), ((200, b"[-]etcd failed"), "HTTP 200: [-]etcd failed"), ((500, b"no"), "HTTP 500: no")],
-    ids=["ready", "other text", "error"],
-)
-def test_an_api_server_is_ready_when_it_answers_exactly_ok(
-    server: Server, answers: dict[str, tuple[int, bytes]], answer: tuple[int, bytes], ready: bool | str
+def test_an_api_server_is_ready_when_it_answers_exactly_ok_and_says_else_why_not(
+    server: Server, answers: Answers
 ) -> None:
-    answers["/readyz"] = answer
     with contextlib.closing(RawClient(server)) as client:
-        assert client.check_ready() == ready
-
-
-def test_an_api_server_that_does_not_listen_is_not_ready_and_says_why(server: Server) -> None:
+        for status, text, ready in (
+            (200, "ok", True),
+            (200, "[-]etcd", "HTTP 200: [-]etcd"),
+            (500, "no", "HTTP 500: no"),
+        ):
+            answers["/readyz"] = (status, text.encode())
+            assert client.check_ready() == ready
     # Port 9 of loopback: no process listens there.
     with contextlib.closing(RawClient(Server("https://127.0.0.1:9", server.ca_file))) as client:
         assert "refused" in str(client.check_ready())
 
 
-def test_an_error_status_is_an_error_with_the_servers_message(
-    server: Server, answers: dict[str, tuple[int, bytes]]
-) -> None:
+def test_an_error_status_is_an_error_with_the_servers_message(server: Server, answers: Answers) -> None:
     answers["/api"] = (403, json.dumps(FORBIDDEN).encode())
     with (
         contextlib.closing(RawClient(server)) as client,
@@ -75,9 +71,7 @@ def test_an_error_status_is_an_error_with_the_servers_message(
     assert (error.value.status, error.value.body) == (403, FORBIDDEN)
 
 
-def test_a_health_endpoint_is_asked_without_a_look_at_its_certificate(
-    server: Server, answers: dict[str, tuple[int, bytes]]
-) -> None:
+def test_a_health_endpoint_is_asked_without_a_look_at_its_certificate(server: Server, answers: Answers) -> None:
     answers |= {"/healthz": (200, b"ok"), "/livez": (401, b"")}
     assert check_health(f"{server.server}/healthz") is True
     assert check_health(f"{server.server}/livez") == "HTTP 401"

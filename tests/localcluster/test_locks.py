@@ -13,6 +13,7 @@ from localcluster import SetupError, base, baselock, debian, jars
 from localcluster.baselock import Lock
 from localcluster.debian import Package
 from localcluster.images import CATALOGUE, REPOSITORY
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +53,9 @@ def test_a_jar_is_downloaded_once_and_again_only_if_it_is_not_the_one_of_the_loc
     central: responses.RequestsMock, lock: Path
 ) -> None:
     central.get(f"{CENTRAL}/{PATH}", JAR)
-    for damage in (False, False, True):
-        file = download(lock)
-        assert file.read_bytes() == JAR
-        if damage:
-            file.write_bytes(b"damaged")
+    assert download(lock).read_bytes() == download(lock).read_bytes() == JAR
     assert len(central.calls) == 1
+    download(lock).write_bytes(b"damaged")
     assert download(lock).read_bytes() == JAR
     assert len(central.calls) == 2
 
@@ -85,10 +83,8 @@ def test_what_the_repository_refuses_is_tried_four_times(
     assert len(central.calls) == 3 + 4
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["", PATH, LINE.replace("  ", " "), LINE.replace("org/", "../"), LINE.replace("org/", "/"), f"{LINE}.asc"],
-    ids=["empty", "no-checksum", "one-blank", "outside", "absolute", "no-jar"],
+@each(
+    "line", ["", PATH, LINE.replace("  ", " "), LINE.replace("org/", "../"), LINE.replace("org/", "/"), f"{LINE}.asc"]
 )
 def test_a_line_of_a_lock_that_is_no_checksum_with_a_path_is_refused(line: str, lock: Path) -> None:
     lock.write_text(f"{LINE}\n{line}\n")
@@ -96,11 +92,8 @@ def test_a_line_of_a_lock_that_is_no_checksum_with_a_path_is_refused(line: str, 
         jars.read_lock(lock)
 
 
-def test_without_locks_there_is_nothing_to_mount(tmp_path: Path) -> None:
+def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once(tmp_path: Path) -> None:
     assert jars.download([], tmp_path / "jars") is None
-
-
-def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once() -> None:
     folder = REPOSITORY / CATALOGUE["jvm"].context
     locks = sorted(folder.glob(f"*{jars.SUFFIX}"))
     assert [lock.stem for lock in locks] == sorted(project.stem for project in folder.glob("*.xml"))
@@ -111,49 +104,41 @@ def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_j
         assert len({path.rpartition("/")[2] for path in paths}) == len(paths)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "must begin with `epoch SECONDS`"),
-        ("epoch 1\nlayer md5:0\n", "must begin with `epoch SECONDS`"),
-        (f"epoch 1\nlayer {NO_LAYER}\nlibc6 2.36\n", "'libc6 2.36' must be a package, its version and its"),
-    ],
-    ids=["empty", "digest", "package"],
-)
-def test_the_lock_of_a_base_image_is_read_as_it_was_written_and_nothing_else_is(
-    tmp_path: Path, text: str, problem: str
-) -> None:
+def test_the_lock_of_a_base_image_is_read_as_it_was_written_and_nothing_else_is(tmp_path: Path) -> None:
     file = tmp_path / "base.lock"
     file.write_text(baselock.text(LOCK))
     assert baselock.read(file) == LOCK
-    file.write_text(text)
-    with pytest.raises(SetupError, match=problem):
-        baselock.read(file)
+    for text, problem in (
+        ("", "must begin with `epoch SECONDS`"),
+        ("epoch 1\nlayer md5:0\n", "must begin with `epoch SECONDS`"),
+        (f"epoch 1\nlayer {NO_LAYER}\nlibc6 2.36\n", "'libc6 2.36' must be a package, its version and its"),
+    ):
+        file.write_text(text)
+        with pytest.raises(SetupError, match=problem):
+            baselock.read(file)
 
 
-def test_packages_that_changed_are_named_with_both_ways_on(tmp_path: Path) -> None:
-    newer = Package("libc6", "2.36-9+deb12u14", "c" * 64)
-    made = Lock(LOCK.epoch, f"sha256:{'1' * 64}", (newer, Package("added", "1", "d" * 64)))
-    text = baselock.difference(tmp_path / "base.lock", LOCK, made)
+def difference(*packages: Package) -> str:
+    return baselock.difference(base.LOCK, LOCK, Lock(LOCK.epoch, f"sha256:{'1' * 64}", packages))
+
+
+def test_packages_that_changed_are_named_with_both_ways_on_and_else_a_tool_is_at_fault() -> None:
+    text = difference(Package("libc6", "2.36-9+deb12u14", "c" * 64), Package("added", "1", "d" * 64))
     assert "added (absent in the lock, 1 now)" in text
     assert "libc6 (2.36-9+deb12u13 in the lock, 2.36-9+deb12u14 now)" in text
     assert "python3.11 (3.11.2-6 in the lock, absent now)" in text
     assert "make lock-base" in text
     assert "DEBIAN_SNAPSHOT=20261122T000000Z" in text
-
-
-def test_the_same_packages_with_another_digest_are_the_fault_of_a_tool(tmp_path: Path) -> None:
-    made = Lock(LOCK.epoch, f"sha256:{'1' * 64}", LOCK.packages)
-    assert "a program of this machine that makes it" in baselock.difference(tmp_path / "base.lock", LOCK, made)
+    assert "a program of this machine that makes it" in difference(*LOCK.packages)
 
 
 def test_the_packages_of_a_root_have_the_checksums_of_the_signed_indexes(tmp_path: Path) -> None:
     lists, dpkg = tmp_path / "var/lib/apt/lists", tmp_path / "var/lib/dpkg"
     lists.mkdir(parents=True)
     dpkg.mkdir(parents=True)
-    index = "Package: libc6\nArchitecture: amd64\nVersion: {version}\nSHA256: {sum}\nDescription: C\n library\n\n"
-    (lists / "main_Packages").write_text(index.format(version="1", sum="a"))
-    (lists / "security_Packages").write_text(index.format(version="2", sum="b"))
+    index = "Package: libc6\nArchitecture: amd64\nVersion: {}\nSHA256: {}\nDescription: C\n library\n\n"
+    (lists / "main_Packages").write_text(index.format("1", "a"))
+    (lists / "security_Packages").write_text(index.format("2", "b"))
     status = "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n"
     (dpkg / "status").write_text(status.format(version="2"))
     assert debian.packages_of(tmp_path) == (Package("libc6", "2", "b"),)
