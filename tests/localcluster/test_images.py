@@ -34,37 +34,29 @@ def context(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def copied(context: Path) -> list[Path]:
+    return dockerfiles.copied_files(context / "Dockerfile", context)
+
+
 def key(context: Path, **arguments: str) -> str:
-    dockerfile = context / "Dockerfile"
-    return dockerfiles.digest_of(
-        dockerfile, context, dockerfiles.copied_files(dockerfile, context), arguments, "image:dev"
-    )
+    return dockerfiles.digest_of(context / "Dockerfile", context, copied(context), arguments, "image:dev")
 
 
 def test_the_files_that_matter_are_those_that_the_dockerfile_copies(context: Path) -> None:
-    copied = dockerfiles.copied_files(context / "Dockerfile", context)
-    assert copied == [context / "lock.txt", context / "program" / "main.py"]
+    lock, program = copied(context)
+    assert (lock, program) == (context / "lock.txt", context / "program" / "main.py")
+    # Only requirements with hashes are locks.
+    assert [dockerfiles.is_lock(file) for file in (lock, program, context / "other.txt")] == [True, False, False]
 
 
-@pytest.mark.parametrize("source", [".", "./", "./*", "/"])
-def test_a_dockerfile_may_copy_its_whole_context(context: Path, source: str) -> None:
-    (context / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /\n")
-    copied = dockerfiles.copied_files(context / "Dockerfile", context)
-    assert [str(file.relative_to(context)) for file in copied] == [
-        "Dockerfile", "lock.txt", "other.txt", "program/main.py",
-    ]  # fmt: skip
-
-
-def test_a_dockerfile_that_copies_what_is_not_there_is_refused(context: Path) -> None:
+def test_a_dockerfile_may_copy_its_whole_context_and_nothing_that_is_not_there(context: Path) -> None:
+    whole = [context / name for name in ("Dockerfile", "lock.txt", "other.txt", "program/main.py")]
+    for source in (".", "./", "./*", "/"):
+        (context / "Dockerfile").write_text(f"FROM scratch\nCOPY {source} /\n")
+        assert copied(context) == whole
     (context / "Dockerfile").write_text("FROM scratch\nCOPY absent.py /\n")
     with pytest.raises(SetupError, match=r"copies absent\.py, which is not in"):
-        dockerfiles.copied_files(context / "Dockerfile", context)
-
-
-def test_only_requirements_with_hashes_are_locks(context: Path) -> None:
-    assert dockerfiles.is_lock(context / "lock.txt")
-    assert not dockerfiles.is_lock(context / "other.txt")
-    assert not dockerfiles.is_lock(context / "program" / "main.py")
+        copied(context)
 
 
 def test_the_digest_depends_on_content_alone(context: Path) -> None:
@@ -102,18 +94,17 @@ def test_an_archive_lists_its_images(tmp_path: Path) -> None:
     assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(b'a tar').hexdigest()}"]
 
 
-@pytest.mark.parametrize("content", [b"", b"no tar at all" * 100], ids=["empty", "text"])
-def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "image.tar"
-    file.write_bytes(content)
-    with pytest.raises(SetupError, match="is no image archive in Docker's format"):
-        archive.images(file)
+def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
+    for content in (b"", b"no tar at all" * 100):
+        (tmp_path / "image.tar").write_bytes(content)
+        with pytest.raises(SetupError, match="is no image archive in Docker's format"):
+            archive.images(tmp_path / "image.tar")
 
 
-@pytest.mark.parametrize(("status", "there"), [(200, True), (401, True), (403, False), (503, False)])
-def test_a_registry_is_there_if_it_answers_or_asks_for_a_token(status: int, there: bool) -> None:
-    with serving(lambda _: (status, b"")) as url:
-        assert base.registry_answers(f"{url}/v2/", patience_seconds=patience(5)) is there
+def test_a_registry_is_there_if_it_answers_or_asks_for_a_token() -> None:
+    for status, there in ((200, True), (401, True), (403, False), (503, False)):
+        with serving(lambda _, status=status: (status, b"")) as url:  # type: ignore[misc]  # of this round
+            assert base.registry_answers(f"{url}/v2/", patience_seconds=patience(5)) is there
 
 
 def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None:
@@ -131,21 +122,15 @@ def test_a_base_image_from_the_environment_is_used_as_it_is(tmp_path: Path) -> N
     assert chosen == base.Base("registry.example/python:3.11", None)
 
 
-def install(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["/bin/bash", INSTALL, *arguments], capture_output=True, text=True, check=False, env={**os.environ, **environ}
-    )
+def install(*arguments: str, **environ: str) -> tuple[int, str]:
+    command, env = ["/bin/bash", INSTALL, *arguments], {**os.environ, **environ}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return done.returncode, done.stderr
 
 
-def test_without_apt_one_sentence_names_the_missing_commands(tmp_path: Path) -> None:
-    done = install("containerd", "buildah", PATH=str(tmp_path))
-    assert done.returncode == 1
-    assert done.stderr == (
-        "install-apt: no apt-get here; please install these commands by other means: containerd buildah\n"
-    )
-
-
-def test_the_error_for_an_unknown_command_lists_the_known_ones() -> None:
-    done = install("--missing", "dockerd")
-    assert done.returncode == 2
-    assert "unknown command dockerd; known: " in done.stderr
+def test_commands_that_cannot_be_installed_are_named(tmp_path: Path) -> None:
+    sentence = "install-apt: no apt-get here; please install these commands by other means: containerd buildah\n"
+    assert install("containerd", "buildah", PATH=str(tmp_path)) == (1, sentence)
+    code, error = install("--missing", "dockerd")
+    assert code == 2
+    assert "unknown command dockerd; known: " in error
