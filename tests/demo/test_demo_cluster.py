@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import localcluster
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import Cluster, local_cluster
 from frameworkdemo.errors import DemoError
@@ -17,19 +16,19 @@ from frameworkdemo.steps import Steps
 from frameworkdemo.target import ContextTarget
 from localcluster import Depth
 from testkit.waiting import eventually, patience
-from tests.support.clusters import own_name
+from tests.support.clusters import own_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from localcluster import Cluster as LocalCluster
     from localcluster.client import RawClient
     from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
+IMAGE = "registry.example/nothing:v1"
 
 
 @pytest.fixture(scope="module")
-def demo_cluster(control_plane: localcluster.Cluster) -> Cluster:
+def demo_cluster(control_plane: LocalCluster) -> Cluster:
     return local_cluster(control_plane)
 
 
@@ -37,33 +36,11 @@ def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
 
 
-def deployment(name: str, namespace: str) -> dict[str, Any]:
-    labels = {"app": name}
-    container = {"name": "main", "image": "registry.example/nothing:v1"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-def task_pod(name: str) -> dict[str, Any]:
+def task_pod(name: str, **labels: str) -> dict[str, Any]:
     framework, role, index = name.split("-")
-    labels = {"FC_FRAMEWORK_NAME": framework, "FC_TASKROLE_NAME": role, "FC_TASK_INDEX": index}
-    image = "registry.example/nothing:v1"
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "initContainers": [{"name": "frameworkbarrier", "image": image}],
-            "containers": [{"name": "tensorflow", "image": image}],
-        },
-    }
+    labels |= {"FC_FRAMEWORK_NAME": framework, "FC_TASKROLE_NAME": role, "FC_TASK_INDEX": index}
+    spec = {"containers": [{"name": "tensorflow", "image": IMAGE}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
 def no_image(container: str, reason: str) -> dict[str, Any]:
@@ -73,7 +50,7 @@ def no_image(container: str, reason: str) -> dict[str, Any]:
     return {"status": {"containerStatuses": [{**status, "image": "x", "imageID": ""}]}}
 
 
-def test_an_object_is_applied_over_what_it_was_and_deleting_an_absent_one_is_not_an_error(
+def test_an_object_is_applied_over_what_it_was_or_refused_and_deleting_an_absent_one_is_not_an_error(
     demo_cluster: Cluster, namespace: str, raw: RawClient
 ) -> None:
     demo_cluster.apply([config_map("settings", namespace, a="1", b="2")])
@@ -82,9 +59,6 @@ def test_an_object_is_applied_over_what_it_was_and_deleting_an_absent_one_is_not
     for _ in range(2):
         demo_cluster.delete("configmap/settings", f"-n={namespace}")
     assert "settings" not in demo_cluster.kubectl("get", "configmaps", f"-n={namespace}")
-
-
-def test_a_refused_object_is_named_with_the_api_servers_reason(demo_cluster: Cluster, namespace: str) -> None:
     with pytest.raises(DemoError, match=r'`kubectl apply .*"UPPER" is invalid: .*lowercase'):
         demo_cluster.apply([config_map("UPPER", namespace)])
 
@@ -99,34 +73,25 @@ def test_an_api_server_that_does_not_answer_is_a_demo_error(tmp_path: Path) -> N
     )
     target = ContextTarget("dead", manifests.PREFIX, manifests.TAG, str(file))
     with pytest.raises(DemoError, match=r"127\.0\.0\.1:1 was refused"):
-        target.prepare(Steps(ignore))
+        target.prepare(Steps(lambda _: None))
 
 
-def ignore(_: str) -> None:
-    """Ignore a line."""
-
-
-def test_the_error_for_a_deployment_that_is_not_ready_in_time_names_it(demo_cluster: Cluster, namespace: str) -> None:
-    with pytest.raises(DemoError, match=r"idle is not ready after 1 s: .*timed out"):
-        deploy.install(demo_cluster, [deployment("idle", namespace)], seconds=1)
-
-
-def test_an_image_that_cannot_be_pulled_ends_the_wait_before_its_time(
+def test_a_deployment_that_is_not_ready_in_time_or_whose_image_cannot_be_pulled_is_named(
     demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deploy, "IMAGE_SECONDS", 0.0)
-    broken = deployment("broken", namespace)
-    demo_cluster.apply([broken])
+    labels = {"app": "broken"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": IMAGE}]}}
+    metadata = {"name": "broken", "namespace": namespace}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    broken = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    with pytest.raises(DemoError, match=r"broken is not ready after 1 s: .*timed out"):
+        deploy.install(demo_cluster, [broken], seconds=1)
     pods = f"/api/v1/namespaces/{namespace}/pods"
 
-    def pod() -> Any:
-        found = raw.get(pods)["items"]
-        assert len(found) == 1
-        return found[0]
-
-    eventually(pod, timeout=20)
-    kubelet.bind(pod())
-    raw.merge(f"{pods}/{pod()['metadata']['name']}/status", no_image("main", "ImagePullBackOff"))
+    pod = eventually(lambda: raw.get(pods)["items"][0], timeout=20)
+    kubelet.bind(pod)
+    raw.merge(f"{pods}/{pod['metadata']['name']}/status", no_image("main", "ImagePullBackOff"))
     with pytest.raises(DemoError, match=r"broken-.*: main: ImagePullBackOff: it is not present"):
         deploy.install(demo_cluster, [broken], seconds=3 * patience(60))
 
@@ -138,13 +103,15 @@ class Run:
         self.lines: list[str] = []
         self._gang = Gang(cluster, namespace, Steps(self.lines.append), **options)
 
-    def ends_with(self, message: str, file: Path = manifests.FRAMEWORK, seconds: float = patience(60)) -> None:
+    def ends_with(
+        self, message: str, file: Path = manifests.FRAMEWORK, *images: str, seconds: float = patience(60)
+    ) -> None:
         with pytest.raises(DemoError, match=message):
-            self._gang.run(file, ImageNames(), seconds)
+            self._gang.run(file, ImageNames(*images), seconds)
 
 
 def test_a_gang_is_submitted_watched_and_explained_by_the_commands_that_are_shown(
-    demo_cluster: Cluster, namespace: str, capfd: pytest.CaptureFixture[str]
+    demo_cluster: Cluster, namespace: str, raw: RawClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(demo_cluster, namespace)
     run.ends_with("spirals was not Completed within 0 s", seconds=0)
@@ -160,19 +127,14 @@ def test_a_gang_is_submitted_watched_and_explained_by_the_commands_that_are_show
     output = capfd.readouterr().out
     assert "framework.frameworkcontroller.microsoft.com/spirals created" in output
     assert f"{namespace}/spirals" in output
+    # With other images than its file it is submitted on standard input, after the removal of the first.
+    run.ends_with("not Completed", manifests.FRAMEWORK, "registry.example", "v7", seconds=0)
+    assert f"$ frameworkctl submit -f - -n {namespace}" in run.lines
+    stored = raw.get(f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{namespace}/frameworks/spirals")
+    assert "registry.example/tensorflow-example:v7" in str(stored["spec"])
 
 
-def test_a_pod_without_its_barrier_ends_the_demo_before_its_time(
-    demo_cluster: Cluster, namespace: str, raw: RawClient
-) -> None:
-    pod = task_pod("spirals-chief-0")
-    pod["metadata"]["labels"]["frameworkcontroller.microsoft.com/barrier"] = "enabled"
-    del pod["spec"]["initContainers"]
-    raw.create(f"/api/v1/namespaces/{namespace}/pods", pod)
-    Run(demo_cluster, namespace).ends_with("no barrier was injected")
-
-
-def test_an_image_that_stays_away_ends_the_demo_before_its_time(
+def test_a_pod_without_its_barrier_or_without_its_image_ends_the_demo_before_its_time(
     demo_cluster: Cluster, namespace: str, raw: RawClient, kubelet: Kubelet
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -181,6 +143,8 @@ def test_an_image_that_stays_away_ends_the_demo_before_its_time(
     raw.merge(f"{pods}/spirals-worker-0/status", no_image("tensorflow", "ErrImageNeverPull"))
     run = Run(demo_cluster, namespace, image_seconds=0.0)
     run.ends_with("spirals-worker-0: tensorflow: ErrImageNeverPull: it is not present")
+    raw.create(pods, task_pod("spirals-chief-0", **{"frameworkcontroller.microsoft.com/barrier": "enabled"}))
+    run.ends_with("no barrier was injected")
 
 
 def test_a_framework_that_is_refused_ends_the_demo_with_the_reason(
@@ -194,37 +158,16 @@ def test_a_framework_that_is_refused_ends_the_demo_with_the_reason(
     assert "taskNumber" in capfd.readouterr().err
 
 
-def test_a_framework_with_other_images_than_its_file_is_submitted_on_standard_input(
-    demo_cluster: Cluster, namespace: str, raw: RawClient
-) -> None:
-    lines: list[str] = []
-    with pytest.raises(DemoError, match="not Completed"):
-        Gang(demo_cluster, namespace, Steps(lines.append)).run(
-            manifests.FRAMEWORK, ImageNames("registry.example", "v7"), seconds=0
-        )
-    assert f"$ frameworkctl submit -f - -n {namespace}" in lines
-    stored = raw.get(f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{namespace}/frameworks/spirals")
-    assert "registry.example/tensorflow-example:v7" in str(stored["spec"])
-
-
-@pytest.fixture
-def disposable_cluster() -> Iterator[localcluster.Cluster]:
-    name = own_name("demo")
-    try:
-        yield localcluster.up(name, Depth.CONTROL_PLANE)
-    finally:
-        localcluster.down(name)
-
-
 def test_the_removal_leaves_nothing_of_the_demo_in_a_cluster_and_can_be_repeated(
-    disposable_cluster: localcluster.Cluster,
+    pytestconfig: pytest.Config,
 ) -> None:
-    cluster = local_cluster(disposable_cluster)
-    (context,) = cluster.kubectl("config", "get-contexts", "--output=name").split()
-    target = ContextTarget(context, manifests.PREFIX, manifests.TAG, cluster.kubeconfig)
-    cluster.apply([*manifests.programs(target.image_names), manifests.namespace("demo")])
-    for _ in range(2):
-        target.remove("demo")
     kinds = "namespaces,crds,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingadmissionpolicies"
-    left = cluster.kubectl("get", kinds, "--output=name").split()
+    with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "demo") as disposable:
+        cluster = local_cluster(disposable)
+        (context,) = cluster.kubectl("config", "get-contexts", "--output=name").split()
+        target = ContextTarget(context, manifests.PREFIX, manifests.TAG, cluster.kubeconfig)
+        cluster.apply([*manifests.programs(target.image_names), manifests.namespace("demo")])
+        for _ in range(2):
+            target.remove("demo")
+        left = cluster.kubectl("get", kinds, "--output=name").split()
     assert [name for name in left if "framework" in name or name == "namespace/demo"] == []

@@ -12,6 +12,7 @@ from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
 from frameworkdemo.manifests import ImageNames
 from frameworkdemo.target import ContextTarget, how_to_load
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,25 +46,12 @@ def policies(value: object) -> set[str]:
     return set()
 
 
-def test_images_that_move_are_pulled_at_each_start_and_loaded_ones_are_not() -> None:
-    assert policies(manifests.programs(ImageNames())) == {"IfNotPresent"}
-    assert policies(manifests.programs(ImageNames("registry.example", "dev", moves=True))) == {"Always"}
-
-
 def test_the_repositorys_manifests_name_this_version_and_pull_it_once() -> None:
     text = manifests.INSTALL.read_text()
     assert policies(list(yaml.safe_load_all(text))) == {"IfNotPresent"}
     for name in manifests.PROGRAM_IMAGES:
         assert f"{manifests.PREFIX}/{name}:{metadata.version('frameworkcontroller')}" in text
     assert ":dev" not in text
-
-
-@pytest.mark.parametrize(
-    ("context", "expected"), [("kind-dev", {"IfNotPresent"}), ("minikube", {"IfNotPresent"}), ("prod", {"Always"})]
-)
-def test_a_cluster_that_pulls_images_asks_the_registry_each_time(context: str, expected: set[str]) -> None:
-    target = ContextTarget(context, "registry.example", "dev")
-    assert policies(manifests.programs(target.image_names)) == expected
 
 
 def test_new_images_under_an_old_tag_roll_the_deployments() -> None:
@@ -80,32 +68,31 @@ def test_the_demos_namespace_admits_only_restricted_pods() -> None:
     assert labels == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["kind: Pod", "a: [", "kind: Framework\n---\nkind: Framework", ""],
-    ids=["other-kind", "no-yaml", "two", "empty"],
-)
-def test_the_error_for_a_file_that_is_not_one_framework_names_it(tmp_path: Path, content: str) -> None:
+@each("content", ["kind: Pod", "a: [", "kind: Framework\n---\nkind: Framework", "", None])
+def test_the_error_for_a_file_that_is_not_one_framework_or_is_absent_names_it(
+    tmp_path: Path, content: str | None
+) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(content)
+    file.unlink(missing_ok=True)
+    if content is not None:
+        file.write_text(content)
     with pytest.raises(DemoError, match=r"mine\.yaml"):
         manifests.framework(ImageNames(), file)
 
 
-def test_the_error_for_a_missing_framework_file_names_it(tmp_path: Path) -> None:
-    with pytest.raises(DemoError, match=r"absent\.yaml"):
-        manifests.framework(ImageNames(), tmp_path / "absent.yaml")
-
-
-@pytest.mark.parametrize(
-    ("context", "command"),
+@each(
+    "context, policy, how",
     [
-        ("kind-dev", "kind load docker-image --name dev docker.io/frameworkcontroller/controller:dev"),
-        ("minikube", "minikube image load docker.io/frameworkcontroller/controller:dev"),
-        ("prod", "--image-prefix and --image-tag"),
+        ("kind-dev", "IfNotPresent", "kind load docker-image --name dev docker.io/frameworkcontroller/controller:dev"),
+        ("minikube", "IfNotPresent", "minikube image load docker.io/frameworkcontroller/controller:dev"),
+        ("prod", "Always", "--image-prefix and --image-tag"),
     ],
 )
-def test_the_notice_for_a_users_cluster_says_how_to_load_the_images(context: str, command: str) -> None:
-    text = how_to_load(context, ImageNames())
-    assert command in text
+def test_images_are_loaded_into_local_clusters_and_others_ask_a_registry_each_time(
+    context: str, policy: str, how: str
+) -> None:
+    target = ContextTarget(context, manifests.PREFIX, manifests.TAG)
+    assert policies(manifests.programs(target.image_names)) == {policy}
+    text = how_to_load(context, target.image_names)
+    assert how in text
     assert ImageNames().of("tensorflow-example") in text
