@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unittest.mock import create_autospec
+from typing import Any
+from unittest.mock import call, create_autospec
 
 import pytest
 import yaml
@@ -19,81 +20,50 @@ from frameworkdemo.examples.run import AS_EXPECTED, Outcome, as_table
 from frameworkdemo.examples.story import Story, changes, places_of
 from localcluster import images
 from tests.client.documents import SUCCEEDED, container, framework, pod
-
-if TYPE_CHECKING:
-    from frameworkclient.views.pods import TaskPod
+from tests.support.rows import each
 
 INDEX = (catalogue.FOLDER / "README.md").read_text()
 LIMIT = 100
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_an_example_is_explained_applied_by_kustomize_and_in_the_index(name: str) -> None:
+@each("name", catalogue.names())
+def test_an_example_is_explained_applied_by_kustomize_and_in_the_index_with_short_programs(name: str) -> None:
     folder = catalogue.folder_of(name)
     assert f"make example NAME={name}" in (folder / "README.md").read_text()
     resources = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     assert resources
     assert [name for name in resources if not (folder / name).is_file()] == []
     assert f"[{name}]({name}/README.md)" in INDEX
+    sources = [file for file in folder.rglob("*") if file.suffix in {".py", ".sh", ".java"}]
+    lengths = {file.name: len(file.read_text().splitlines()) for file in sources}
+    assert {name: length for name, length in lengths.items() if length >= LIMIT} == {}
+    assert set(catalogue.images_of([folder])) <= set(images.CATALOGUE)
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_the_programs_of_an_example_are_short(name: str) -> None:
-    sources = [file for file in catalogue.folder_of(name).rglob("*") if file.suffix in {".py", ".sh", ".java"}]
-    assert {file.name: len(file.read_text().splitlines()) for file in sources if long(file)} == {}
-
-
-def long(file: Path) -> bool:
-    return len(file.read_text().splitlines()) >= LIMIT
-
-
-@pytest.mark.parametrize("name", catalogue.names())
-def test_every_image_of_an_example_is_one_that_the_project_builds(name: str) -> None:
-    assert set(catalogue.images_of([catalogue.folder_of(name)])) <= set(images.CATALOGUE)
-
-
-def test_an_unknown_example_is_an_error_that_lists_those_that_exist() -> None:
-    with pytest.raises(DemoError, match=r"no example 'nope'; choose from: .*pytorch, .*tensorflow"):
-        catalogue.folder_of("nope")
-
-
-def test_the_command_line_says_what_is_wrong_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_example_is_an_error_that_lists_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pytorch", "nope"]) == 1
-    assert capsys.readouterr().out.startswith("FAILED: there is no example 'nope'; choose from: ")
-
-
-def waits(**more: Any) -> TaskPod:
-    """A Pod that waits in its barrier."""
-    init = [container("frameworkbarrier")]
-    return pod(init=init, statuses=[container("main", "waiting", reason="PodInitializing")], **more)
+    printed = capsys.readouterr().out
+    assert re.match(r"FAILED: there is no example 'nope'; choose from: .*pytorch, .*tensorflow", printed)
 
 
 class TestChanges:
-    @pytest.mark.parametrize(
-        ("status", "line"),
+    @each(
+        "status, line",
         [
             ({"state": ""}, "applied"),
             ({"attempt": 1}, "AttemptRunning, attempt 2"),
             ({"state": "Completed", "attempt": 1, "end": SUCCEEDED}, "Completed, Succeeded (0), attempt 2"),
         ],
-        ids=["new", "retried", "ended"],
     )
     def test_a_framework_is_told_with_its_attempt_and_its_end(self, status: dict[str, Any], line: str) -> None:
         assert places_of(framework(**status), []) == {"Framework training": line}
 
-    @pytest.mark.parametrize(
-        ("seen", "line"),
-        [
-            (waits(podIP="10.0.0.2"), "waits in the barrier, 10.0.0.2"),
-            (
-                pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]),
-                "not scheduled (SchedulingGated)",
-            ),
-        ],
-        ids=["barrier", "gate"],
-    )
-    def test_a_pod_is_told_with_its_address_and_what_holds_it_up(self, seen: TaskPod, line: str) -> None:
-        assert places_of(framework(), [seen])["training-worker-0"] == line
+    def test_a_pod_is_told_with_its_address_and_what_holds_it_up(self) -> None:
+        waiting = container("main", "waiting", reason="PodInitializing")
+        waits = pod(init=[container("frameworkbarrier")], statuses=[waiting], podIP="10.0.0.2")
+        assert places_of(framework(), [waits])["training-worker-0"] == "waits in the barrier, 10.0.0.2"
+        gated = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])
+        assert places_of(framework(), [gated])["training-worker-0"] == "not scheduled (SchedulingGated)"
 
     def test_a_change_is_told_once_and_a_pod_that_is_not_there_any_more_is_gone(self) -> None:
         first = {"Framework training": "AttemptRunning", "training-worker-0": "running"}
@@ -125,16 +95,13 @@ class TestStory:
         client.get.side_effect = [UnreachableError("no answer"), client.get.return_value]
         assert self.told(client) == ["Framework training: Completed, Succeeded (0)", "training-worker-0 | step 1"]
 
-    def test_a_framework_that_is_deleted_ends_the_story(self) -> None:
-        client = self.client()
-        client.get.side_effect = NotFoundError("gone", 404)
-        client.logs.side_effect = DeletedError("gone")
-        assert self.told(client) == []
-
-    def test_a_log_that_may_not_be_read_is_told(self) -> None:
+    def test_a_framework_that_is_deleted_ends_the_story_and_a_log_that_may_not_be_read_is_told(self) -> None:
         client = self.client()
         client.logs.side_effect = ForbiddenError("no permission", 403)
         assert "Framework training is not followed any more: no permission" in self.told(client)
+        client.get.side_effect = NotFoundError("gone", 404)
+        client.logs.side_effect = DeletedError("gone")
+        assert self.told(client) == []
 
 
 class TestSteps:
@@ -145,24 +112,14 @@ class TestSteps:
         unused: Any = None
         example = Example(Path("unused"), "unused", unused, unused, story)
         assert [example.logged("training-worker-0", text) for text in lines] == lines
-        with pytest.raises(
-            DemoError, match="gave up after 0 s of waiting for 'members' in the log of training-worker-0"
-        ):
+        reason = "gave up after 0 s of waiting for 'members' in the log of training-worker-0"
+        with pytest.raises(DemoError, match=reason):
             example.logged("training-worker-0", "members", seconds=0)
 
     def test_an_example_without_steps_runs_and_succeeds(self, tmp_path: Path) -> None:
-        called: list[str] = []
-
-        class Recorded:
-            def apply(self) -> None:
-                called.append("apply")
-
-            def ends(self) -> None:
-                called.append("ends")
-
-        recorded: Any = Recorded()
+        recorded = create_autospec(Example, instance=True)
         catalogue.steps_of(tmp_path)(recorded)
-        assert called == ["apply", "ends"]
+        assert recorded.mock_calls == [call.apply(), call.ends()]
 
 
 def test_the_table_has_a_line_for_each_example() -> None:
