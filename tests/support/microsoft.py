@@ -22,23 +22,16 @@ if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
     from tests.support.kubelet import Kubelet
 
-FOREGROUND: Final = "foregroundDeletion"
-_FAILED: Final = "Failed"
-# Phrase, name of the type and its attributes, diagnostics.
-_COMPLETIONS: Final[dict[int, tuple[str, str, list[str] | None, str]]] = {
-    0: ("Succeeded", "Succeeded", None, "Pod succeeded"),
-    1: ("ContainerUnrecognizedFailed", _FAILED, None, "Pod failed: PodPattern unmatched: {}"),
-    200: ("ContainerTransientFailed", _FAILED, ["Transient"], "Pod failed: PodPattern matched: {}"),
-    201: ("ContainerTransientConflictFailed", _FAILED, ["Transient", "Conflict"], "Pod failed: PodPattern matched: {}"),
-    -101: ("PodExternalDeleted", _FAILED, ["Transient"], "Pod is being deleted by others"),
-    -210: ("StopFrameworkRequested", _FAILED, ["Permanent"], "User has requested to stop the Framework"),
-    -220: ("FrameworkAttemptCompletion", _FAILED, ["Permanent"], "Stop to complete current FrameworkAttempt"),
-    -230: (
-        "DeleteTaskRequested",
-        _FAILED,
-        ["Permanent"],
-        "User has requested to delete the Task by Framework ScaleDown",
-    ),
+# By the code: phrase, attributes of the type, diagnostics.
+_COMPLETIONS: Final[dict[int, tuple[str, list[str] | None, str]]] = {
+    0: ("Succeeded", None, "Pod succeeded"),
+    1: ("ContainerUnrecognizedFailed", None, "Pod failed: PodPattern unmatched: {}"),
+    200: ("ContainerTransientFailed", ["Transient"], "Pod failed: PodPattern matched: {}"),
+    201: ("ContainerTransientConflictFailed", ["Transient", "Conflict"], "Pod failed: PodPattern matched: {}"),
+    -101: ("PodExternalDeleted", ["Transient"], "Pod is being deleted by others"),
+    -210: ("StopFrameworkRequested", ["Permanent"], "User has requested to stop the Framework"),
+    -220: ("FrameworkAttemptCompletion", ["Permanent"], "Stop to complete current FrameworkAttempt"),
+    -230: ("DeleteTaskRequested", ["Permanent"], "User has requested to delete the Task by Framework ScaleDown"),
 }
 
 
@@ -46,94 +39,57 @@ class Thing(Enum):
     """A Pod or a ConfigMap, as it was left."""
 
     ABSENT = auto()
-    GONE = auto()
-    """The status has its UID."""
-    UNRECORDED = auto()
-    """It was created, and its UID was not written any more."""
-    THERE = auto()
-    """A Pod is Pending."""
+    GONE = auto()  # the status has its UID
+    UNRECORDED = auto()  # it was created, and its UID was not written any more
+    THERE = auto()  # a Pod is Pending
     RUNNING = auto()
     SUCCEEDED = auto()
-    KILLED = auto()
-    """The Pod has Failed with the exit code 143 while no controller ran."""
-    DELETING = auto()
-    """It has a deletionTimestamp; a Pod still runs."""
+    KILLED = auto()  # the Pod has Failed with the exit code 143 while no controller ran
+    DELETING = auto()  # it has a deletionTimestamp; a Pod still runs
 
 
 @dataclass(frozen=True)
 class Task:
-    """A Task as it was left.
-
-    Attributes:
-        state: Its state.
-        pod: Its Pod.
-        attempt: The number of its attempt; all before count as accountable retries.
-        code: The completion code of the attempt; None before its end is decided.
-        deletion_pending: Whether a rescale wants it gone.
-    """
+    """A Task as it was left."""
 
     state: State
     pod: Thing = Thing.ABSENT
-    attempt: int = 0
-    code: int | None = None
-    deletion_pending: bool = False
+    attempt: int = 0  # all before it count as accountable retries
+    code: int | None = None  # the completion code of the attempt, once its end is decided
+    deletion_pending: bool = False  # a rescale wants it gone
 
 
 @dataclass(frozen=True)
 class Left:
-    """A Framework as it was left, with one TaskRole, which has its name.
+    """A Framework as it was left, with one TaskRole, which has its name."""
 
-    Attributes:
-        state: Its state; None if the controller has not seen it.
-        tasks: Its Tasks by index.
-        config_map: Its ConfigMap.
-        attempt: The number of its attempt; all before count as accountable retries.
-        code: The completion code of the attempt; None before its end is decided.
-        delay: The decided delay of the retry in seconds.
-        age: The time since it has entered the state.
-        fancy: Whether its retry policy is fancy, and that of its Tasks.
-        retries: `maxRetryCount` of both.
-        more: Other fields of the spec.
-        number: `taskNumber`, if that is not the number of the Tasks.
-        compressed: Whether the status is compressed.
-        init: Init containers of the Pods.
-        foreground_deletion: Whether somebody has deleted the Framework.
-    """
-
-    state: State | None
+    state: State | None  # None if the controller has not seen it
     tasks: tuple[Task, ...] = ()
     config_map: Thing = Thing.ABSENT
-    attempt: int = 0
-    code: int | None = None
-    delay: int | None = None
-    age: timedelta = timedelta(hours=1)
-    fancy: bool = False
-    retries: int = 0
-    more: Json = field(default_factory=dict)
-    number: int | None = None
-    compressed: bool = False
-    init: tuple[Json, ...] = ()
-    foreground_deletion: bool = False
+    attempt: int = 0  # all before it count as accountable retries
+    code: int | None = None  # the completion code of the attempt, once its end is decided
+    delay: int | None = None  # the decided delay of the retry in seconds
+    age: timedelta = timedelta(hours=1)  # the time since it has entered the state
+    fancy: bool = False  # its retry policy, and that of its Tasks
+    retries: int = 0  # `maxRetryCount` of both
+    more: Json = field(default_factory=dict)  # other fields of the spec
+    number: int | None = None  # `taskNumber`, if that is not the number of the Tasks
+    compressed: bool = False  # its status
+    init: tuple[Json, ...] = ()  # init containers of the Pods
+    foreground_deletion: bool = False  # somebody has deleted it
 
 
 def leave(raw: RawClient, kubelet: Kubelet, namespace: str, name: str, left: Left) -> dict[int, str]:
     """Put a Framework into a cluster with Microsoft's definition as it was left; return its Pods' UIDs by index."""
     frameworks = Frameworks(raw, namespace)
     policy = {"fancyRetryPolicy": left.fancy, "maxRetryCount": left.retries}
-    template: Json = {
-        "metadata": {"creationTimestamp": None},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x", "resources": {}}]},
-    }
+    pod: Json = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x", "resources": {}}]}
     if left.init:
-        template["spec"]["initContainers"] = list(left.init)
-    wanted = role(
-        name,
-        len(left.tasks) if left.number is None else left.number,
-        retry=policy,
-        completion={"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
-        pod=template,
-        podGracefulDeletionTimeoutSec=None,
-    )
+        pod["initContainers"] = list(left.init)
+    template: Json = {"metadata": {"creationTimestamp": None}, "spec": pod}
+    completion = {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}
+    task: Json = {"retry": policy, "completion": completion, "pod": template, "podGracefulDeletionTimeoutSec": None}
+    wanted = role(name, len(left.tasks) if left.number is None else left.number, **task)
     spec = {"description": "", "executionType": "Start", "retryPolicy": policy, **left.more}
     owner = frameworks.create(name, wanted, **spec)
     if left.state is None:
@@ -183,7 +139,7 @@ class Made:
             "name": f"{self.name}-attempt",
             "annotations": self._facts(),
             "labels": {"FC_FRAMEWORK_NAME": self.name},
-            "finalizers": [FOREGROUND],
+            "finalizers": ["foregroundDeletion"],
             "ownerReferences": [_owner(self.owner["apiVersion"], "Framework", self.owner["metadata"])],
         }
         return str(self.raw.create(collection, {"metadata": metadata})["metadata"]["uid"])
@@ -195,8 +151,9 @@ class Made:
             return str(uuid.uuid4()) if task.pod is Thing.GONE else None
         name = f"{self.name}-{self.name}-{index}"
         labels = {"FC_FRAMEWORK_NAME": self.name, "FC_TASKROLE_NAME": self.name, "FC_TASK_INDEX": str(index)}
-        facts = self._facts() | labels
-        facts |= {
+        facts = {
+            **self._facts(),
+            **labels,
             "FC_POD_NAME": name,
             "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{self.left.attempt}_{config_map}",
             "FC_CONFIGMAP_UID": str(config_map),
@@ -222,21 +179,19 @@ class Made:
         """Return the status of the Framework."""
         left = self.left
         recorded = None if left.config_map is Thing.UNRECORDED else config_map
-        roles = [
-            {
-                "name": self.name,
-                "instanceUID": str(uuid.uuid4()),
-                "podGracefulDeletionTimeoutSec": None,
-                "taskStatuses": [self._task(index, task, pods[index]) for index, task in enumerate(left.tasks)],
-            }
-        ]
+        tasks = [self._task(index, task, pods[index]) for index, task in enumerate(left.tasks)]
+        only = {"name": self.name, "instanceUID": str(uuid.uuid4()), "podGracefulDeletionTimeoutSec": None}
+        roles = [{**only, "taskStatuses": tasks}]
+        end = None if left.code is None else _end(left.code)
+        if end and left.code != -210:
+            end["trigger"] = {"message": "why", "taskRoleName": self.name, "taskIndex": 0}
         attempt: Json = {
             "id": left.attempt,
             **self._times(left.state),
             "instanceUID": f"{left.attempt}_{recorded}" if recorded else None,
             "configMapName": f"{self.name}-attempt",
             "configMapUID": recorded,
-            "completionStatus": None if left.code is None else self._framework_end(left.code),
+            "completionStatus": end,
             "taskRoleStatuses": roles,
         }
         if left.compressed:
@@ -253,7 +208,7 @@ class Made:
     def _task(self, index: int, task: Task, uid: str | None) -> Json:
         recorded = None if task.pod is Thing.UNRECORDED else uid
         # What the controller has seen of the Pod is there from AttemptPreparing on.
-        seen = recorded is not None and task.state is not State.CREATION_REQUESTED
+        seen = "" if recorded is not None and task.state is not State.CREATION_REQUESTED else None
         return {
             "index": index,
             "instanceUID": str(uuid.uuid4()),
@@ -268,16 +223,10 @@ class Made:
                 "instanceUID": f"{task.attempt}_{recorded}" if recorded else None,
                 "podName": f"{self.name}-{self.name}-{index}",
                 "podUID": recorded,
-                "podNodeName": "" if seen else None,
-                "podIP": "" if seen else None,
-                "podHostIP": "" if seen else None,
+                **dict.fromkeys(("podNodeName", "podIP", "podHostIP"), seen),
                 "completionStatus": None if task.code is None else _end(task.code),
             },
         }
-
-    def _framework_end(self, code: int) -> Json:
-        trigger = {"message": "why", "taskRoleName": self.name, "taskIndex": 0}
-        return _end(code) | ({} if code == -210 else {"trigger": trigger})
 
     def _times(self, state: State | None) -> Json:
         began = self._moment(self.left.age + timedelta(minutes=10))
@@ -299,6 +248,6 @@ def _retried(times: int, delay: int | None) -> dict[str, Any]:
 
 
 def _end(code: int) -> Json:
-    phrase, kind, attributes, diagnostics = _COMPLETIONS[code]
-    why = {"name": kind, "attributes": attributes}
+    phrase, attributes, diagnostics = _COMPLETIONS[code]
+    why = {"name": "Failed" if code else "Succeeded", "attributes": attributes}
     return {"code": code, "phrase": phrase, "type": why, "diagnostics": diagnostics}
