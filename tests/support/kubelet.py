@@ -19,7 +19,7 @@ from localcluster.client import ApiStatusError, Json, RawClient
 from tests.support.background import in_background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 NODE = "played-node"
 HOST_IP = "192.0.2.1"
@@ -31,21 +31,12 @@ class Kubelet:
 
     Methods take a Pod by its name, or as a dict or object with its metadata; then the API server's Pod must have the
     same UID.
-
-    Args:
-        raw: The client of the API server.
-        namespace: The namespace.
     """
 
     def __init__(self, raw: RawClient, namespace: str) -> None:
         self._raw = raw
         self._namespace = namespace
-        self._numbers = itertools.count(1)
-
-    def fresh_ip(self) -> str:
-        """Return an IP that no Pod of this kubelet has had."""
-        number = next(self._numbers)
-        return f"10.255.{number // 250}.{number % 250 + 1}"
+        self._ips = (f"10.255.{number // 250}.{number % 250 + 1}" for number in itertools.count(1))
 
     def get(self, pod: object) -> Json:
         """Return the Pod as the API server has it.
@@ -56,18 +47,17 @@ class Kubelet:
         name, uid = _identity(pod)
         found = self._raw.get(self._path(name))
         if uid is not None and found["metadata"]["uid"] != uid:
-            raise ApiStatusError(
-                "GET", self._path(name), 409, f"the Pod has the UID {found['metadata']['uid']}, not {uid}"
-            )
+            reason = f"the Pod has the UID {found['metadata']['uid']}, not {uid}"
+            raise ApiStatusError("GET", self._path(name), 409, reason)
         return found
 
-    def bind(self, pod: object, node: str = NODE) -> Json:
+    def bind(self, pod: object) -> Json:
         """Bind a Pod to a node, as the scheduler would, unless it has one."""
         found = self.get(pod)
         if found["spec"].get("nodeName"):
             return found
         name, uid = _identity(found)
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": uid}, "target": target}
         self._raw.create(self._path(name) + "/binding", binding)
         return self.get(found)
@@ -75,13 +65,11 @@ class Kubelet:
     def run(self, pod: object, ip: str | None = None) -> Json:
         """Bind a Pod and report all containers and sidecars as running, other init containers as completed.
 
-        Args:
-            pod: The Pod.
-            ip: Its IP; None means the one that it has, or a fresh one.
+        Without an IP it has the one that it had, or one that no Pod of this kubelet has had.
         """
         found = self.bind(pod)
         now = _now()
-        address = ip or found["status"].get("podIP") or self.fresh_ip()
+        address = ip or found["status"].get("podIP") or next(self._ips)
         return self._write(
             found,
             phase="Running",
@@ -92,7 +80,7 @@ class Kubelet:
             podIPs=[{"ip": address}],
             conditions=_conditions(found, Initialized="True", ContainersReady="True", Ready="True"),
             initContainerStatuses=[
-                _container(item, _running(now) if _is_sidecar(item) else _terminated(0, now, now, "Completed"))
+                _container(item, _running(now) if _is_sidecar(item) else _terminated(0, now, now))
                 for item in found["spec"].get("initContainers", [])
             ],
             containerStatuses=[_container(item, _running(now)) for item in found["spec"]["containers"]],
@@ -100,47 +88,18 @@ class Kubelet:
 
     def succeed(self, pod: object) -> Json:
         """Report that all containers exited with 0, and the Pod as Succeeded."""
-        return self._end(pod, "Succeeded", {})
+        return self._end(pod, "Succeeded", 0)
 
-    def fail(
-        self,
-        pod: object,
-        code: int = 1,
-        *,
-        reason: str = "Error",
-        message: str | None = None,
-        container: str | None = None,
-        signal: int | None = None,
-        pod_reason: str | None = None,
-        pod_message: str | None = None,
-    ) -> Json:
-        """Report that a container exited with a code and the others with 0, and the Pod as Failed.
+    def fail(self, pod: object, code: int = 1) -> Json:
+        """Report that the first container exited with a code and the others with 0, and the Pod as Failed."""
+        return self._end(pod, "Failed", code)
 
-        Args:
-            pod: The Pod.
-            code: The exit code.
-            reason: The reason in the container's termination state.
-            message: The termination message of the container.
-            container: The name of the container or init container; None means the first container.
-            signal: The signal in the container's termination state.
-            pod_reason: The Pod's own reason, such as `Evicted` or `DeadlineExceeded`.
-            pod_message: The Pod's own message.
-        """
-        found = self.get(pod)
-        name = container or found["spec"]["containers"][0]["name"]
-        known = [item["name"] for item in [*found["spec"].get("initContainers", []), *found["spec"]["containers"]]]
-        assert name in known, f"the Pod has no container {name!r}, only {known}"
-        detail = {"exitCode": code, "reason": reason, "message": message, "signal": signal}
-        own = {"reason": pod_reason, "message": pod_message}
-        return self._end(found, "Failed", {name: detail}, **{key: value for key, value in own.items() if value})
-
-    def lose(
-        self, pod: object, reason: str = "NodeLost", message: str = "Node which was running the pod is gone"
-    ) -> Json:
+    def lose(self, pod: object) -> Json:
         """Report the Pod of a lost node: Failed with a reason of its own, the containers in their last known states."""
         found = self.get(pod)
         conditions = _conditions(found, ContainersReady="False", Ready="False")
-        return self._write(found, phase="Failed", reason=reason, message=message, conditions=conditions)
+        message = "Node which was running the pod is gone"
+        return self._write(found, phase="Failed", reason="NodeLost", message=message, conditions=conditions)
 
     def pending(self, pod: object, reason: str = "Unschedulable", message: str = "0/1 nodes are available") -> Json:
         """Report a Pod that cannot be scheduled: its condition PodScheduled is False."""
@@ -160,16 +119,13 @@ class Kubelet:
             self._raw.delete(self._path(name), options)
 
     @contextlib.contextmanager
-    def autopilot(self, runs: Callable[[Json], bool] = lambda _: True) -> Iterator[None]:
+    def autopilot(self) -> Iterator[None]:
         """Run every new Pod with a fresh IP, and finish every deletion, in the background until the block ends.
 
         An error in the background is raised at the end of the block. A Pod that vanishes is not an error.
-
-        Args:
-            runs: Decides by a Pod's JSON whether to run the Pod; it may be called several times for one Pod.
         """
         over = threading.Event()
-        with in_background(lambda: self._fly(runs, over)):
+        with in_background(lambda: self._fly(over)):
             try:
                 yield
             finally:
@@ -177,24 +133,24 @@ class Kubelet:
                 # A change wakes the watch; without one it ends after some seconds.
                 self._touch()
 
-    def _fly(self, runs: Callable[[Json], bool], over: threading.Event) -> None:
+    def _fly(self, over: threading.Event) -> None:
         if over.is_set():
             return
         pods = self._raw.get(self._path())
         for pod in pods["items"]:
-            self._steer(pod, runs)
+            self._steer(pod)
         version = pods["metadata"]["resourceVersion"]
         for event in self._raw.watch(self._path(), version, _WATCH_SECONDS):
             if over.is_set() or event["type"] == "ERROR":
                 return
             if event["type"] in {"ADDED", "MODIFIED"}:
-                self._steer(event["object"], runs)
+                self._steer(event["object"])
 
-    def _steer(self, pod: Json, runs: Callable[[Json], bool]) -> None:
+    def _steer(self, pod: Json) -> None:
         with ignore_vanished():
             if pod["metadata"].get("deletionTimestamp"):
                 self.finish_deletion(pod)
-            elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP") and runs(pod):
+            elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP"):
                 self.run(pod)
 
     def _touch(self) -> None:
@@ -205,23 +161,19 @@ class Kubelet:
             made = self._raw.create(self._path(), {"apiVersion": "v1", "kind": "Pod", "metadata": probe, "spec": spec})
             self.finish_deletion(made)
 
-    def _end(self, pod: object, phase: str, ends: dict[str, Json], **own: str) -> Json:
+    def _end(self, pod: object, phase: str, code: int) -> Json:
         found = self.get(pod)
         now = _now()
+        begun = found["status"].get("startTime", now)
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-
-        def ended(item: Json) -> Json:
-            given = {"exitCode": 0, "reason": "Completed", **ends.get(item["name"], {})}
-            begun = found["status"].get("startTime", now)
-            return _container(item, _terminated(given.pop("exitCode"), begun, now, **given))
-
+        good, first = _terminated(0, begun, now), _terminated(code, begun, now)
+        main, *others = found["spec"]["containers"]
         return self._write(
             found,
             phase=phase,
             conditions=_conditions(found, reason, ContainersReady="False", Ready="False"),
-            initContainerStatuses=[ended(item) for item in found["spec"].get("initContainers", [])],
-            containerStatuses=[ended(item) for item in found["spec"]["containers"]],
-            **own,
+            initContainerStatuses=[_container(item, good) for item in found["spec"].get("initContainers", [])],
+            containerStatuses=[_container(main, first), *(_container(item, good) for item in others)],
         )
 
     def _write(self, pod: Json, **status: Any) -> Json:
@@ -262,34 +214,24 @@ def _now() -> str:
 def _conditions(pod: Json, reason: str | None = None, **values: str) -> list[Json]:
     """Return the Pod's conditions with these values; its other conditions stay as they are."""
     kept = [entry for entry in pod["status"].get("conditions", []) if entry["type"] not in values]
-    extra = {"reason": reason} if reason else {}
-    now = _now()
-    return [
-        *kept,
-        *({"type": kind, "status": value, "lastTransitionTime": now, **extra} for kind, value in values.items()),
-    ]
+    common = {"lastTransitionTime": _now(), **({"reason": reason} if reason else {})}
+    return [*kept, *({"type": kind, "status": value, **common} for kind, value in values.items())]
 
 
 def _container(item: Json, state: Json) -> Json:
     running = "running" in state
     common = {"name": item["name"], "image": item["image"], "imageID": "", "restartCount": 0}
-    return {**common, "ready": running or _succeeded(state), "started": running, "state": state}
-
-
-def _succeeded(state: Json) -> bool:
-    return bool(state.get("terminated", {}).get("exitCode") == 0)
+    ready = running or state["terminated"]["exitCode"] == 0
+    return {**common, "ready": ready, "started": running, "state": state}
 
 
 def _running(now: str) -> Json:
     return {"running": {"startedAt": now}}
 
 
-def _terminated(
-    code: int, begun: str, now: str, reason: str, message: str | None = None, signal: int | None = None
-) -> Json:
-    detail = {"exitCode": code, "reason": reason, "message": message, "signal": signal}
-    given = {key: value for key, value in detail.items() if value is not None}
-    return {"terminated": {**given, "startedAt": begun, "finishedAt": now}}
+def _terminated(code: int, begun: str, now: str) -> Json:
+    reason = "Error" if code else "Completed"
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": begun, "finishedAt": now}}
 
 
 def _is_sidecar(item: Json) -> bool:
