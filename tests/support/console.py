@@ -9,28 +9,21 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from frameworkclient import __version__
+from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-_BLOCKS = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)```", re.DOTALL)
 _DURATION = re.compile(r"\b(?:\d+[smhd])+\b")
 _IP = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command with its output.
-
-    Attributes:
-        command: For bash.
-        output: What it prints, on stdout and stderr.
-    """
+class Step(NamedTuple):
+    """A command for bash, and what it prints, on stdout and stderr."""
 
     command: str
     output: str
@@ -43,11 +36,12 @@ def built_here(text: str) -> str:
 
 def steps(page: Path, folder: Path) -> Iterator[Step]:
     """Yield the commands of a page in order; files of the page are written when they come."""
-    for block in _BLOCKS.finditer(built_here(page.read_text())):
-        if block["file"]:
-            (folder / block["file"]).write_text(block["text"])
-        elif block["kind"] == "console":
-            for part in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+    for block in blocks(str(page)):
+        text = built_here(block.text)
+        if block.file:
+            (folder / block.file).write_text(text)
+        elif block.kind == "console":
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
                 command, _, output = part.partition("\n")
                 yield Step(command, output)
 
@@ -55,25 +49,14 @@ def steps(page: Path, folder: Path) -> Iterator[Step]:
 def run(step: Step, folder: Path, environ: Mapping[str, str]) -> str:
     """Return what a command prints."""
     done = subprocess.run(
-        ["bash", "-c", step.command],
-        cwd=folder,
-        env={**os.environ, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+        ["bash", "-c", step.command], cwd=folder, env={**os.environ, **environ},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
     return done.stdout
 
 
 def matches(printed: str, documented: str, names: Mapping[str, str]) -> bool:
-    """Report whether an output is the documented one.
-
-    Args:
-        printed: The output.
-        documented: The output in the document.
-        names: What the document calls things of this run: their names here to those there.
-    """
+    """Report whether an output is the documented one; `names` are those of things here, with those in the document."""
     for own, name in names.items():
         printed = printed.replace(own, name)
     pattern = ""

@@ -45,7 +45,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/test_chart.py": ("charts/", "deploy/"),
     "tests/e2e/test_code.py": ("client/", "barrier/frameworkbarrier/presets/"),
     "tests/apiserver/test_audit_policy.py": ("docs/operate/", "charts/"),
-    "tests/e2e/test_client_docs.py": ("docs/cli.md", "client/", "tests/support/console.py"),
+    "tests/e2e/test_client_docs.py": ("docs/cli.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
     "tests/e2e/test_applications.py": _EXAMPLES,
     "tests/e2e/test_examples.py": _EXAMPLES,
     "tests/e2e/test_training_examples.py": _EXAMPLES,
