@@ -38,6 +38,7 @@ ROOT = Path(__file__).parents[2]
 MARK = "turns"
 RUN = "FRAMEWORKCONTROLLER_TEST_RUN"
 """Of the environment, which workers inherit: what the names of the run's clusters begin with."""
+_KEPT = "FRAMEWORKCONTROLLER_TEST_CLUSTER"
 _OWN = re.compile(r"(?:pytest|t)-(?P<pid>\d+)-(?P<started>[0-9a-f]+)-[a-z-]+")
 _NAMES = {Depth.CONTROL_PLANE: "cp", Depth.KWOK: "kwok", Depth.NODE: "node"}
 _WHOLE = (
@@ -49,12 +50,13 @@ _WHOLE = (
 )
 """What concerns all tests of a cluster."""
 _ONE_NAMESPACE = "kubernetes.io/metadata.name"
+_KNOWN = "whole.json"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark, and name the run."""
     config.addinivalue_line("markers", f"{MARK}(name): in turns with others of this name, on clusters of their own")
-    if not _is_worker(config):
+    if not hasattr(config, "workerinput"):
         identity = process.identify(os.getpid())
         assert identity is not None
         os.environ[RUN] = f"t-{identity.pid}-{identity.started:x}"
@@ -92,14 +94,10 @@ def _place(nodeid: str) -> int:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the clusters of the run."""
-    if not _is_worker(config):
+    if not hasattr(config, "workerinput"):
         for name in settings.names():
             if name.startswith(f"{os.environ[RUN]}-"):
                 localcluster.down(name)
-
-
-def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
 
 
 @pytest.fixture(scope="module")
@@ -141,26 +139,20 @@ def prepared(request: pytest.FixtureRequest, depth: Depth) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def own_cluster(config: pytest.Config, depth: Depth, name: str, *, kubernetes: str | None = None) -> Iterator[Cluster]:
-    """Start a cluster for one module, and remove it at its end.
-
-    Args:
-        config: The session's configuration.
-        depth: The depth of the cluster.
-        name: The end of its name.
-        kubernetes: Its version; default: that of all clusters.
-    """
+    """Start a cluster for one module, whose name ends so, and remove it at its end; see `localcluster.up`."""
     cluster = _up(config, depth, name, kubernetes)
     try:
         yield cluster
     finally:
-        if not _kept():
+        if not os.environ.get(_KEPT):
             localcluster.down(cluster.name)
 
 
 def _up(config: pytest.Config, depth: Depth, name: str, kubernetes: str | None = None) -> Cluster:
     """Return a cluster that runs. One that cannot start is an error, never a skip."""
+    manager = config.pluginmanager.getplugin("capturemanager")
     # Capture is off while it starts, so that a long build is shown. What is left of it goes with the run.
-    with _uncaptured(config):
+    with manager.global_and_fixture_disabled() if manager else contextlib.nullcontext():
         remove_abandoned()
         return localcluster.up(own_name(name), depth, kubernetes=kubernetes)
 
@@ -172,19 +164,15 @@ def once(cluster: Cluster, what: str, do: Callable[[], object]) -> None:
         if not done.exists() or done.read_text() != os.environ[RUN]:
             do()
             done.write_text(os.environ[RUN])
-            _known(cluster).write_text(json.dumps(whole_of(cluster)))
+            (cluster.state / _KNOWN).write_text(json.dumps(whole_of(cluster)))
 
 
 @contextlib.contextmanager
 def unchanged(cluster: Cluster) -> Iterator[None]:
-    """Check that what concerns all tests of a cluster is at the end as it was installed.
-
-    Raises:
-        AssertionError: It is not: a test of the block has changed it, or one that runs beside it.
-    """
+    """Check that no test of the block, or beside it, has changed what concerns all tests of a cluster."""
     yield
     with _held(cluster):
-        before, now = json.loads(_known(cluster).read_text()), whole_of(cluster)
+        before, now = json.loads((cluster.state / _KNOWN).read_text()), whole_of(cluster)
         changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
     assert not changed, f"changed for all tests of the cluster, without @pytest.mark.{MARK}: {', '.join(changed)}"
 
@@ -193,7 +181,7 @@ def whole_of(cluster: Cluster) -> dict[str, Json]:
     """Return what concerns all tests of a cluster, by its path; a webhook for one namespace does not."""
     with contextlib.closing(RawClient(cluster)) as raw:
         found = {f"{path}/{one['metadata']['name']}": one for path in _WHOLE for one in raw.get(path)["items"]}
-    return {path: _content(one) for path, one in found.items() if not _is_kubernetes(one) and not _is_of_one(one)}
+    return {path: _content(one) for path, one in found.items() if not _is_left_out(one)}
 
 
 def _content(one: Json) -> Json:
@@ -204,18 +192,12 @@ def _content(one: Json) -> Json:
     return content
 
 
-def _is_kubernetes(one: Json) -> bool:
-    # A controller aggregates the rules of some of them, a little later.
-    return "kubernetes.io/bootstrapping" in one["metadata"].get("labels", {})
-
-
-def _is_of_one(one: Json) -> bool:
+def _is_left_out(one: Json) -> bool:
+    # A controller aggregates the rules of some of Kubernetes' own roles, a little later.
+    if "kubernetes.io/bootstrapping" in one["metadata"].get("labels", {}):
+        return True
     selectors = [webhook.get("namespaceSelector", {}) for webhook in one.get("webhooks", ())]
     return bool(selectors) and all(_ONE_NAMESPACE in selector.get("matchLabels", {}) for selector in selectors)
-
-
-def _known(cluster: Cluster) -> Path:
-    return cluster.state / "whole.json"
 
 
 def _held(cluster: Cluster) -> FileLock:
@@ -239,25 +221,13 @@ def is_required(environ: Mapping[str, str] = os.environ) -> bool:
 
 def own_name(name: str) -> str:
     """Return the full name of a cluster of this run; it identifies the run, so that others see whether it is alive."""
-    return f"{_kept() or os.environ[RUN]}-{name}"
-
-
-def _kept() -> str | None:
-    return os.environ.get("FRAMEWORKCONTROLLER_TEST_CLUSTER")
+    return f"{os.environ.get(_KEPT) or os.environ[RUN]}-{name}"
 
 
 def remove_abandoned() -> None:
     """Remove the clusters of runs that ended without doing so."""
     for name in settings.names():
-        found = _OWN.fullmatch(name)
-        if found:
+        if found := _OWN.fullmatch(name):
             owner = process.identify(int(found["pid"]))
             if owner is None or owner.started != int(found["started"], 16):
                 localcluster.down(name)
-
-
-@contextlib.contextmanager
-def _uncaptured(config: pytest.Config) -> Iterator[None]:
-    manager = config.pluginmanager.getplugin("capturemanager")
-    with manager.global_and_fixture_disabled() if manager else contextlib.nullcontext():
-        yield

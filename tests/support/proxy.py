@@ -1,6 +1,6 @@
 """A proxy before the API server that a test can interrupt, and that answers single requests wrongly, on loopback.
 
-The faults and the chaos of `tests/apiserver` use it. It ends TLS with the API server's own certificate, as a load
+It ends TLS with the API server's own certificate, as a load
 balancer would, so that it can read requests; answers are forwarded as bytes.
 """
 
@@ -20,7 +20,6 @@ from tests.support.listening import close_listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from types import TracebackType
 
     from localcluster import Cluster
 
@@ -46,30 +45,26 @@ class Request:
 class Fault:
     """What becomes of one request.
 
-    Attributes:
-        kind: `answer` with a status code and do not forward; `lose` the answer of a request that took effect; `slow`;
-            `hang` until the client gives up; `tear` the answer within its bytes; `expire` (410, in a watch as an
-            event); `html` with status 200.
-        code: The status code of `answer`.
-        seconds: The delay of `slow`, and the Retry-After of `answer`, 0 for none.
-        size: After how many bytes `tear` ends the answer.
-        forwarded: Whether a request that hangs reaches the API server.
+    Its kind is `answer` with a status code and do not forward; `lose` the answer of a request that took effect; `slow`;
+    `hang` until the client gives up; `tear` the answer within its bytes; `expire` (410, in a watch as an event); `html`
+    with status 200.
     """
 
     kind: str
-    code: int = 0
-    seconds: float = 0.0
-    size: int = 0
-    forwarded: bool = False
+    code: int = 0  # of `answer`
+    seconds: float = 0.0  # the delay of `slow`, and the Retry-After of `answer`, 0 for none
+    size: int = 0  # after how many bytes `tear` ends the answer
+    forwarded: bool = False  # whether a request that hangs reaches the API server
 
 
+@dataclass(eq=False)
 class _Pair:
     """The two connections of one client, and what becomes of the answer that is on its way."""
 
-    def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
-        self.near, self.far = near, far
-        self.fault: Fault | None = None
-        self.passed = 0
+    near: asyncio.StreamWriter
+    far: asyncio.StreamWriter
+    fault: Fault | None = None
+    passed: int = 0
 
     def close(self) -> None:
         for writer in (self.near, self.far):
@@ -77,15 +72,11 @@ class _Pair:
 
 
 class Proxy:
-    """Forwards requests to the API server of a cluster; a context manager.
+    """Forwards requests to the API server of a cluster; a context manager. It counts in `faults` who met with which.
 
     Args:
         cluster: The cluster.
         choose: Says what becomes of a request, None for nothing unusual; called in the thread of the proxy.
-
-    Attributes:
-        port: The port of the proxy; `restore` keeps it.
-        faults: How many requests met with which fault.
     """
 
     def __init__(self, cluster: Cluster, choose: Callable[[Request], Fault | None] = lambda _: None) -> None:
@@ -108,9 +99,7 @@ class Proxy:
         self.restore()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cut()
         self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -145,7 +134,7 @@ class Proxy:
         self.drop()
 
     def restore(self) -> None:
-        """Accept connections again, after `cut`."""
+        """Accept connections again, after `cut`, on the same port."""
 
         async def listen() -> None:
             if self._server is None:
