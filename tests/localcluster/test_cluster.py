@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,6 +23,7 @@ from localcluster.removal import mounts_below
 from localcluster.supervisor import Supervisor
 from testkit.waiting import eventually
 from tests.support.clusters import is_required, own_name, remove_abandoned
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,22 +56,14 @@ def kill(name: str, *components: str) -> None:
         eventually(is_gone)
 
 
-def config_map(name: str, **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
-
-
-def names(raw: RawClient, path: str) -> list[str]:
-    return [item["metadata"]["name"] for item in raw.get(path)["items"]]
-
-
 def write_something(cluster: Cluster) -> None:
     with contextlib.closing(RawClient(cluster)) as raw:
-        raw.create(CONFIG_MAPS, config_map("something"))
+        raw.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "something"}})
 
 
 def something_is_there(cluster: Cluster) -> bool:
     with contextlib.closing(RawClient(cluster)) as raw:
-        return "something" in names(raw, CONFIG_MAPS)
+        return "something" in [item["metadata"]["name"] for item in raw.get(CONFIG_MAPS)["items"]]
 
 
 @pytest.mark.apiserver
@@ -156,58 +149,36 @@ def starting(name: str) -> subprocess.Popen[bytes]:
 
 
 def command(verb: str, name: str, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "localcluster", verb, "--name", name, *(["--", *arguments] if arguments else [])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if code else None,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "localcluster", verb, "--name", name, *(["--", *arguments] if arguments else [])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == code, done
-    return done.stdout + (done.stderr or "")
+    return done.stderr if code else done.stdout
 
 
 @pytest.mark.apiserver
-class TestControlPlane:
-    def test_the_api_server_has_the_version_of_the_cluster(self, control_plane: Cluster, raw: RawClient) -> None:
-        assert raw.get("/version")["gitVersion"] == f"v{control_plane.version}"
-        assert control_plane.version == binaries.kubernetes_version(None)
-
-    def test_a_token_authenticates_a_service_account_that_has_no_permissions(
-        self, control_plane: Cluster, namespace: str
-    ) -> None:
-        with contextlib.closing(RawClient(control_plane, control_plane.token(namespace, "default"))) as account:
-            review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-            answer = account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-            assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
-            with pytest.raises(ApiStatusError) as refusal:
-                account.get(f"/api/v1/namespaces/{namespace}/pods")
-            assert refusal.value.status == 403
-
-    def test_dependents_are_collected(self, raw: RawClient, namespace: str) -> None:
-        path = f"/api/v1/namespaces/{namespace}/configmaps"
-        owner = raw.create(path, config_map("owner"))
-        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-        raw.create(path, config_map("dependent", ownerReferences=[reference]))
-        raw.delete(f"{path}/owner")
-
-        def dependent_is_gone() -> None:
-            assert "dependent" not in names(raw, path)
-
-        eventually(dependent_is_gone)
-
-    def test_kubectl_runs_as_the_administrator_and_images_need_a_node(
-        self, control_plane: Cluster, namespace: str
-    ) -> None:
-        manifest = json.dumps(config_map("made", namespace=namespace))
-        assert "configmap/made created" in control_plane.kubectl("apply", "-f", "-", input=manifest)
-        with pytest.raises(localcluster.LocalClusterError, match=r"configmaps \"absent\" not found"):
-            control_plane.kubectl("get", "configmap", "absent", "-n", namespace)
-        with pytest.raises(SetupError, match="only depth node has a node"):
-            control_plane.load(Path("/nonexistent/image.tar"))
+def test_a_control_plane_has_the_version_that_was_asked_for_and_no_node_for_images(
+    control_plane: Cluster, raw: RawClient
+) -> None:
+    assert raw.get("/version")["gitVersion"] == f"v{control_plane.version}"
+    assert control_plane.version == binaries.kubernetes_version(None)
+    with pytest.raises(SetupError, match="only depth node has a node"):
+        control_plane.load(Path("/nonexistent/image.tar"))
 
 
-@pytest.mark.parametrize("name", ["", "Upper", "-a", "a-", "a" * 31, "a/b", "..", "a_b"])
+@pytest.mark.apiserver
+def test_a_token_authenticates_a_service_account_that_has_no_permissions(
+    control_plane: Cluster, namespace: str
+) -> None:
+    with contextlib.closing(RawClient(control_plane, control_plane.token(namespace, "default"))) as account:
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        answer = account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+        assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+        with pytest.raises(ApiStatusError) as refusal:
+            account.get(f"/api/v1/namespaces/{namespace}/pods")
+        assert refusal.value.status == 403
+
+
+@each("name", ["", "Upper", "-a", "a-", "a" * 31, "a/b", "..", "a_b"])
 def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(SetupError, match="a cluster's name has 1 to 30"):
         localcluster.up(name)
@@ -224,13 +195,13 @@ def test_a_mount_below_the_folder_is_found_before_the_folder_is_removed() -> Non
 
 
 def test_networks_avoid_those_of_the_machine_and_of_other_clusters() -> None:
-    header = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
     routes = (
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
         "eth0\t00000000\t0102000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"  # the default route covers nothing
         "eth0\t0000500A\t00000000\t0001\t0\t0\t0\t0000F0FF\t0\t0\t0\n"  # 10.80.0.0/12: 80 to 95
         "eth0\t0000A8C0\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"  # 192.168.0.0/16
     )
-    taken = ports.taken_octets(header + routes)
+    taken = ports.taken_octets(routes)
     assert taken == set(range(80, 96))
     assert ports.choose_octet(80 - 64, taken | {96}) == 97
     assert ports.choose_octet(254 - 64, {254}) == 64

@@ -9,7 +9,6 @@ import socket
 import ssl
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -76,12 +75,8 @@ def ask(path: str) -> None:
         f"https://kubernetes.default.svc{path}", headers={"Authorization": f"Bearer {(SECRETS / 'token').read_text()}"}
     )
     tls = ssl.create_default_context(cafile=str(SECRETS / "ca.crt"))
-    try:
-        with urllib.request.urlopen(request, timeout=60, context=tls) as answer:
-            status, content = answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        status, content = error.code, json.load(error)
-    print(json.dumps({"status": status, "content": content}))
+    with urllib.request.urlopen(request, timeout=60, context=tls) as answer:
+        print(json.dumps(json.load(answer)))
 
 
 if __name__ == "__main__":
