@@ -47,16 +47,13 @@ def test_an_unknown_example_is_an_error_that_lists_those_that_exist(capsys: pyte
 
 
 class TestChanges:
-    @each(
-        "status, line",
-        [
+    def test_a_framework_is_told_with_its_attempt_and_its_end(self) -> None:
+        for status, line in (
             ({"state": ""}, "applied"),
             ({"attempt": 1}, "AttemptRunning, attempt 2"),
             ({"state": "Completed", "attempt": 1, "end": SUCCEEDED}, "Completed, Succeeded (0), attempt 2"),
-        ],
-    )
-    def test_a_framework_is_told_with_its_attempt_and_its_end(self, status: dict[str, Any], line: str) -> None:
-        assert places_of(framework(**status), []) == {"Framework training": line}
+        ):
+            assert places_of(framework(**status), []) == {"Framework training": line}
 
     def test_a_pod_is_told_with_its_address_and_what_holds_it_up(self) -> None:
         waiting = container("main", "waiting", reason="PodInitializing")

@@ -36,16 +36,25 @@ def processes(tmp_path: Path) -> Iterator[Supervisor]:
 
 
 def shell(script: str) -> list[str]:
-    return ["sh", "-c", textwrap.dedent(script)]
+    return ["sh", "-c", script]
 
 
 def always() -> bool:
     return True
 
 
-def test_start_returns_when_the_process_is_ready(processes: Supervisor, tmp_path: Path) -> None:
+def test_start_returns_when_the_process_is_ready_and_an_error_of_the_network_means_not_yet(
+    processes: Supervisor, tmp_path: Path
+) -> None:
     sign = tmp_path / "ready"
-    pid = processes.start("a", shell(f"sleep 0.2; touch {sign}; exec sleep 600"), ready=sign.exists)
+    errors = iter([ConnectionRefusedError("refused"), ConnectionResetError("reset")])
+
+    def ready() -> bool:
+        for error in errors:
+            raise error
+        return sign.exists()
+
+    pid = processes.start("a", shell(f"sleep 0.2; touch {sign}; exec sleep 600"), ready=ready)
     assert sign.exists()
     assert processes.running("a") == pid
 
@@ -69,17 +78,6 @@ def test_a_process_that_never_becomes_ready_is_stopped_and_the_reason_reported(p
     assert processes.running("a") is None
     with pytest.raises(LocalClusterError, match="a: no-such-program is not installed"):
         processes.start("a", ["no-such-program"], ready=always)
-
-
-def test_an_error_of_the_network_means_not_ready_yet(processes: Supervisor) -> None:
-    answers = iter([ConnectionRefusedError("refused"), ConnectionResetError("reset")])
-
-    def ready() -> bool:
-        for error in answers:
-            raise error
-        return True
-
-    assert processes.start("a", SLEEP, ready=ready)
 
 
 def test_starting_again_keeps_the_process_unless_it_hangs_or_its_arguments_are_others(processes: Supervisor) -> None:
