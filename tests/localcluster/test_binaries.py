@@ -108,27 +108,20 @@ class TestOrder:
 
 
 class TestVersion:
-    @pytest.mark.parametrize(
-        ("asked", "environ", "expected"),
-        [
+    def test_the_version_is_one_setting(self, tmp_path: Path) -> None:
+        version_script(tmp_path / "kube-apiserver", "Kubernetes v1.33.5")
+        for asked, environ, expected in (
             (None, {}, PINNED),
             (None, {"KUBERNETES": "1.34.4"}, "1.34.4"),
             ("v1.30.14", {"KUBERNETES": "1.34.4"}, "1.30.14"),
             ("1.30", {}, "1.30.14"),
-            (None, {"KUBEBUILDER_ASSETS": "{}"}, "1.33.5"),
-        ],
-        ids=["pinned", "environment", "asked for", "minor", "the API server of envtest"],
-    )
-    def test_the_version_is_one_setting(
-        self, tmp_path: Path, asked: str | None, environ: Environ, expected: str
-    ) -> None:
-        version_script(tmp_path / "kube-apiserver", "Kubernetes v1.33.5")
-        assert kubernetes_version(asked, {key: text.format(tmp_path) for key, text in environ.items()}) == expected
-
-    @pytest.mark.parametrize("wish", ["latest", "1", "1.36.3.4", "1.99"])
-    def test_an_invalid_version_is_refused(self, wish: str) -> None:
-        with pytest.raises(SetupError, match=f"KUBERNETES='{wish}'"):
-            kubernetes_version(wish, {})
+            # The API server of envtest decides.
+            (None, {"KUBEBUILDER_ASSETS": str(tmp_path)}, "1.33.5"),
+        ):
+            assert kubernetes_version(asked, environ) == expected
+        for wish in ("latest", "1", "1.36.3.4", "1.99"):
+            with pytest.raises(SetupError, match=f"KUBERNETES='{wish}'"):
+                kubernetes_version(wish, {})
 
     def test_one_version_of_each_minor_version_can_be_built_and_every_program_is_pinned(self) -> None:
         minors = [minor_of(version) for version in BUILDABLE]
@@ -137,12 +130,12 @@ class TestVersion:
         assert all(version_of(program, PINNED) for program in CATALOGUE.values())
 
     @pytest.mark.apiserver
-    @pytest.mark.parametrize("name", ["kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm"])
-    def test_the_real_programs_report_their_versions(self, name: str) -> None:
+    def test_the_real_programs_report_their_versions(self) -> None:
         version = kubernetes_version(None)
-        found = binaries.find(name, kubernetes=version)
-        if name != "etcd" or "KUBEBUILDER_ASSETS" not in os.environ:
-            assert binaries.reported_version(found, CATALOGUE[name]) == version_of(CATALOGUE[name], version)
+        for name in ("kube-apiserver", "etcd", "kube-controller-manager", "kubectl", "helm"):
+            found = binaries.find(name, kubernetes=version)
+            if name != "etcd" or "KUBEBUILDER_ASSETS" not in os.environ:
+                assert binaries.reported_version(found, CATALOGUE[name]) == version_of(CATALOGUE[name], version)
 
 
 class TestBuild:
@@ -154,7 +147,6 @@ class TestBuild:
             ("etcd", PINNED, "absent", r"^there is no `go` to build Kubernetes with: install Go \(1\.21 or newer"),
             ("etcd", PINNED, "old", r"go1\.11\.6 linux/amd64: install Go"),
         ],
-        ids=["unknown program", "version without a module", "no compiler", "compiler from before modules"],
     )
     def test_what_cannot_be_built_is_refused_with_what_can_or_what_to_install(
         self, environ: Environ, tmp_path: Path, name: str, kubernetes: str, compiler: str, reason: str
@@ -198,16 +190,6 @@ class TestBuild:
         assert all(row == (row[0], row[0], f"v0.{version.split('.', 1)[1]}") for row in replaced)
 
 
-def packed(member: str) -> bytes:
-    """Return an archive with one program."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        entry = tarfile.TarInfo(member)
-        entry.size = len(b"program")
-        archive.addfile(entry, io.BytesIO(b"program"))
-    return content.getvalue()
-
-
 class TestDownload:
     @pytest.fixture(autouse=True)
     def site(self) -> Iterator[None]:
@@ -223,17 +205,22 @@ class TestDownload:
     def fetch(self, folder: Path, member: str | None = None) -> bool:
         return fetch(Source(f"{self.url}/file", f"{self.url}/sums", member), "program", folder / "target")
 
-    @pytest.mark.parametrize(
-        ("content", "sums", "member"),
-        [(b"program", "{}", None), (packed("etcd-v3/etcd"), f"{'0' * 64}  other\n{{}}  file\n", "etcd-v3/etcd")],
-        ids=["alone", "in an archive"],
-    )
-    def test_a_program_with_the_right_checksum_is_downloaded(
-        self, tmp_path: Path, content: bytes, sums: str, member: str | None
+    def test_a_program_with_the_right_checksum_is_downloaded_and_one_in_an_archive_extracted(
+        self, tmp_path: Path
     ) -> None:
-        self.files = {"/file": content, "/sums": sums.format(sha256(content).hexdigest()).encode()}
-        assert self.fetch(tmp_path, member)
-        assert (tmp_path / "target").read_bytes() == b"program"
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            entry = tarfile.TarInfo("etcd-v3/etcd")
+            entry.size = len(b"program")
+            archive.addfile(entry, io.BytesIO(b"program"))
+        for content, sums, member in (
+            (b"program", "{}", None),
+            (packed.getvalue(), f"{'0' * 64}  other\n{{}}  file\n", "etcd-v3/etcd"),
+        ):
+            self.files = {"/file": content, "/sums": sums.format(sha256(content).hexdigest()).encode()}
+            assert self.fetch(tmp_path, member)
+            assert (tmp_path / "target").read_bytes() == b"program"
+            (tmp_path / "target").unlink()
 
     def test_a_program_that_is_not_published_is_not_downloaded_and_a_wrong_checksum_is_an_error(
         self, tmp_path: Path
@@ -260,10 +247,10 @@ class TestDownload:
         assert [name for name, one in found.items() if one is None] == ["kwok", "kueue", "jobset", "lws"]
         assert all("1.2.3" in one.url and one.sums.startswith("https://") for one in found.values() if one)
 
-    @pytest.mark.parametrize("text", ["", "abc  other\n", "one\ntwo\n"])
-    def test_a_list_of_checksums_without_the_file_is_an_error(self, text: str) -> None:
-        with pytest.raises(BinaryError, match="none for file"):
-            expected_sum(text, "file")
+    def test_a_list_of_checksums_without_the_file_is_an_error(self) -> None:
+        for text in ("", "abc  other\n", "one\ntwo\n"):
+            with pytest.raises(BinaryError, match="none for file"):
+                expected_sum(text, "file")
 
 
 class Terminal(io.StringIO):
