@@ -14,7 +14,6 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import urlsplit
 
 from tests.support.listening import close_listener
 
@@ -80,9 +79,7 @@ class Proxy:
     """
 
     def __init__(self, cluster: Cluster, choose: Callable[[Request], Fault | None] = lambda _: None) -> None:
-        target = urlsplit(cluster.server).port
-        assert target
-        self.port, self._target, self._choose = 0, target, choose
+        self.port, self._target, self._choose = 0, cluster.api_port, choose
         self.faults = Counter[str]()
         self._near_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         certificate = cluster.state / "pki" / "server-kube-apiserver.crt"
