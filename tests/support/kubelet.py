@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import itertools
-import threading
 from typing import TYPE_CHECKING, Any
 
 from localcluster.client import ApiStatusError, Json, RawClient
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 NODE = "played-node"
 HOST_IP = "192.0.2.1"
-_WATCH_SECONDS = 5
 
 
 class Kubelet:
@@ -124,42 +122,16 @@ class Kubelet:
 
         An error in the background is raised at the end of the block. A Pod that vanishes is not an error.
         """
-        over = threading.Event()
-        with in_background(lambda: self._fly(over)):
-            try:
-                yield
-            finally:
-                over.set()
-                # A change wakes the watch; without one it ends after some seconds.
-                self._touch()
+        with in_background(self._steer, every=0.1):
+            yield
 
-    def _fly(self, over: threading.Event) -> None:
-        if over.is_set():
-            return
-        pods = self._raw.get(self._path())
-        for pod in pods["items"]:
-            self._steer(pod)
-        version = pods["metadata"]["resourceVersion"]
-        for event in self._raw.watch(self._path(), version, _WATCH_SECONDS):
-            if over.is_set() or event["type"] == "ERROR":
-                return
-            if event["type"] in {"ADDED", "MODIFIED"}:
-                self._steer(event["object"])
-
-    def _steer(self, pod: Json) -> None:
-        with ignore_vanished():
-            if pod["metadata"].get("deletionTimestamp"):
-                self.finish_deletion(pod)
-            elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP"):
-                self.run(pod)
-
-    def _touch(self) -> None:
-        """Create and delete a Pod that is never scheduled, so that watches of this namespace get an event."""
-        probe = {"name": "wakes-the-kubelet"}
-        spec = {"schedulerName": "nobody", "containers": [{"name": "none", "image": "none"}]}
-        with contextlib.suppress(ApiStatusError):
-            made = self._raw.create(self._path(), {"apiVersion": "v1", "kind": "Pod", "metadata": probe, "spec": spec})
-            self.finish_deletion(made)
+    def _steer(self) -> None:
+        for pod in self._raw.get(self._path())["items"]:
+            with ignore_vanished():
+                if pod["metadata"].get("deletionTimestamp"):
+                    self.finish_deletion(pod)
+                elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP"):
+                    self.run(pod)
 
     def _end(self, pod: object, phase: str, code: int) -> Json:
         found = self.get(pod)
