@@ -79,14 +79,12 @@ def test_the_error_for_an_unknown_image_lists_the_known_ones() -> None:
 
 
 def test_an_archive_lists_its_images(tmp_path: Path) -> None:
-    layer = tmp_path / "layer.tar"
+    layer, image, name = tmp_path / "layer.tar", tmp_path / "image.tar", "localhost/image:dev"
     layer.write_bytes(b"a tar")
-    written = archive.write(
-        tmp_path / "image.tar", reference="localhost/image:dev", layer=layer, config={"User": "1:1"}
-    )
-    (name, digest), *more = archive.images(written).items()
-    assert (name, more) == ("localhost/image:dev", [])
-    with tarfile.open(written) as tar:
+    assert archive.write(image, reference=name, layer=layer, config={"User": "1:1"}) == image
+    ((found, digest),) = archive.images(image).items()
+    assert found == name
+    with tarfile.open(image) as tar:
         member = tar.extractfile(f"{digest}.json")
         assert member
         config = json.load(member)
@@ -101,13 +99,10 @@ def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:
             archive.images(tmp_path / "image.tar")
 
 
-def test_a_registry_is_there_if_it_answers_or_asks_for_a_token() -> None:
+def test_a_registry_is_there_if_it_answers_in_time_or_asks_for_a_token() -> None:
     for status, there in ((200, True), (401, True), (403, False), (503, False)):
         with serving(lambda _, status=status: (status, b"")) as url:  # type: ignore[misc]  # of this round
             assert base.registry_answers(f"{url}/v2/", patience_seconds=patience(5)) is there
-
-
-def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v2/"
         began = time.monotonic()
@@ -118,8 +113,8 @@ def test_a_registry_that_does_not_answer_or_refuses_costs_no_long_wait() -> None
 
 
 def test_a_base_image_from_the_environment_is_used_as_it_is(tmp_path: Path) -> None:
-    chosen = base.choose(tmp_path, {"BASE_IMAGE": "registry.example/python:3.11"})
-    assert chosen == base.Base("registry.example/python:3.11", None)
+    name = "registry.example/python:3.11"
+    assert base.choose(tmp_path, {"BASE_IMAGE": name}) == base.Base(name, None)
 
 
 def install(*arguments: str, **environ: str) -> tuple[int, str]:

@@ -32,8 +32,7 @@ def pods(namespace: str) -> str:
 
 def make(raw: RawClient, pods: str, name: str, **annotations: str) -> None:
     spec = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
-    known = {"run_seconds": RUN_SECONDS, "exit_code": EXIT_CODE}
-    metadata = {"name": name, "annotations": {known[key]: value for key, value in annotations.items()}}
+    metadata = {"name": name, "annotations": annotations}
     raw.create(pods, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
@@ -57,8 +56,8 @@ def test_pods_run_on_five_nodes_with_addresses_of_their_own_and_keep_running(raw
 
 
 def test_a_pod_ends_as_its_annotations_say(raw: RawClient, pods: str) -> None:
-    make(raw, pods, "good", run_seconds="0.5")
-    make(raw, pods, "bad", run_seconds="0", exit_code="201")
+    make(raw, pods, "good", **{RUN_SECONDS: "0.5"})
+    make(raw, pods, "bad", **{RUN_SECONDS: "0", EXIT_CODE: "201"})
     for name, phase, code, reason in (("good", "Succeeded", 0, "Completed"), ("bad", "Failed", 201, "Error")):
         ended = in_phase(raw, pods, name, phase)["containerStatuses"][0]["state"]["terminated"]
         assert (ended["exitCode"], ended["reason"]) == (code, reason)

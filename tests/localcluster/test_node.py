@@ -63,9 +63,6 @@ class Pods:
         self.namespace = namespace
         self.path = f"/api/v1/namespaces/{namespace}"
 
-    def restrict(self) -> None:
-        self.raw.merge(self.path, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
-
     def kubectl(self, *arguments: str) -> str:
         return self.cluster.kubectl("--namespace", self.namespace, *arguments)
 
@@ -120,23 +117,6 @@ def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
     assert status["nodeInfo"]["kubeletVersion"] == f"v{cluster.version}"
     # Each followed log needs an inotify instance, of which Linux allows 128; six nodes and their logs exceeded that.
     assert int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) >= 1024
-
-
-def test_a_restricted_pod_gets_environment_and_hosts_from_its_init_container_beside_a_sidecar(pods: Pods) -> None:
-    pods.restrict()
-    shared = {"name": "shared", "mountPath": "/shared"}
-    # On by default from 1.35; an older node gets the variable from the Pod itself.
-    env_files = int(pods.cluster.version.split(".")[1]) >= 35
-    variable = {"name": "GREETING", "value": "hello, gang"}
-    greeting = {"volumeName": "shared", "path": "env", "key": "GREETING", "optional": False}
-    env = [{"name": "GREETING", "valueFrom": {"fileKeyRef": greeting}} if env_files else variable]
-    hosts = {"name": "shared", "mountPath": "/etc/hosts", "subPath": "hosts", "readOnly": True}
-    prepare = container("prepare", "prepare", volumeMounts=[shared])
-    sidecar = container("sidecar", "wait", restartPolicy="Always")
-    main = container("main", "report", env=env, volumeMounts=[hosts])
-    volumes = [{"name": "shared", "emptyDir": {"sizeLimit": "16Mi"}}]
-    pods.create("main", initContainers=[prepare, sidecar], containers=[main], volumes=volumes)
-    assert pods.result("main") == [{"greeting": "hello, gang", "peer": "192.0.2.7", "uid": 65532}]
 
 
 def test_pods_and_processes_of_this_machine_reach_a_pod_by_address_by_name_and_through_a_service(pods: Pods) -> None:
@@ -200,7 +180,7 @@ def test_the_barriers_image_stays_under_60_megabytes_compressed(archives: dict[s
 
 
 def test_images_run_their_programs_as_nobody_on_a_read_only_root(archives: dict[str, Path], pods: Pods) -> None:
-    pods.restrict()
+    pods.raw.merge(pods.path, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
     look = (
         "import importlib.util, os, pathlib, sys; module = importlib.import_module(sys.argv[1] + '.__main__');"
         "print(os.getuid(), pathlib.Path(module.__cached__).exists(), importlib.util.find_spec('pip'))"
@@ -248,10 +228,7 @@ def left_behind(state: Path, interface: str, container: str) -> list[str]:
 
 
 def machine_wide() -> list[object]:
-    """Return the state of this machine that a node must not change: links, `ip_forward`, rules, named namespaces.
-
-    Links of other clusters are left out, because they may change during this test.
-    """
+    """Return what a node must not change of this machine; links of other clusters may change during this test."""
     links = {path.name for path in Path("/sys/class/net").iterdir() if not path.name.startswith("fc-")}
     commands = (("nft", "list", "tables"), ("ip", "netns"))
     printed = [subprocess.check_output(words, text=True) for words in commands]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import socket
 import ssl
 import sys
@@ -13,17 +12,6 @@ import urllib.request
 from pathlib import Path
 
 SECRETS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
-def prepare() -> None:
-    """Write an /etc/hosts and an env file for a container that starts later."""
-    Path("/shared/hosts").write_text("127.0.0.1 localhost\n192.0.2.7 peer-0\n")
-    Path("/shared/env").write_text("GREETING='hello, gang'\n")
-
-
-def report() -> None:
-    """Print the values that `prepare` wrote, as an application sees them."""
-    print(json.dumps({"greeting": os.environ["GREETING"], "peer": socket.gethostbyname("peer-0"), "uid": os.getuid()}))
 
 
 def wait() -> None:
