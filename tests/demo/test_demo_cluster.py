@@ -96,26 +96,21 @@ def test_a_deployment_that_is_not_ready_in_time_or_whose_image_cannot_be_pulled_
         deploy.install(demo_cluster, [broken], seconds=3 * patience(60))
 
 
-class Run:
-    """A gang on an API server without a controller."""
-
-    def __init__(self, cluster: Cluster, namespace: str, **options: Any) -> None:
-        self.lines: list[str] = []
-        self._gang = Gang(cluster, namespace, Steps(self.lines.append), **options)
-
-    def ends_with(
-        self, message: str, file: Path = manifests.FRAMEWORK, *images: str, seconds: float = patience(60)
-    ) -> None:
-        with pytest.raises(DemoError, match=message):
-            self._gang.run(file, ImageNames(*images), seconds)
+def ends(
+    cluster: Cluster, namespace: str, message: str, file: Path = manifests.FRAMEWORK, *images: str, **options: float
+) -> list[str]:
+    """Run a gang without a controller until it fails so, and return the lines that are shown."""
+    lines: list[str] = []
+    seconds = options.pop("seconds", patience(60))
+    with pytest.raises(DemoError, match=message):
+        Gang(cluster, namespace, Steps(lines.append), **options).run(file, ImageNames(*images), seconds)
+    return lines
 
 
 def test_a_gang_is_submitted_watched_and_explained_by_the_commands_that_are_shown(
     demo_cluster: Cluster, namespace: str, raw: RawClient, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    run = Run(demo_cluster, namespace)
-    run.ends_with("spirals was not Completed within 0 s", seconds=0)
-    assert run.lines == [
+    assert ends(demo_cluster, namespace, "spirals was not Completed within 0 s", seconds=0) == [
         f"$ export KUBECONFIG={demo_cluster.kubeconfig}",
         f"$ frameworkctl submit -f {manifests.FRAMEWORK.relative_to(Path.cwd())} -n {namespace}",
         f"$ frameworkctl watch spirals -n {namespace}",
@@ -128,8 +123,8 @@ def test_a_gang_is_submitted_watched_and_explained_by_the_commands_that_are_show
     assert "framework.frameworkcontroller.microsoft.com/spirals created" in output
     assert f"{namespace}/spirals" in output
     # With other images than its file it is submitted on standard input, after the removal of the first.
-    run.ends_with("not Completed", manifests.FRAMEWORK, "registry.example", "v7", seconds=0)
-    assert f"$ frameworkctl submit -f - -n {namespace}" in run.lines
+    lines = ends(demo_cluster, namespace, "not Completed", manifests.FRAMEWORK, "registry.example", "v7", seconds=0)
+    assert f"$ frameworkctl submit -f - -n {namespace}" in lines
     stored = raw.get(f"/apis/frameworkcontroller.microsoft.com/v1/namespaces/{namespace}/frameworks/spirals")
     assert "registry.example/tensorflow-example:v7" in str(stored["spec"])
 
@@ -141,10 +136,10 @@ def test_a_pod_without_its_barrier_or_without_its_image_ends_the_demo_before_its
     raw.create(pods, task_pod("spirals-worker-0"))
     kubelet.bind("spirals-worker-0")
     raw.merge(f"{pods}/spirals-worker-0/status", no_image("tensorflow", "ErrImageNeverPull"))
-    run = Run(demo_cluster, namespace, image_seconds=0.0)
-    run.ends_with("spirals-worker-0: tensorflow: ErrImageNeverPull: it is not present")
+    reason = "spirals-worker-0: tensorflow: ErrImageNeverPull: it is not present"
+    ends(demo_cluster, namespace, reason, image_seconds=0.0)
     raw.create(pods, task_pod("spirals-chief-0", **{"frameworkcontroller.microsoft.com/barrier": "enabled"}))
-    run.ends_with("no barrier was injected")
+    ends(demo_cluster, namespace, "no barrier was injected")
 
 
 def test_a_framework_that_is_refused_ends_the_demo_with_the_reason(
@@ -152,9 +147,8 @@ def test_a_framework_that_is_refused_ends_the_demo_with_the_reason(
 ) -> None:
     file = tmp_path / "framework.yaml"
     file.write_text(manifests.FRAMEWORK.read_text().replace("taskNumber: 1", "taskNumber: -1"))
-    run = Run(demo_cluster, namespace)
-    run.ends_with("spirals could not be submitted", file)
-    assert run.lines[-1] == f"$ frameworkctl submit -f {file} -n {namespace}"
+    lines = ends(demo_cluster, namespace, "spirals could not be submitted", file)
+    assert lines[-1] == f"$ frameworkctl submit -f {file} -n {namespace}"
     assert "taskNumber" in capfd.readouterr().err
 
 

@@ -16,7 +16,6 @@ from localcluster.images import CATALOGUE, REPOSITORY
 from tests.support.rows import each
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 JAR = b"not really a jar"
@@ -27,13 +26,6 @@ CENTRAL = "http://central.example/maven2"
 LIBC, PYTHON = Package("libc6", "2.36-9+deb12u13", "a" * 64), Package("python3.11", "3.11.2-6", "b" * 64)
 NO_LAYER = f"sha256:{'0' * 64}"
 LOCK = Lock(1_795_305_600, NO_LAYER, (LIBC, PYTHON))
-
-
-@pytest.fixture
-def central() -> Iterator[responses.RequestsMock]:
-    """A Maven repository, which answers as the test says."""
-    with responses.RequestsMock() as mock:
-        yield mock
 
 
 @pytest.fixture
@@ -49,38 +41,37 @@ def download(lock: Path) -> Path:
     return folder / PATH
 
 
-def test_a_jar_is_downloaded_once_and_again_only_if_it_is_not_the_one_of_the_lock(
-    central: responses.RequestsMock, lock: Path
-) -> None:
-    central.get(f"{CENTRAL}/{PATH}", JAR)
+@responses.activate
+def test_a_jar_is_downloaded_once_and_again_only_if_it_is_not_the_one_of_the_lock(lock: Path) -> None:
+    responses.get(f"{CENTRAL}/{PATH}", JAR)
     assert download(lock).read_bytes() == download(lock).read_bytes() == JAR
-    assert len(central.calls) == 1
+    assert len(responses.calls) == 1
     download(lock).write_bytes(b"damaged")
     assert download(lock).read_bytes() == JAR
-    assert len(central.calls) == 2
+    assert len(responses.calls) == 2
 
 
-def test_a_jar_of_another_checksum_is_refused_and_not_kept(central: responses.RequestsMock, lock: Path) -> None:
-    central.get(f"{CENTRAL}/{PATH}", JAR)
+@responses.activate
+def test_a_jar_of_another_checksum_is_refused_and_not_kept(lock: Path) -> None:
+    responses.get(f"{CENTRAL}/{PATH}", JAR)
     lock.write_text(f"{'0' * 64}  {PATH}\n")
     with pytest.raises(SetupError, match=r"tool_2\.13-1\.0\.jar\) does not match .*: expected 0000"):
         download(lock)
     assert not list(lock.with_name("jars").rglob("*.jar*"))
 
 
-def test_what_the_repository_refuses_is_tried_four_times(
-    central: responses.RequestsMock, lock: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@responses.activate
+def test_what_the_repository_refuses_is_tried_four_times(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     for status in (503, 503, 200, 404):
-        central.get(f"{CENTRAL}/{PATH}", JAR, status=status)
+        responses.get(f"{CENTRAL}/{PATH}", JAR, status=status)
     assert stat.S_IMODE(download(lock).stat().st_mode) == 0o644
     assert pauses == [1, 2]
     download(lock).unlink()
     with pytest.raises(SetupError, match=rf"cannot download the jars of tool.jars: 404 .*{CENTRAL}/{PATH}"):
         download(lock)
-    assert len(central.calls) == 3 + 4
+    assert len(responses.calls) == 3 + 4
 
 
 @each(

@@ -27,8 +27,7 @@ HOST_IP = "192.0.2.1"
 class Kubelet:
     """The kubelet of all Pods of one namespace.
 
-    Methods take a Pod by its name, or as a dict or object with its metadata; then the API server's Pod must have the
-    same UID.
+    Methods take a Pod by its name, or as an object; then the API server's Pod must have the same UID.
     """
 
     def __init__(self, raw: RawClient, namespace: str) -> None:
@@ -36,7 +35,7 @@ class Kubelet:
         self._namespace = namespace
         self._ips = (f"10.255.{number // 250}.{number % 250 + 1}" for number in itertools.count(1))
 
-    def get(self, pod: object) -> Json:
+    def get(self, pod: str | Json) -> Json:
         """Return the Pod as the API server has it.
 
         Raises:
@@ -49,7 +48,7 @@ class Kubelet:
             raise ApiStatusError("GET", self._path(name), 409, reason)
         return found
 
-    def bind(self, pod: object) -> Json:
+    def bind(self, pod: str | Json) -> Json:
         """Bind a Pod to a node, as the scheduler would, unless it has one."""
         found = self.get(pod)
         if found["spec"].get("nodeName"):
@@ -60,13 +59,14 @@ class Kubelet:
         self._raw.create(self._path(name) + "/binding", binding)
         return self.get(found)
 
-    def run(self, pod: object, ip: str | None = None) -> Json:
+    def run(self, pod: str | Json, ip: str | None = None) -> Json:
         """Bind a Pod and report all containers and sidecars as running, other init containers as completed.
 
         Without an IP it has the one that it had, or one that no Pod of this kubelet has had.
         """
         found = self.bind(pod)
         now = _now()
+        runs = {"running": {"startedAt": now}}
         address = ip or found["status"].get("podIP") or next(self._ips)
         return self._write(
             found,
@@ -78,28 +78,28 @@ class Kubelet:
             podIPs=[{"ip": address}],
             conditions=_conditions(found, Initialized="True", ContainersReady="True", Ready="True"),
             initContainerStatuses=[
-                _container(item, _running(now) if _is_sidecar(item) else _terminated(0, now, now))
+                _container(item, runs if item.get("restartPolicy") == "Always" else _terminated(0, now, now))
                 for item in found["spec"].get("initContainers", [])
             ],
-            containerStatuses=[_container(item, _running(now)) for item in found["spec"]["containers"]],
+            containerStatuses=[_container(item, runs) for item in found["spec"]["containers"]],
         )
 
-    def succeed(self, pod: object) -> Json:
+    def succeed(self, pod: str | Json) -> Json:
         """Report that all containers exited with 0, and the Pod as Succeeded."""
         return self._end(pod, "Succeeded", 0)
 
-    def fail(self, pod: object, code: int = 1) -> Json:
+    def fail(self, pod: str | Json, code: int = 1) -> Json:
         """Report that the first container exited with a code and the others with 0, and the Pod as Failed."""
         return self._end(pod, "Failed", code)
 
-    def lose(self, pod: object) -> Json:
+    def lose(self, pod: str | Json) -> Json:
         """Report the Pod of a lost node: Failed with a reason of its own, the containers in their last known states."""
         found = self.get(pod)
         conditions = _conditions(found, ContainersReady="False", Ready="False")
         message = "Node which was running the pod is gone"
         return self._write(found, phase="Failed", reason="NodeLost", message=message, conditions=conditions)
 
-    def pending(self, pod: object, reason: str = "Unschedulable", message: str = "0/1 nodes are available") -> Json:
+    def pending(self, pod: str | Json, reason: str = "Unschedulable", message: str = "0/1 nodes are available") -> Json:
         """Report a Pod that cannot be scheduled: its condition PodScheduled is False."""
         found = self.get(pod)
         conditions = [entry for entry in found["status"].get("conditions", []) if entry["type"] != "PodScheduled"]
@@ -107,7 +107,7 @@ class Kubelet:
         conditions.append({**refusal, "lastTransitionTime": _now()})
         return self._write(found, phase="Pending", conditions=conditions)
 
-    def finish_deletion(self, pod: object) -> None:
+    def finish_deletion(self, pod: str | Json) -> None:
         """Remove a Pod whose containers have ended (grace period 0), if it still exists."""
         name, uid = _identity(pod)
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
@@ -133,7 +133,7 @@ class Kubelet:
                 elif pod["status"].get("phase") == "Pending" and not pod["status"].get("podIP"):
                     self.run(pod)
 
-    def _end(self, pod: object, phase: str, code: int) -> Json:
+    def _end(self, pod: str | Json, phase: str, code: int) -> Json:
         found = self.get(pod)
         now = _now()
         begun = found["status"].get("startTime", now)
@@ -168,15 +168,9 @@ def ignore_vanished() -> Iterator[None]:
             raise
 
 
-def _identity(pod: object) -> tuple[str, str | None]:
-    """Return the name and the UID of a dict, a model of a client, or a struct; the UID of a mere name is None."""
-    if isinstance(pod, str):
-        return pod, None
-    metadata = pod["metadata"] if isinstance(pod, dict) else getattr(pod, "metadata", None)
-    if isinstance(metadata, dict):
-        return metadata["name"], metadata.get("uid")
-    assert metadata is not None, f"{pod!r} is neither a Pod's name nor a Pod"
-    return metadata.name, metadata.uid
+def _identity(pod: str | Json) -> tuple[str, str | None]:
+    """Return the name and the UID of a Pod; the UID of a mere name is None."""
+    return (pod, None) if isinstance(pod, str) else (pod["metadata"]["name"], pod["metadata"].get("uid"))
 
 
 def _now() -> str:
@@ -197,14 +191,6 @@ def _container(item: Json, state: Json) -> Json:
     return {**common, "ready": ready, "started": running, "state": state}
 
 
-def _running(now: str) -> Json:
-    return {"running": {"startedAt": now}}
-
-
 def _terminated(code: int, begun: str, now: str) -> Json:
     reason = "Error" if code else "Completed"
     return {"terminated": {"exitCode": code, "reason": reason, "startedAt": begun, "finishedAt": now}}
-
-
-def _is_sidecar(item: Json) -> bool:
-    return item.get("restartPolicy") == "Always"
