@@ -28,6 +28,7 @@ from tests.support.rows import each
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+COMMAND = [sys.executable, "-m", "localcluster"]
 CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager"]
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -144,31 +145,24 @@ class TestLife:
 
 
 def starting(name: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "localcluster", "up", "--name", name]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen([*COMMAND, "up", "--name", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def command(verb: str, name: str, *arguments: str, code: int = 0) -> str:
-    words = [sys.executable, "-m", "localcluster", verb, "--name", name, *(["--", *arguments] if arguments else [])]
+    words = [*COMMAND, verb, "--name", name, *(["--", *arguments] if arguments else [])]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == code, done
     return done.stderr if code else done.stdout
 
 
 @pytest.mark.apiserver
-def test_a_control_plane_has_the_version_that_was_asked_for_and_no_node_for_images(
-    control_plane: Cluster, raw: RawClient
+def test_a_control_plane_has_its_version_no_node_for_images_and_tokens_of_accounts_without_permissions(
+    control_plane: Cluster, raw: RawClient, namespace: str
 ) -> None:
     assert raw.get("/version")["gitVersion"] == f"v{control_plane.version}"
     assert control_plane.version == binaries.kubernetes_version(None)
     with pytest.raises(SetupError, match="only depth node has a node"):
         control_plane.load(Path("/nonexistent/image.tar"))
-
-
-@pytest.mark.apiserver
-def test_a_token_authenticates_a_service_account_that_has_no_permissions(
-    control_plane: Cluster, namespace: str
-) -> None:
     with contextlib.closing(RawClient(control_plane, control_plane.token(namespace, "default"))) as account:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         answer = account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)

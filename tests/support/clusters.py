@@ -122,7 +122,7 @@ def node_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 def prepared(request: pytest.FixtureRequest, depth: Depth) -> Iterator[Cluster]:
     """Give the run's cluster of this depth, or that of the modules with which the test's module takes turns.
 
-    What all tests may need is installed. In the end the run's cluster is as it was.
+    What all tests may need is installed. In the end of a module nobody may have changed it in the cluster of the run.
     """
     mark = request.node.get_closest_marker(MARK)
     cluster = _up(request.config, depth, f"{mark.args[0]}-{_NAMES[depth]}" if mark else _NAMES[depth])
@@ -133,8 +133,13 @@ def prepared(request: pytest.FixtureRequest, depth: Depth) -> Iterator[Cluster]:
         apply_permissions(cluster)
 
     once(cluster, "definitions", install)
-    with contextlib.nullcontext() if mark else unchanged(cluster):
-        yield cluster
+    yield cluster
+    if mark:
+        return
+    with _held(cluster):
+        before, now = json.loads((cluster.state / _KNOWN).read_text()), whole_of(cluster)
+        changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+    assert not changed, f"changed for all tests of the cluster, without @pytest.mark.{MARK}: {', '.join(changed)}"
 
 
 @contextlib.contextmanager
@@ -165,16 +170,6 @@ def once(cluster: Cluster, what: str, do: Callable[[], object]) -> None:
             do()
             done.write_text(os.environ[RUN])
             (cluster.state / _KNOWN).write_text(json.dumps(whole_of(cluster)))
-
-
-@contextlib.contextmanager
-def unchanged(cluster: Cluster) -> Iterator[None]:
-    """Check that no test of the block, or beside it, has changed what concerns all tests of a cluster."""
-    yield
-    with _held(cluster):
-        before, now = json.loads((cluster.state / _KNOWN).read_text()), whole_of(cluster)
-        changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
-    assert not changed, f"changed for all tests of the cluster, without @pytest.mark.{MARK}: {', '.join(changed)}"
 
 
 def whole_of(cluster: Cluster) -> dict[str, Json]:

@@ -95,7 +95,7 @@ def leave(raw: RawClient, kubelet: Kubelet, namespace: str, name: str, left: Lef
     if left.state is None:
         return {}
     collection = f"/api/v1/namespaces/{namespace}"
-    made = Made(raw, kubelet, owner, template, left)
+    made = Made(raw, kubelet, name, owner, template, left)
     config_map = made.config_map(f"{collection}/configmaps")
     pods = {index: made.pod(f"{collection}/pods", index, config_map) for index in range(len(left.tasks))}
     raw.replace(f"{frameworks.path}/{name}", owner | {"status": made.status(config_map, pods)})
@@ -108,19 +108,15 @@ def leave(raw: RawClient, kubelet: Kubelet, namespace: str, name: str, left: Lef
 
 @dataclass(frozen=True)
 class Made:
-    """The objects of one Framework: the client, who runs its Pods, the Framework, its Pod template, what is wanted."""
+    """The objects of one Framework, which has the name of its TaskRole, and the template of its Pods."""
 
     raw: RawClient
     kubelet: Kubelet
+    name: str
     owner: Json
     template: Json
     left: Left
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    @property
-    def name(self) -> str:
-        """The name of the Framework and of its TaskRole."""
-        return str(self.owner["metadata"]["name"])
 
     def _facts(self) -> Json:
         return {
