@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from frameworkdemo.deploy import MissingImages
@@ -12,28 +10,23 @@ from frameworkdemo.steps import Steps
 from tests.client.documents import container, pod
 
 
-@dataclass
-class Told:
+class Told(Steps):
     """Steps whose lines are kept, with a clock that the test moves."""
 
-    now: float = 100.0
-    lines: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.steps = Steps(self.lines.append, clock=lambda: self.now)
-
-    def takes(self, name: str, seconds: float) -> None:
-        with self.steps.step(name):
-            self.now += seconds
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.lines: list[str] = []
+        super().__init__(self.lines.append, clock=lambda: self.now)
 
 
 def test_each_step_has_a_line_at_its_beginning_and_its_end_and_one_in_the_summary() -> None:
     told = Told()
-    told.takes("cluster", 8.25)
-    told.takes("gang", 72)
+    for name, seconds in (("cluster", 8.25), ("gang", 72)):
+        with told.step(name):
+            told.now += seconds
     told.now += 1
     assert told.lines == ["cluster ...", "cluster: done in 8.2 s", "gang ...", "gang: done in 72.0 s"]
-    assert told.steps.summary() == [
+    assert told.summary() == [
         "steps:",
         "  cluster           8.2 s",
         "  gang             72.0 s",
@@ -43,14 +36,14 @@ def test_each_step_has_a_line_at_its_beginning_and_its_end_and_one_in_the_summar
 
 def test_a_step_that_fails_says_so_and_its_error_goes_on() -> None:
     told = Told()
-    with pytest.raises(KeyboardInterrupt), told.steps.step("images"):
+    with pytest.raises(KeyboardInterrupt), told.step("images"):
         raise KeyboardInterrupt
     assert told.lines[-1] == "images: FAILED after 0.0 s"
 
 
 def test_a_report_has_no_control_characters() -> None:
     told = Told()
-    told.steps.report("title\n", ["\x1b[31mred\x07\ttext"])
+    told.report("title\n", ["\x1b[31mred\x07\ttext"])
     assert told.lines == ["--- title ", "    red    text"]
 
 

@@ -76,6 +76,7 @@ class TestLife:
         before = pids(name)
         assert list(before) == CONTROL_PLANE
         assert localcluster.up(name) == first
+        assert f"is ready at {first.server}" in command("up", name)
         with pytest.raises(SetupError, match=r"runs with depth control-plane .* remove it with `down`, or choose an"):
             localcluster.up(name, Depth.KWOK)
         other = "1.36" if first.version.startswith("1.30") else "1.30"
@@ -83,13 +84,16 @@ class TestLife:
             localcluster.up(name, kubernetes=other)
         assert pids(name) == before
         assert localcluster.get(name) == first
+        assert Path(command("kubeconfig", name).strip()).is_file()
+        assert "kube-system" in command("kubectl", name, "get", "namespaces", "-o", "name")
         assert first.server != control_plane.server
         write_something(first)
         assert not something_is_there(control_plane)
-        localcluster.down(name)
+        assert command("down", name) == ""
         assert processes_of(first.state) == []
         assert not first.state.exists()
         assert localcluster.get(name) is None
+        assert "error: cluster" in command("kubeconfig", name, code=1)
         localcluster.down(name)
         assert localcluster.get(control_plane.name) == control_plane
 
@@ -135,13 +139,6 @@ class TestLife:
             starter.kill()
         localcluster.up(name)
         assert all(pids(name).values())
-
-    def test_the_command_line_does_the_same(self, name: str) -> None:
-        assert "is ready at https://127.0.0.1:" in command("up", name)
-        assert Path(command("kubeconfig", name).strip()).is_file()
-        assert "kube-system" in command("kubectl", name, "get", "namespaces", "-o", "name")
-        assert command("down", name) == ""
-        assert "error: cluster" in command("kubeconfig", name, code=1)
 
 
 def starting(name: str) -> subprocess.Popen[bytes]:
