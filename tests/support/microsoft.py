@@ -13,7 +13,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from frameworkcontroller.api.states import ENDED, State
 from testkit.frameworks import Frameworks, role
@@ -178,72 +178,49 @@ class Made:
         tasks = [self._task(index, task, pods[index]) for index, task in enumerate(left.tasks)]
         only = {"name": self.name, "instanceUID": str(uuid.uuid4()), "podGracefulDeletionTimeoutSec": None}
         roles = [{**only, "taskStatuses": tasks}]
-        end = None if left.code is None else _end(left.code)
-        if end and left.code != -210:
-            end["trigger"] = {"message": "why", "taskRoleName": self.name, "taskIndex": 0}
-        attempt: Json = {
-            "id": left.attempt,
-            **self._times(left.state),
-            "instanceUID": f"{left.attempt}_{recorded}" if recorded else None,
-            "configMapName": f"{self.name}-attempt",
-            "configMapUID": recorded,
-            "completionStatus": end,
-            "taskRoleStatuses": roles,
-        }
+        own: Json = {"configMapName": f"{self.name}-attempt", "configMapUID": recorded, "taskRoleStatuses": roles}
         if left.compressed:
             packed = b64encode(gzip.compress(json.dumps(roles).encode())).decode()
-            attempt |= {"taskRoleStatuses": None, "taskRoleStatusesCompressed": packed}
-        return {
-            **self._times(left.state),
-            "state": left.state,
-            "transitionTime": self._moment(left.age),
-            "retryPolicyStatus": _retried(left.attempt, left.delay),
-            "attemptStatus": attempt,
-        }
+            own |= {"taskRoleStatuses": None, "taskRoleStatusesCompressed": packed}
+        status = self._common(left.state, left.attempt, left.code, recorded, own, left.delay)
+        if left.code not in {None, -210}:
+            trigger = {"message": "why", "taskRoleName": self.name, "taskIndex": 0}
+            status["attemptStatus"]["completionStatus"]["trigger"] = trigger
+        return status
 
     def _task(self, index: int, task: Task, uid: str | None) -> Json:
         recorded = None if task.pod is Thing.UNRECORDED else uid
         # What the controller has seen of the Pod is there from AttemptPreparing on.
         seen = "" if recorded is not None and task.state is not State.CREATION_REQUESTED else None
-        return {
-            "index": index,
-            "instanceUID": str(uuid.uuid4()),
-            **self._times(task.state),
-            "state": task.state,
-            "transitionTime": self._moment(self.left.age),
-            "deletionPending": task.deletion_pending,
-            "retryPolicyStatus": _retried(task.attempt, None),
-            "attemptStatus": {
-                "id": task.attempt,
-                **self._times(task.state),
-                "instanceUID": f"{task.attempt}_{recorded}" if recorded else None,
-                "podName": f"{self.name}-{self.name}-{index}",
-                "podUID": recorded,
-                **dict.fromkeys(("podNodeName", "podIP", "podHostIP"), seen),
-                "completionStatus": None if task.code is None else _end(task.code),
-            },
-        }
+        own = {"podName": f"{self.name}-{self.name}-{index}", "podUID": recorded}
+        own |= dict.fromkeys(("podNodeName", "podIP", "podHostIP"), seen)
+        facts = {"index": index, "instanceUID": str(uuid.uuid4()), "deletionPending": task.deletion_pending}
+        return {**facts, **self._common(task.state, task.attempt, task.code, recorded, own)}
 
-    def _times(self, state: State | None) -> Json:
-        began = self._moment(self.left.age + timedelta(minutes=10))
+    def _common(
+        self, state: State | None, attempt: int, code: int | None, uid: str | None, own: Json, delay: int | None = None
+    ) -> Json:
+        """Return what the statuses of a Framework and of a Task have in common, with its own fields of the attempt."""
+        ages = (self.left.age, self.left.age + timedelta(minutes=10))
+        entered, began = ((self.since - age).strftime("%Y-%m-%dT%H:%M:%SZ") for age in ages)
         ran = None if state in {State.CREATION_PENDING, State.CREATION_REQUESTED, State.PREPARING} else began
-        ended = self._moment(self.left.age) if state in ENDED else None
-        return {"startTime": began, "runTime": ran, "completionTime": ended}
-
-    def _moment(self, ago: timedelta) -> str:
-        return (self.since - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
+        times = {"startTime": began, "runTime": ran, "completionTime": entered if state in ENDED else None}
+        end = None
+        if code is not None:
+            phrase, attributes, diagnostics = _COMPLETIONS[code]
+            kind = {"name": "Failed" if code else "Succeeded", "attributes": attributes}
+            end = {"code": code, "phrase": phrase, "type": kind, "diagnostics": diagnostics}
+        instance = f"{attempt}_{uid}" if uid else None
+        retried = {"totalRetriedCount": attempt, "accountableRetriedCount": attempt, "retryDelaySec": delay}
+        return {
+            **times,
+            "state": state,
+            "transitionTime": entered,
+            "retryPolicyStatus": retried,
+            "attemptStatus": {"id": attempt, **times, "instanceUID": instance, "completionStatus": end, **own},
+        }
 
 
 def _owner(version: str, kind: str, metadata: Json) -> Json:
     names = {"name": metadata["name"], "uid": metadata["uid"]}
     return {"apiVersion": version, "kind": kind, **names, "controller": True, "blockOwnerDeletion": True}
-
-
-def _retried(times: int, delay: int | None) -> dict[str, Any]:
-    return {"totalRetriedCount": times, "accountableRetriedCount": times, "retryDelaySec": delay}
-
-
-def _end(code: int) -> Json:
-    phrase, attributes, diagnostics = _COMPLETIONS[code]
-    why = {"name": "Failed" if code else "Succeeded", "attributes": attributes}
-    return {"code": code, "phrase": phrase, "type": why, "diagnostics": diagnostics}
