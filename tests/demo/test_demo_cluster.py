@@ -88,7 +88,6 @@ def test_a_deployment_that_is_not_ready_in_time_or_whose_image_cannot_be_pulled_
     with pytest.raises(DemoError, match=r"broken is not ready after 1 s: .*timed out"):
         deploy.install(demo_cluster, [broken], seconds=1)
     pods = f"/api/v1/namespaces/{namespace}/pods"
-
     pod = eventually(lambda: raw.get(pods)["items"][0], timeout=20)
     kubelet.bind(pod)
     raw.merge(f"{pods}/{pod['metadata']['name']}/status", no_image("main", "ImagePullBackOff"))
@@ -152,9 +151,7 @@ def test_a_framework_that_is_refused_ends_the_demo_with_the_reason(
     assert "taskNumber" in capfd.readouterr().err
 
 
-def test_the_removal_leaves_nothing_of_the_demo_in_a_cluster_and_can_be_repeated(
-    pytestconfig: pytest.Config,
-) -> None:
+def test_the_removal_leaves_nothing_of_the_demo_and_can_be_repeated(pytestconfig: pytest.Config) -> None:
     kinds = "namespaces,crds,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingadmissionpolicies"
     with own_cluster(pytestconfig, Depth.CONTROL_PLANE, "demo") as disposable:
         cluster = local_cluster(disposable)

@@ -105,9 +105,7 @@ def pods(raw: RawClient, cluster: Cluster, namespace: str) -> Pods:
     return Pods(raw, cluster, namespace)
 
 
-def test_up_again_changes_nothing_of_a_node_that_offers_the_machines_processors(
-    raw: RawClient, cluster: Cluster
-) -> None:
+def test_up_again_changes_nothing_of_a_node_that_offers_all_processors(raw: RawClient, cluster: Cluster) -> None:
     before = pids(cluster)
     assert localcluster.up(cluster.name, Depth.NODE) == cluster
     assert pids(cluster) == before

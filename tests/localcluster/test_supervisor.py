@@ -35,14 +35,6 @@ def processes(tmp_path: Path) -> Iterator[Supervisor]:
     supervisor.stop_orphans(grace_seconds=0)
 
 
-def shell(script: str) -> list[str]:
-    return ["sh", "-c", script]
-
-
-def always() -> bool:
-    return True
-
-
 def test_start_returns_when_the_process_is_ready_and_an_error_of_the_network_means_not_yet(
     processes: Supervisor, tmp_path: Path
 ) -> None:
@@ -54,7 +46,7 @@ def test_start_returns_when_the_process_is_ready_and_an_error_of_the_network_mea
             raise error
         return sign.exists()
 
-    pid = processes.start("a", shell(f"sleep 0.2; touch {sign}; exec sleep 600"), ready=ready)
+    pid = processes.start("a", ["sh", "-c", f"sleep 0.2; touch {sign}; exec sleep 600"], ready=ready)
     assert sign.exists()
     assert processes.running("a") == pid
 
@@ -66,7 +58,7 @@ def test_a_process_that_exits_first_is_reported_at_once_with_its_own_end_of_the_
         ("echo second trouble; kill -9 $$", r"a exited with signal SIGKILL(.|\n)*second trouble"),
     ):
         with pytest.raises(StartError, match=reason) as failure:
-            processes.start("a", shell(script), ready=lambda: False, timeout_seconds=600)
+            processes.start("a", ["sh", "-c", script], ready=lambda: False, timeout_seconds=600)
         assert processes.running("a") is None
     assert time.monotonic() - began < 60
     assert "the port is taken" not in str(failure.value)
@@ -77,22 +69,23 @@ def test_a_process_that_never_becomes_ready_is_stopped_and_the_reason_reported(p
         processes.start("a", SLEEP, ready=lambda: "etcd is slow", timeout_seconds=0.2)
     assert processes.running("a") is None
     with pytest.raises(LocalClusterError, match="a: no-such-program is not installed"):
-        processes.start("a", ["no-such-program"], ready=always)
+        processes.start("a", ["no-such-program"], ready=lambda: True)
 
 
 def test_starting_again_keeps_the_process_unless_it_hangs_or_its_arguments_are_others(processes: Supervisor) -> None:
-    first = processes.start("a", SLEEP, ready=always)
-    assert processes.start("a", SLEEP, ready=always) == first
+    first = processes.start("a", SLEEP, ready=lambda: True)
+    assert processes.start("a", SLEEP, ready=lambda: True) == first
     os.kill(first, signal.SIGSTOP)
     second = processes.start("a", SLEEP, ready=lambda: processes.running("a") != first, timeout_seconds=0.3)
-    third = processes.start("a", ["sleep", "601"], ready=always)
+    third = processes.start("a", ["sleep", "601"], ready=lambda: True)
     assert len({first, second, third}) == 3
     assert identify(first) is identify(second) is None
 
 
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(processes: Supervisor, tmp_path: Path) -> None:
     sign = tmp_path / "ready"
-    pid = processes.start("a", shell(f"trap '' TERM; touch {sign}; while true; do sleep 0.1; done"), ready=sign.exists)
+    script = f"trap '' TERM; touch {sign}; while true; do sleep 0.1; done"
+    pid = processes.start("a", ["sh", "-c", script], ready=sign.exists)
     assert processes.stop("a", grace_seconds=0.3)
     assert identify(pid) is None
     # What does not run is not stopped again.
@@ -100,7 +93,7 @@ def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(processes: Sup
 
 
 def test_a_pid_file_of_an_earlier_boot_or_of_a_reused_pid_matches_no_process(processes: Supervisor) -> None:
-    processes.start("a", SLEEP, ready=always)
+    processes.start("a", SLEEP, ready=lambda: True)
     file = processes.pid_file("a")
     text = file.read_text()
     file.write_text(json.dumps({**json.loads(text), "boot": "another"}))
@@ -124,8 +117,8 @@ def test_a_truncated_pid_file_matches_no_process_but_the_process_is_found_as_an_
     processes: Supervisor, tmp_path: Path
 ) -> None:
     other = Supervisor(tmp_path / "state-2")
-    other.start("a", SLEEP, ready=always)
-    pid = processes.start("a", SLEEP, ready=always)
+    other.start("a", SLEEP, ready=lambda: True)
+    pid = processes.start("a", SLEEP, ready=lambda: True)
     # Processes of another cluster are not ours.
     assert processes.orphans() == []
     processes.pid_file("a").write_text("{")
@@ -145,7 +138,7 @@ def test_a_fork_of_a_component_is_found_as_an_orphan_after_the_component_is_gone
         assert len(processes.orphans()) == 1
 
     fork = f"setsid sh -c 'touch {sign}; exec sleep 600'"
-    processes.start("a", shell(f"{fork} & exec sleep 600"), ready=sign.exists)
+    processes.start("a", ["sh", "-c", f"{fork} & exec sleep 600"], ready=sign.exists)
     eventually(has_an_orphan)
     processes.stop("a", grace_seconds=0)
     assert processes.stop_orphans() == 1
