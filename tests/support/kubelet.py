@@ -33,7 +33,7 @@ class Kubelet:
     def __init__(self, raw: RawClient, namespace: str) -> None:
         self._raw = raw
         self._namespace = namespace
-        self._ips = (f"10.255.{number // 250}.{number % 250 + 1}" for number in itertools.count(1))
+        self._numbers = itertools.count(1)
 
     def get(self, pod: str | Json) -> Json:
         """Return the Pod as the API server has it.
@@ -67,7 +67,8 @@ class Kubelet:
         found = self.bind(pod)
         now = _now()
         runs = {"running": {"startedAt": now}}
-        address = ip or found["status"].get("podIP") or next(self._ips)
+        number = next(self._numbers)
+        address = ip or found["status"].get("podIP") or f"10.255.{number // 250}.{number % 250 + 1}"
         return self._write(
             found,
             phase="Running",
