@@ -326,6 +326,8 @@ class Done:
     resource_version: str = ""
     roles: int | None = None
     """The `status.roles_digest` of what was written."""
+    conflicts: int = 0
+    """Tries before it that met a change of the object: each cost as much."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,9 @@ class Writing:
         """What is written then; it is not answered."""
         return self.writer.compose(self.state, self.wanted, 4, moment(seconds))
 
-    def persist(self, effect: WriteStatus, version: str, roles: int | None = None) -> None:
-        self.writer.apply_outcome(effect, Done(resource_version=version, roles=roles), self.state)
+    def persist(self, effect: WriteStatus, version: str, roles: int | None = None, conflicts: int = 0) -> None:
+        done = Done(resource_version=version, roles=roles, conflicts=conflicts)
+        self.writer.apply_outcome(effect, done, self.state)
 
     def due(self, seconds: float = 10, *, wait: float = 0) -> datetime | None:
         """When the next write is due, seen from then, under so many seconds of backpressure."""
@@ -222,16 +223,19 @@ def test_the_observed_generation_is_read_from_the_status(stored: str, generation
     assert StatusWriter(framework_with("7", STATUS[:-1] + stored + "}")).generation == generation
 
 
-@pytest.mark.parametrize(("tasks", "interval"), [(10, INTERVAL), (400, INTERVAL * 2), (2000, LONGEST_INTERVAL)])
+@pytest.mark.parametrize(
+    ("tasks", "conflicts", "interval"),
+    [(10, 0, INTERVAL), (400, 0, INTERVAL * 2), (2000, 0, LONGEST_INTERVAL), (10, 2, INTERVAL * 3)],
+)
 def test_a_framework_that_always_has_something_urgent_is_written_some_times_a_second(
-    tasks: int, interval: timedelta
+    tasks: int, conflicts: int, interval: timedelta
 ) -> None:
     """300 Tasks that are retried all the time kept an API server busy: their status was written 20 times a second."""
     one, seconds, writes = Writing(tasks), 0.0, 0
     while seconds < 60:
         due = one.due(seconds)
         seconds = seconds if due is None else max(seconds, (due - at(0)).total_seconds())
-        one.persist(one.write(seconds), str(10 + writes))
+        one.persist(one.write(seconds), str(10 + writes), conflicts=conflicts)
         writes += 1
         one.put(0, State.ATTEMPT_COMPLETED, ended(writes))
     assert writes <= BURST + timedelta(seconds=60) / interval + 1

@@ -177,7 +177,7 @@ CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     "the answer to a write was lost": (WRITE, [CHANGED, TAKEN], Done(resource_version="42"), ["put 41", "get"]),
     "etcd finds it too large": (WRITE, [refusal(500, "InternalError", ETCD)], Refused(413, ETCD), ["put 41"]),
     "its client finds it too large": (WRITE, [refusal(500, "InternalError", GRPC)], Refused(413, GRPC), ["put 41"]),
-    "the spec was edited": (WRITE, [CHANGED, EDITED, AFTER_EDIT], Done(resource_version="45"), PUT_TWICE),
+    "the spec was edited": (WRITE, [CHANGED, EDITED, AFTER_EDIT], Done(resource_version="45", conflicts=1), PUT_TWICE),
     "edited all the time": (WRITE, [CHANGED, EDITED] * 5, Failed(AGAIN), PUT_TWICE + ["get", "put 44"] * 3 + ["get"]),
     "another writer": (WRITE, [CHANGED, stored("u", "44", OTHER)], StaleStatus(), ["put 41", "get"]),
     "another instance": (WRITE, [CHANGED, stored("another", "44", BEFORE)], Missing(), ["put 41", "get"]),
@@ -208,7 +208,7 @@ async def test_large_roles_are_known_again_by_a_digest_of_what_was_stored() -> N
     unreadable = replace(sent, attempt_status=replace(sent.attempt_status, task_role_statuses_compressed="%%%"))
     effect = replaced(WRITE, previous=unreadable, previous_roles=roles_digest(unreadable))
     client = Client(CHANGED, stored("u", "44", unreadable), AFTER_EDIT)
-    assert await performed(client, effect) == Done(resource_version="45")
+    assert await performed(client, effect) == Done(resource_version="45", conflicts=1)
 
 
 @each(

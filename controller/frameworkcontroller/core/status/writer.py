@@ -162,7 +162,8 @@ class StatusWriter:
         """Take in a successful write: its revisions are persisted."""
         self._unanswered = None
         if self._sent_at is not None:
-            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + _interval(state.size)
+            cost = (1 + outcome.conflicts) * _interval(state.size)
+            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + cost
         self._resource_version, self._roles_digest = outcome.resource_version, outcome.roles
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)

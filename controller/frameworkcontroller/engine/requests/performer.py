@@ -256,7 +256,7 @@ class Performer:
         """
         status, digest = await self._encode(effect)
         version = effect.resource_version
-        for _ in range(STATUS_TRIES):
+        for conflicts in range(STATUS_TRIES):
             outcome: Outcome | SendUpon
             try:
                 outcome = await self._send_status(subject, version, status)
@@ -264,7 +264,7 @@ class Performer:
                 live = FRAMEWORK_DECODER.decode(await self._client.get(_framework_path(subject)))
                 outcome = resolve_conflict(effect, subject.uid, live)
             if not isinstance(outcome, SendUpon):
-                return replace(outcome, roles=digest) if isinstance(outcome, Done) else outcome
+                return replace(outcome, roles=digest, conflicts=conflicts) if isinstance(outcome, Done) else outcome
             version = outcome.resource_version
         return Failed("the Framework changed during each of several attempts to write its status")
 
