@@ -363,7 +363,7 @@ LATER = LONG[len(FREE) :]
 
 @pytest.mark.parametrize(
     ("life", "pauses"),
-    [(retried(deleted=0), [*FREE[:1], *LATER]), (refused(), LATER[2:]), (too_large(), LATER[2:])],
+    [(retried(deleted=0), [*FREE[:1], *LATER[2:]]), (refused(), LATER[2:]), (too_large(), LATER[2:])],
     ids=["others delete its ConfigMap", "its Pods are refused", "its status is refused"],
 )
 def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(life: Life, pauses: list[int]) -> None:
@@ -447,7 +447,7 @@ ATTEMPT_PAUSES = (
     ("life", "seconds", "condition", "state"),
     [
         (Life(retries=-2, tasks=3), 120, ("True", "TasksPaused", TASKS_PAUSE), S.RUNNING),
-        (retried(deleted=0), 60, ("True", "AttemptPaused", ATTEMPT_PAUSES), S.ATTEMPT_COMPLETED),
+        (retried(deleted=0), 30, ("True", "AttemptPaused", ATTEMPT_PAUSES), S.ATTEMPT_COMPLETED),
     ],
     ids=["Tasks", "the attempt"],
 )

@@ -30,8 +30,8 @@ ATTEMPT: Final[TaskKey] = ("", -1)
 ATTEMPT_ENDS: Final = FREE_ENDS - 2
 """From here its ends count, so the second in a row closes it: nobody deletes two ConfigMaps by mistake."""
 HOPELESS: Final = Code.POD_CREATION_PERMANENT_ERROR
-HOPELESS_ENDS: Final = FREE_ENDS + 2
-"""The first such end counts so many, since the next attempt will end so, too: it begins 40 s later."""
+LEAST_ENDS: Final = FREE_ENDS + 2
+"""The end that closes an attempt counts so many, since the next one will end so, too: it begins 40 s later."""
 HOPELESS_SECONDS: Final = 2 * MOST_PAUSE
 """Its Pods are asked for minutes later, since those of the attempt before were refused (`backoff`)."""
 BEGUN: Final = frozenset({State.CREATION_REQUESTED, State.PREPARING, State.RUNNING})
@@ -59,7 +59,8 @@ class CrashLoops:
                 self._runs.pop(key, None)
             elif after.completion is not None and _counts(key, code):
                 ends = self._runs.get(key, (ATTEMPT_ENDS if key == ATTEMPT else 0, now.steady))[0] + 1
-                ends = max(ends, HOPELESS_ENDS) if is_hopeless else ends
+                if is_hopeless or (key == ATTEMPT and ends >= FREE_ENDS):
+                    ends = max(ends, LEAST_ENDS)
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
     def hold(self, key: TaskKey, now: datetime, turn: datetime | None = None) -> datetime | None:
