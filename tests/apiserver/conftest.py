@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from frameworkcontroller.api import definition as crd
-from testkit.frameworks import ControllerProcess, Frameworks, two_controllers
+from testkit import kueue
+from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
 from tests.injector.replica_processes import called, identity_of, installed_on
+from tests.support.clusters import require_node
 from tests.support.frameworkctl import Frameworkctl
 from tests.support.player import Player
-from tests.support.queued import Queued
+from tests.support.queued import CONFIG_MAPS, Queued, restarted
 from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
@@ -30,40 +33,52 @@ if TYPE_CHECKING:
 def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A running controller for the test's namespace; at its end it must stop cleanly and have logged no traceback."""
     process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]})
-    process.start()
-    yield process
-    stop_cleanly(process)
+    with ends_cleanly(process):
+        process.start()
+        yield process
 
 
 @pytest.fixture
 def queueing(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A controller as `controller`, whose Frameworks Kueue queues."""
     process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
-    process.start()
-    yield process
-    stop_cleanly(process)
+    with ends_cleanly(process):
+        process.start()
+        yield process
+
+
+@contextlib.contextmanager
+def ends_cleanly(*processes: ControllerProcess) -> Iterator[None]:
+    """Stop these controllers in the end, as far as they were started; none may fail or have logged a traceback."""
+    try:
+        yield
+    finally:
+        codes = [(process, process.stop()) for process in processes if process.starts]
+    for process, code in codes:
+        assert code == 0, process.log[-3000:]
+        assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture
-def queued(raw: RawClient, frameworks: Frameworks) -> Queued:
+def queued(raw: RawClient, frameworks: Frameworks, player: Player) -> Queued:
     """The Frameworks of the test's namespace in queues of Kueue."""
-    return Queued(raw, frameworks)
+    return Queued(raw, frameworks, player)
 
 
-@pytest.fixture
-def competitors(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[None]:
-    """Two running controllers for the test's namespace, without a Lease; their ends are as that of `controller`."""
-    replicas = two_controllers(cluster, tmp_path, {"namespaces": [namespace]})
-    for replica in replicas:
-        replica.start()
-    yield
-    for replica in replicas:
-        stop_cleanly(replica)
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kueue.Kueue]:
+    """Kueue, which may read what our chart lets it read, and which a test starts as it wants it."""
+    require_node()
+    kueue.grant(cluster)
+    process = kueue.Kueue(cluster, tmp_path_factory.mktemp("kueue"))
+    yield process
+    process.stop()
 
 
-def stop_cleanly(process: ControllerProcess) -> None:
-    assert process.stop() == 0, process.log[-3000:]
-    assert "Traceback" not in process.log, process.log
+@pytest.fixture(scope="module")
+def running(installed: kueue.Kueue) -> None:
+    """Kueue runs with the configuration of its chart, and leaves Pods of Frameworks alone."""
+    restarted(installed, CONFIG_MAPS)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,22 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from testkit.operators import rendered
-from testkit.waiting import eventually
+from testkit.operators import JobSet, LeaderWorkerSet, rendered
 from tests.apiserver.test_foreign_gangs import gangs, keeper, opened, webhook
-from tests.apiserver.test_other_controllers import operators
 from tests.barrier.cluster import account, start
-from tests.support.foreign_gangs import RULES, environment
+from tests.support.foreign_gangs import RULES, becomes, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from localcluster import Cluster
-    from localcluster.client import Json, RawClient
+    from localcluster.client import Json
     from tests.barrier.process import Barrier
     from tests.support.foreign_gangs import Gangs
 
-__all__ = ["account", "gangs", "keeper", "operators", "start", "webhook"]  # fixtures
+__all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 
 pytestmark = [
     pytest.mark.apiserver,
@@ -43,66 +42,24 @@ PATHS = {
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
 }
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
-RANK = {
-    "JobSet": "batch.kubernetes.io/job-completion-index",
-    "LeaderWorkerSet": "leaderworkerset.sigs.k8s.io/worker-index",
-}
+GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
 
-class Others:
-    """The Pods of one such object."""
-
-    def __init__(self, raw: RawClient, gangs: Gangs, namespace: str) -> None:
-        self._raw, self.gangs, self._namespace = raw, gangs, namespace
-
-    def create(self, kind: str, **spec: object) -> None:
-        """Create the object of the page, with these fields of its spec instead."""
-        document = MANIFESTS[kind] | {"spec": MANIFESTS[kind]["spec"] | spec}
-        self._raw.create(PATHS[kind].format(self._namespace), document)
-
-    def merge(self, kind: str, name: str, change: Json) -> None:
-        """Change the object."""
-        self._raw.merge(f"{PATHS[kind].format(self._namespace)}/{name}", change)
-
-    def pods(self, kind: str, number: int, **labels: str) -> list[Json]:
-        """Wait until there are so many Pods with these labels that stay, and return them by role, Job and rank."""
-        return eventually(lambda: self._pods(kind, number, labels), 90)
-
-    def again(self, kind: str, before: list[Json], **labels: str) -> list[Json]:
-        """Let Pods be gone, and wait until there are as many others."""
-        known = {pod["metadata"]["uid"] for pod in before}
-
-        def are_there() -> list[Json]:
-            for pod in before:
-                self.gangs.end(pod)
-            found = self._pods(kind, len(before), labels)
-            assert known.isdisjoint(pod["metadata"]["uid"] for pod in found)
-            return found
-
-        return eventually(are_there, 90)
-
-    def _pods(self, kind: str, number: int, labels: dict[str, str]) -> list[Json]:
-        found = [
-            one
-            for one in self._raw.get(f"{self.gangs.core}/pods")["items"]
-            if "deletionTimestamp" not in one["metadata"] and one["status"]["phase"] != "Failed"
-            if labels.items() <= one["metadata"]["labels"].items() and RANK[kind] in one["metadata"]["labels"]
-        ]
-        assert len(found) == number
-        return sorted(found, key=lambda pod: (_role(pod), int(pod["metadata"]["labels"][RANK[kind]])))
+@pytest.fixture(scope="module")
+def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Both controllers run at once."""
+    with contextlib.ExitStack() as stack:
+        for kind in (JobSet, LeaderWorkerSet):
+            made = kind(cluster, tmp_path_factory.mktemp(kind.name))
+            made.install()
+            stack.callback(made.stop)
+            made.start()
+        yield
 
 
-def _role(pod: Json) -> tuple[str, int, str]:
-    labels = pod["metadata"]["labels"]
-    prefix = "jobset.sigs.k8s.io/"
-    group = labels.get("leaderworkerset.sigs.k8s.io/group-index", "")
-    return labels.get(f"{prefix}replicatedjob-name", ""), int(labels.get(f"{prefix}job-index", "0")), group
-
-
-@pytest.fixture
-def others(raw: RawClient, gangs: Gangs, namespace: str) -> Others:
-    """What the controllers of others make in the test's namespace."""
-    return Others(raw, gangs, namespace)
+def create(gangs: Gangs, kind: str, **spec: object) -> None:
+    """Create the object of the page, with these fields of its spec instead."""
+    gangs.raw.create(PATHS[kind].format(gangs.namespace), MANIFESTS[kind] | {"spec": MANIFESTS[kind]["spec"] | spec})
 
 
 def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
@@ -112,127 +69,92 @@ def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
     return job | {"name": name, "replicas": replicas, "template": {"spec": spec}} | more
 
 
-def test_a_jobset_of_the_page_starts_as_one_gang(others: Others, start: Callable[..., Barrier]) -> None:
-    others.create("JobSet")
-    pods = others.pods("JobSet", 4)
-    early = start(pods[3], **environment(pods[3]))
-    others.gangs.run(pods)
-    roster = others.gangs.complete(pods)
+def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_and_when_it_restarts(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    create(gangs, "JobSet", suspend=True)
+    path = f"{PATHS['JobSet'].format(gangs.namespace)}/train"
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    first = gangs.pods(4)
+    early = start(first[3], **environment(first[3]))
+    roster = gangs.complete(first)
     assert (roster["framework"]["name"], roster["framework"]["attemptID"]) == ("train", 0)
     assert early.ends(30)[0] == 0
-    opened(start, pods)
+    opened(start, first)
+
+    gangs.raw.merge(path, {"spec": {"suspend": True}})
+    gangs.pods(0)
+    gangs.end(first)
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    second = gangs.pods(4, after=first)
+    gangs.complete(second)
+    opened(start, second)
+
+    # The barriers of the next attempt open for its Pods alone.
+    gangs.kubelet.fail(second[1])
+    gangs.pods(0, **{ATTEMPT: "0"})
+    gangs.end(second)
+    third = gangs.pods(4, **{ATTEMPT: "1"})
+    early = start(third[0], **environment(third[0]))
+    assert gangs.complete(third)["framework"]["attemptID"] == 1
+    assert early.ends(30)[0] == 0
+    opened(start, third)
+    becomes(lambda: [one["framework"]["attemptID"] for one in gangs.rosters().values()], [1])
 
 
 def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(
-    others: Others, start: Callable[..., Barrier]
+    gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
     head = {"replicatedJob": "worker", "jobIndex": 1, "podIndex": 0}
-    others.create("JobSet", replicatedJobs=[replicated("driver", 1, 1), replicated("worker", 2, 2)], coordinator=head)
-    pods = others.pods("JobSet", 5)
-    others.gangs.run(pods)
-    roster = others.gangs.complete(pods[1:] + pods[:1])
+    jobs = [replicated("driver", 1, 1), replicated("worker", 2, 2)]
+    create(gangs, "JobSet", replicatedJobs=jobs, coordinator=head)
+    pods = gangs.pods(5)
+    roster = gangs.complete(pods[1:] + pods[:1])
     assert [(role["name"], len(role["tasks"])) for role in roster["taskRoles"]] == [("worker", 4), ("driver", 1)]
     barrier = start(pods[3], **environment(pods[3]))
     assert barrier.ends(30)[0] == 0, barrier.lines
     assert "RANK='0'" in barrier.read("env")
 
 
-def test_a_jobset_that_restarts_opens_for_the_pods_of_its_next_attempt_alone(
-    others: Others, start: Callable[..., Barrier]
-) -> None:
-    others.create("JobSet", replicatedJobs=[replicated("worker", 1, 3)])
-    first = others.pods("JobSet", 3, **{ATTEMPT: "0"})
-    others.gangs.run(first)
-    others.gangs.complete(first)
-    others.gangs.kubelet.fail(first[1])
-    others.pods("JobSet", 0, **{ATTEMPT: "0"})
-    for pod in first:
-        others.gangs.end(pod)
-    second = others.pods("JobSet", 3, **{ATTEMPT: "1"})
-    early = start(second[0], **environment(second[0]))
-    others.gangs.run(second)
-    roster = others.gangs.complete(second)
-    assert roster["framework"]["attemptID"] == 1
-    assert early.ends(30)[0] == 0
-    opened(start, second)
-
-    def is_alone() -> None:
-        assert [one["framework"]["attemptID"] for one in others.gangs.rosters().values()] == [1]
-
-    eventually(is_alone, 60)
-
-
-def test_a_jobset_that_is_suspended_and_resumed_opens_again(others: Others, start: Callable[..., Barrier]) -> None:
-    others.create("JobSet", suspend=True)
-    others.merge("JobSet", "train", {"spec": {"suspend": False}})
-    first = others.pods("JobSet", 4)
-    others.gangs.run(first)
-    others.gangs.complete(first)
-    others.merge("JobSet", "train", {"spec": {"suspend": True}})
-    others.pods("JobSet", 0)
-    for pod in first:
-        others.gangs.end(pod)
-    others.merge("JobSet", "train", {"spec": {"suspend": False}})
-    second = others.pods("JobSet", 4)
-    others.gangs.run(second)
-    others.gangs.complete(second)
-    opened(start, second)
-
-
 def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
-    others: Others, start: Callable[..., Barrier]
+    gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    others.create("LeaderWorkerSet")
-    key = "leaderworkerset.sigs.k8s.io/group-index"
-    groups = [others.pods("LeaderWorkerSet", 3, **{key: str(group)}) for group in (0, 1)]
+    create(gangs, "LeaderWorkerSet")
+    groups = [gangs.pods(3, **{GROUP: group}) for group in "01"]
     for pods in groups:
-        others.gangs.run(pods)
-        others.gangs.complete(pods)
+        gangs.complete(pods)
         opened(start, pods)
-    again = others.again("LeaderWorkerSet", groups[0], **{key: "0"})
-    others.gangs.run(again)
-    others.gangs.complete(again)
+    again = gangs.pods(3, after=groups[0], **{GROUP: "0"})
+    gangs.complete(again)
     opened(start, again)
+
+
+DRIVER = replicated("driver", 1, 1)
+AFTER_DRIVER = replicated("worker", 1, 2, dependsOn=[{"name": "driver", "status": "Ready"}])
+IN_ORDER = {
+    "replicatedJobs": [DRIVER, replicated("worker", 1, 2)],
+    "startupPolicy": {"startupPolicyOrder": "InOrder"},
+}
 
 
 @pytest.mark.parametrize(
     ("kind", "spec", "field"),
     [
-        (
-            "JobSet",
-            {
-                "replicatedJobs": [replicated("driver", 1, 1), replicated("worker", 1, 2)],
-                "startupPolicy": {"startupPolicyOrder": "InOrder"},
-            },
-            "spec.startupPolicy.startupPolicyOrder is InOrder",
-        ),
-        (
-            "JobSet",
-            {
-                "replicatedJobs": [
-                    replicated("driver", 1, 1),
-                    replicated("worker", 1, 2, dependsOn=[{"name": "driver", "status": "Ready"}]),
-                ]
-            },
-            "spec.replicatedJobs[worker].dependsOn names driver",
-        ),
+        ("JobSet", IN_ORDER, "spec.startupPolicy.startupPolicyOrder is InOrder"),
+        ("JobSet", {"replicatedJobs": [DRIVER, AFTER_DRIVER]}, "spec.replicatedJobs[worker].dependsOn names driver"),
         ("LeaderWorkerSet", {"startupPolicy": "LeaderReady"}, "spec.startupPolicy is LeaderReady"),
     ],
     ids=["InOrder", "dependsOn", "LeaderReady"],
 )
 def test_what_can_never_be_complete_is_said_at_once(
-    kind: str, spec: Json, field: str, others: Others, start: Callable[..., Barrier]
+    kind: str, spec: Json, field: str, gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    others.create(kind, **spec)
-    pods = others.pods(kind, 1 if kind == "JobSet" else 2)
+    create(gangs, kind, **spec)
+    pods = gangs.pods(1 if kind == "JobSet" else 2)
     code, last = start(pods[0], **environment(pods[0])).ends(60)
     assert code == 210
     assert field in last
-    eventually(lambda: _told(others.gangs.events(), f"{kind} GangImpossible", field), 30)
-
-
-def _told(events: list[str], subject: str, field: str) -> None:
-    assert any(one.startswith(subject) and field in one for one in events), events
+    becomes(lambda: gangs.is_told(kind, field), wanted=True)
 
 
 def test_the_chart_lets_the_controller_read_what_is_installed(cluster: Cluster) -> None:

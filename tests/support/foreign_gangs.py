@@ -12,11 +12,16 @@ from testkit.waiting import eventually
 from tests.support.foreign_pods import BARRIER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from localcluster.client import Json, RawClient
     from tests.support.kubelet import Kubelet
 
+_INDEXES = (
+    "batch.kubernetes.io/job-completion-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "apps.kubernetes.io/pod-index",
+)
 READERS = "frameworkcontroller-foreign"
 RULES = [
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
@@ -62,11 +67,21 @@ def environment(pod: Json) -> dict[str, str]:
     return found
 
 
+def becomes(value: Callable[[], object], wanted: object) -> None:
+    """Wait until something has this value."""
+
+    def check() -> None:
+        found = value()
+        assert found == wanted, found
+
+    eventually(check, 60)
+
+
 class Gangs:
     """The gangs of one namespace."""
 
     def __init__(self, raw: RawClient, kubelet: Kubelet, namespace: str) -> None:
-        self._raw, self.kubelet, self._namespace = raw, kubelet, namespace
+        self.raw, self.kubelet, self.namespace = raw, kubelet, namespace
         self.core = f"/api/v1/namespaces/{namespace}"
         self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self.sets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
@@ -76,7 +91,7 @@ class Gangs:
         pod = template("Never", **spec.pop("annotations", {}))  # type: ignore[arg-type]
         own = {"completionMode": "Indexed", "completions": number, "parallelism": number, "template": pod}
         document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": own | spec}
-        self._raw.create(self.jobs, document)
+        self.raw.create(self.jobs, document)
 
     def stateful_set(self, name: str, number: int, policy: str = "Parallel") -> None:
         """Create a StatefulSet."""
@@ -88,62 +103,68 @@ class Gangs:
             "template": template("Always", {"app": name}),
         }
         document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
-        self._raw.create(self.sets, document)
+        self.raw.create(self.sets, document)
 
-    def pods(self, name: str, number: int, but: frozenset[str] = frozenset()) -> list[Json]:
-        """Wait until an owner has so many Pods that stay, with other UIDs than `but`, and return them by index."""
+    def pods(self, number: int, after: Iterable[Json] = (), **labels: str) -> list[Json]:
+        """Wait until so many Pods with these labels stay, and return them by role, Job and rank; those of before go."""
+        known = {pod["metadata"]["uid"] for pod in after}
 
         def are_there() -> list[Json]:
-            items = self._raw.get(f"{self.core}/pods")["items"]
-            owned = [one for one in items if any(each["name"] == name for each in one["metadata"]["ownerReferences"])]
-            found = [one for one in owned if "deletionTimestamp" not in one["metadata"]]
-            fresh = [one for one in found if one["metadata"]["uid"] not in but and one["status"]["phase"] != "Failed"]
-            assert len(fresh) == number
-            return sorted(fresh, key=_index)
+            self.end(after)
+            found = [
+                one
+                for one in self.raw.get(f"{self.core}/pods")["items"]
+                if "deletionTimestamp" not in one["metadata"] and one["status"]["phase"] != "Failed"
+                if labels.items() <= one["metadata"]["labels"].items() and one["metadata"]["uid"] not in known
+            ]
+            assert len(found) == number
+            return sorted(found, key=_place)
 
-        return eventually(are_there, 60)
-
-    def run(self, pods: list[Json]) -> None:
-        """Give Pods addresses."""
-        for pod in pods:
-            self.kubelet.run(pod)
-
-    def end(self, pod: Json) -> None:
-        """Let a Pod be gone, as a kubelet does."""
-        path = f"{self.core}/pods/{pod['metadata']['name']}"
-        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
-        # Gone already, or another one has its name.
-        with contextlib.suppress(ApiStatusError):
-            self._raw.delete(path, body)
-
-    def rosters(self) -> dict[str, Json]:
-        """Return the rosters by the names of their ConfigMaps."""
-        found = self._raw.get(f"{self.core}/configmaps?labelSelector=frameworkcontroller.microsoft.com/gang")["items"]
-        return {one["metadata"]["name"]: json.loads(one["data"]["roster"]) for one in found}
+        return eventually(are_there, 90)
 
     def complete(self, pods: list[Json]) -> Json:
-        """Wait until a roster lists exactly these Pods, by index, and return it."""
-        names = [pod["metadata"]["name"] for pod in pods]
-        uids = [pod["metadata"]["uid"][:8] for pod in pods]
+        """Let Pods run with addresses, wait until a roster lists exactly these by index, and return it."""
+        for pod in pods:
+            self.kubelet.run(pod)
+        wanted = [(pod["metadata"]["name"], pod["metadata"]["uid"][:8]) for pod in pods]
 
         def is_there() -> Json:
             listed = {tuple(_listed(roster)): roster for roster in self.rosters().values() if roster["complete"]}
-            assert tuple(zip(names, uids, strict=True)) in listed, listed.keys()
-            return listed[tuple(zip(names, uids, strict=True))]
+            assert tuple(wanted) in listed, listed.keys()
+            return listed[tuple(wanted)]
 
         return eventually(is_there, 60)
 
-    def events(self) -> list[str]:
-        """Return the Events of our controller."""
-        items = self._raw.get(f"{self.core}/events")["items"]
+    def end(self, pods: Iterable[Json]) -> None:
+        """Let Pods be gone, as a kubelet does."""
+        for pod in pods:
+            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+            # Gone already, or another one has its name.
+            with contextlib.suppress(ApiStatusError):
+                self.raw.delete(f"{self.core}/pods/{pod['metadata']['name']}", body)
+
+    def rosters(self) -> dict[str, Json]:
+        """Return the rosters by the names of their ConfigMaps."""
+        found = self.raw.get(f"{self.core}/configmaps?labelSelector=frameworkcontroller.microsoft.com/gang")["items"]
+        return {one["metadata"]["name"]: json.loads(one["data"]["roster"]) for one in found}
+
+    def missing(self) -> list[str]:
+        """Return for whom the rosters wait, and why."""
+        return [f"{one['task']}: {one['why']}" for roster in self.rosters().values() for one in roster["waitingFor"]]
+
+    def is_told(self, kind: str, why: str) -> bool:
+        """Report whether an Event of our controller tells an owner of this kind that its gang can never be complete."""
+        items = self.raw.get(f"{self.core}/events")["items"]
         ours = [one for one in items if one.get("reportingComponent") == "frameworkcontroller"]
-        return [f"{one['involvedObject']['kind']} {one['reason']}: {one['message']}" for one in ours]
+        said = [(one["involvedObject"]["kind"], one["reason"], why in one["message"]) for one in ours]
+        return (kind, "GangImpossible", True) in said
 
 
-def _index(pod: Json) -> int:
+def _place(pod: Json) -> tuple[str, int, str, int]:
     labels = pod["metadata"]["labels"]
-    keys = ("batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index")
-    return int(next(labels[key] for key in keys if key in labels))
+    role = labels.get("jobset.sigs.k8s.io/replicatedjob-name", "")
+    job, group = labels.get("jobset.sigs.k8s.io/job-index", "0"), "leaderworkerset.sigs.k8s.io/group-index"
+    return role, int(job), labels.get(group, ""), int(next(labels[key] for key in _INDEXES if key in labels))
 
 
 def _listed(roster: Json) -> Iterator[tuple[str, str]]:
