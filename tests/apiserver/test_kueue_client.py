@@ -11,11 +11,9 @@ import yaml
 from testkit import kueue
 from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.support.clusters import require_node
+from tests.support.queued import CONFIG_MAPS, workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.support.frameworkctl import Frameworkctl
@@ -25,23 +23,11 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("kueue"
 CONFIG = f"/api/v1/namespaces/{kueue.SYSTEM}/configmaps/kueue-manager-config"
 
 
-@pytest.fixture(scope="module")
-def process(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kueue.Kueue]:
-    require_node()
-    made = kueue.Kueue(cluster, tmp_path_factory.mktemp("kueue"))
-    made.install()
-    kueue.grant(cluster)
-    made.start(integrations=made.configuration()["integrations"] | {"externalFrameworks": ["ConfigMap.v1."]})
-    yield made
-    made.stop()
-
-
-@pytest.mark.usefixtures("process", "queueing")
+@pytest.mark.usefixtures("running", "queueing")
 def test_why_says_which_quota_is_missing_and_who_has_deactivated_it(
-    raw: RawClient, namespace: str, queued: Queued, ctl: Frameworkctl
+    raw: RawClient, queued: Queued, ctl: Frameworkctl
 ) -> None:
-    kueue.quota(raw, namespace, cpu="4")
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    queued.quota()
 
     def says(name: str, *texts: str) -> None:
         def check() -> None:
@@ -52,22 +38,20 @@ def test_why_says_which_quota_is_missing_and_who_has_deactivated_it(
         eventually(check, timeout=30, interval=0.3)
 
     for name in ("one", "two"):
-        queued.create(name, role("worker", 3, pod={"spec": {"containers": [container]}}))
+        queued.create(name, workers(3))
         queued.expect(name, QuotaReserved=name == "one")
     says("two", "it waits in LocalQueue main: 2 more cpu needed in pool-a (couldn't assign", "-> wait until others end")
-    queued.create("large", role("worker", 5, pod={"spec": {"containers": [container]}}))
+    queued.create("large", workers(5))
     says("large", "insufficient quota for cpu in flavor pool-a", "-> ask for less cpu, or for a larger quota: it never")
     queued.create("lost", role("worker", 1), queue="none")
     says("lost", "it waits in LocalQueue none: LocalQueue none doesn't exist", "-> name another queue")
-    found = queued.workload("two")
-    assert found is not None
-    raw.merge(queued.path_of(found), {"spec": {"active": False}})
+    raw.merge(queued.path_of("two"), {"spec": {"active": False}})
     says("two", "somebody has deactivated its Workload", "-> activate it again: kubectl patch workload framework-two-")
     waits = {row[0]: row[-1] for row in ctl.ok("list").table}
     assert waits["two"] == "admission by LocalQueue main"
 
 
-@pytest.mark.usefixtures("process")
+@pytest.mark.usefixtures("running")
 def test_doctor_says_what_kueue_lacks(cluster: Cluster, raw: RawClient, ctl: Frameworkctl) -> None:
     def says(*args: str) -> list[str]:
         lines = json.loads(ctl("doctor", "-o", "json", *args).output)
@@ -79,12 +63,12 @@ def test_doctor_says_what_kueue_lacks(cluster: Cluster, raw: RawClient, ctl: Fra
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kueue.OUR_SYSTEM}}
     ours = next(one for one in kueue.our_chart(cluster) if one["kind"] == "ConfigMap" and "kueue:" in str(one["data"]))
     cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all([namespace, ours]))
-    assert ["externalFrameworks lacks ConfigMap.v1." in one for one in says()] == [True]
+    assert [f"externalFrameworks lacks {CONFIG_MAPS}" in one for one in says()] == [True]
 
     def configure(**changes: Any) -> None:
         text = raw.get(CONFIG)["data"]["controller_manager_config.yaml"]
         config: Json = yaml.safe_load(text) | changes
-        config["integrations"] |= {"externalFrameworks": ["ConfigMap.v1."]}
+        config["integrations"] |= {"externalFrameworks": [CONFIG_MAPS]}
         raw.merge(CONFIG, {"data": {"controller_manager_config.yaml": yaml.safe_dump(config)}})
 
     configure()

@@ -6,101 +6,86 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
 from testkit import kueue
-from testkit.frameworks import Frameworks, role
+from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.support.clusters import require_node
+from tests.support.queued import pod, workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from tests.support.player import Player
     from tests.support.queued import Queued
 
 pytestmark = [
     pytest.mark.apiserver,
     pytest.mark.long,
     pytest.mark.turns("kueue"),
-    pytest.mark.usefixtures("process", "queueing"),
+    pytest.mark.usefixtures("running", "queueing"),
 ]
 NOW = "2026-01-01T00:00:00Z"
 STAY: dict[str, list[int | str]] = {f"worker-{index}": ["stay"] for index in range(8)}
 
 
-def pod(**spec: Any) -> Json:
-    """A Pod template of one CPU."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    return {"spec": {"containers": [container], **spec}}
-
-
-def workers(number: int, **more: Any) -> Json:
-    return role("worker", number, **{"pod": pod(), **more})
-
-
-@pytest.fixture(scope="module")
-def process(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[kueue.Kueue]:
-    require_node()
-    made = kueue.Kueue(cluster, tmp_path_factory.mktemp("kueue"))
-    made.install()
-    kueue.grant(cluster)
-    integrations = made.configuration()["integrations"] | {"externalFrameworks": ["ConfigMap.v1."]}
-    made.start(integrations=integrations)
-    yield made
-    made.stop()
-
-
-def test_one_waits_until_another_has_given_its_quota_back(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
+def test_of_the_gangs_of_the_example_one_waits_until_the_other_has_given_its_quota_back(
+    cluster: Cluster, queued: Queued
 ) -> None:
-    kueue.quota(raw, namespace, cpu="4")
-    frameworks = queued.frameworks
+    frameworks, player = queued.frameworks, queued.player
+    for file in ("queue.yaml", "framework.yaml"):
+        cluster.kubectl("apply", "-n", frameworks.namespace, "-f", f"examples/kueue/{file}")
     player.plan = dict(STAY)
+
+    def one_runs() -> str:
+        names = [name for name in ("first", "second") if frameworks.status(name)["state"] == "AttemptRunning"]
+        assert len(names) == 1, names
+        return names[0]
+
     with player.playing():
-        queued.create("one", workers(3))
-        frameworks.wait("one", "AttemptRunning")
-        queued.create("two", workers(3))
-        text = queued.waits("two")
-        assert "LocalQueue main" in text
-        assert set(frameworks.pods()) == {f"one-worker-{index}" for index in range(3)}
-        queued.expect("one", Admitted=True, PodsReady=True)
-        queued.expect("two", Admitted=False, QuotaReserved=False)
+        running = eventually(one_runs)
+        waiting = {"first": "second", "second": "first"}[running]
+        assert "LocalQueue main" in queued.waits(waiting)
+        assert set(frameworks.pods()) == {f"{running}-worker-{index}" for index in range(2)}
+        queued.expect(running, Admitted=True, PodsReady=True)
+        queued.expect(waiting, Admitted=False, QuotaReserved=False)
         player.plan = {}
-        frameworks.wait("one", "Completed")
-        assert queued.expect("one", Finished=True)["Finished"]["reason"] == "Succeeded"
-        frameworks.wait("two", "Completed")
-    assert queued.expect("two", Finished=True)["Finished"]["reason"] == "Succeeded"
-    reasons = [event["reason"] for event in frameworks.events("two")]
-    assert {"WaitingForAdmission", "FrameworkAdmitted"} <= set(reasons)
+        for name in (running, waiting):
+            frameworks.wait(name, "Completed")
+            assert queued.expect(name, Finished=True)["Finished"]["reason"] == "Succeeded"
+    reasons = {event["reason"] for event in frameworks.events(waiting)}
+    assert {"WaitingForAdmission", "FrameworkAdmitted"} <= reasons
 
 
-def test_a_gang_is_preempted_by_another_and_comes_back(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
-    kueue.quota(raw, namespace, cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
-    for name, value in (("low", 1), ("high", 100)):
-        kueue.apply(raw, "WorkloadPriorityClass", name, {"value": value})
-    frameworks = queued.frameworks
+@pytest.mark.parametrize("why", ["priority", "borrowed"])
+def test_a_gang_gives_way_to_another_and_comes_back(raw: RawClient, namespace: str, queued: Queued, why: str) -> None:
+    frameworks, player = queued.frameworks, queued.player
+    if why == "priority":
+        queued.quota(preemption={"withinClusterQueue": "LowerPriority"})
+        queued.priorities()
+        first, second = {"priority": "low"}, {"priority": "high"}
+    else:
+        kueue.flavor(raw, "pool-a")
+        for name in ("a", "b"):
+            borrows = {"cohortName": namespace, "preemption": {"reclaimWithinCohort": "Any"}}
+            kueue.cluster_queue(raw, f"{namespace}-{name}", {"pool-a": "2"}, **borrows)
+            kueue.local_queue(raw, namespace, name, f"{namespace}-{name}")
+        first, second = {"queue": "a"}, {"queue": "b"}
     player.plan = dict(STAY)
     with player.playing():
-        queued.create("one", workers(3), priority="low")
+        queued.create("one", workers(4), **first)
         frameworks.wait("one", "AttemptRunning")
-        queued.create("two", workers(2, completion={"minSucceededTaskCount": 2}), priority="high")
+        queued.create("two", workers(2, completion={"minSucceededTaskCount": 2}), **second)
         queued.waits("one")
         frameworks.wait("two", "AttemptRunning")
-        assert queued.expect("one", Admitted=False, QuotaReserved=False, Requeued=True, PodsReady=False)
+        queued.expect("one", Admitted=False, QuotaReserved=False, Requeued=True, PodsReady=False)
         status = frameworks.status("one")
         assert (status["attempts"], status["retryPolicyStatus"]["accountableRetriedCount"]) == (2, 0)
-        player.plan = {"worker-0": [0], "worker-1": [0], "worker-2": [0]}
+        player.plan = {}
         frameworks.wait("two", "Completed")
         frameworks.wait("one", "Completed")
     assert "FrameworkPreempted" in {event["reason"] for event in frameworks.events("one")}
     queued.expect("one", Finished=True)
 
 
-def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued: Queued, player: Player) -> None:
+def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued: Queued) -> None:
     taint = {"key": "pool", "value": "b", "effect": "NoSchedule"}
     toleration = {"key": "pool", "operator": "Equal", "value": "b", "effect": "NoSchedule"}
     a, b = (f"{namespace[-50:].strip('-')}-{name}" for name in ("a", "b"))
@@ -108,7 +93,7 @@ def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued
     kueue.flavor(raw, b, nodeLabels={"pool": "b"}, nodeTaints=[taint], tolerations=[toleration])
     kueue.cluster_queue(raw, namespace, {a: "2", b: "2"})
     kueue.local_queue(raw, namespace, "main", namespace)
-    frameworks = queued.frameworks
+    frameworks, player = queued.frameworks, queued.player
     player.plan = dict(STAY) | {"ps-0": ["stay"], "ps-1": ["stay"]}
     with player.playing():
         # One role says where it belongs, the other one gets what is left.
@@ -122,51 +107,19 @@ def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued
     assert found["two-ps-0"]["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "ps"
 
 
-def test_a_queue_takes_back_what_another_one_has_borrowed(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
-    kueue.flavor(raw, "pool-a")
-    for name in ("a", "b"):
-        kueue.cluster_queue(
-            raw,
-            f"{namespace}-{name}",
-            {"pool-a": "2"},
-            cohortName=namespace,
-            preemption={"reclaimWithinCohort": "Any"},
-        )
-        kueue.local_queue(raw, namespace, name, f"{namespace}-{name}")
-    frameworks = queued.frameworks
-    player.plan = dict(STAY)
-    with player.playing():
-        queued.create("borrows", workers(4), queue="a")
-        frameworks.wait("borrows", "AttemptRunning")
-        queued.create("owns", workers(2), queue="b")
-        frameworks.wait("owns", "AttemptRunning")
-        queued.waits("borrows")
-        player.plan = {}
-        frameworks.wait("owns", "Completed")
-        frameworks.wait("borrows", "Completed")
-    queued.expect("borrows", Finished=True)
-
-
-def test_a_check_that_fails_lets_it_wait_until_it_is_ready(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
+def test_a_check_that_fails_lets_it_wait_until_it_is_ready(raw: RawClient, namespace: str, queued: Queued) -> None:
     check = namespace[-60:].strip("-")
     kueue.apply(raw, "AdmissionCheck", check, {"controllerName": "test/by-hand"})
     path = f"{kueue.API}/admissionchecks/{check}/status"
     active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": NOW}
     raw.merge(path, {"status": {"conditions": [active]}})
-    kueue.quota(raw, namespace, admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    queued.quota(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
 
     def set_check(state: str, **more: Any) -> None:
-        found = queued.workload("one")
-        assert found is not None
         entry = {"name": check, "state": state, "message": "by hand", "lastTransitionTime": NOW, **more}
-        uid = found["metadata"]["uid"]
-        raw.merge(f"{queued.path_of(found)}/status", {"metadata": {"uid": uid}, "status": {"admissionChecks": [entry]}})
+        raw.merge(f"{queued.path_of('one')}/status", {"status": {"admissionChecks": [entry]}})
 
-    frameworks = queued.frameworks
+    frameworks, player = queued.frameworks, queued.player
     with player.playing():
         queued.create("one", workers(2))
         queued.expect("one", QuotaReserved=True, Admitted=False)
@@ -187,62 +140,46 @@ def test_a_check_that_fails_lets_it_wait_until_it_is_ready(
         assert queued.expect("one", Evicted=True, QuotaReserved=False, Admitted=False)
 
 
-def test_what_a_check_adds_may_contradict_a_template(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
+def test_what_kueue_cannot_take_waits_with_the_reason_and_is_queued_once_it_is_mended(
+    raw: RawClient, namespace: str, queued: Queued
 ) -> None:
     kueue.flavor(raw, "pool-c", nodeLabels={"pool": "c"})
     kueue.cluster_queue(raw, namespace, {"pool-c": "4"})
     kueue.local_queue(raw, namespace, "main", namespace)
+    frameworks = queued.frameworks
     template = pod() | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "mine"}}}
-    queued.create("one", workers(2, pod=template))
-    text = queued.waits("one", "AdmissionConflict")
-    assert (
-        text
-        == "Pod template of TaskRole worker: labels[kueue.x-k8s.io/podset] is 'mine', and the admission says 'worker'"
-    )
-    assert queued.expect("one", Finished=True)["Finished"]["message"] == text
-    # Mended, it is queued again.
-    with player.playing():
-        queued.frameworks.merge("one", taskRoles=[workers(2)])
-        queued.frameworks.wait("one", "Completed")
-    assert queued.expect("one", Finished=True)["Finished"]["reason"] == "Succeeded"
-
-
-def test_more_roles_than_kueue_takes_are_refused_with_the_reason(
-    raw: RawClient, namespace: str, queued: Queued
-) -> None:
-    kueue.quota(raw, namespace)
-    queued.create("one", *(role(f"r{number}", 1, pod=pod()) for number in range(19)))
-    assert "at most 18, found 19 TaskRoles" in queued.waits("one", "WorkloadRefused")
-    queued.frameworks.merge("one", taskRoles=[role(f"r{number}", 0, pod=pod()) for number in range(18)])
-    queued.expect("one", Admitted=True)
-
-
-def test_a_queue_that_does_not_exist_and_a_class_that_does_not_exist(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
-    kueue.quota(raw, namespace)
-    queued.create("one", workers(1), queue="none")
-    queued.create("two", workers(1), priority="none")
-    queued.waits("one")
-    assert "none" in queued.waits("two", "WorkloadRefused")
-    with player.playing():
-        for name, labels in (("one", {QUEUE_LABEL: "main"}), ("two", {PRIORITY_LABEL: None})):
-            raw.merge(f"{queued.frameworks.path}/{name}", {"metadata": {"labels": labels}})
-            queued.frameworks.wait(name, "Completed")
+    queued.create("contradicts", workers(2, pod=template))
+    queued.create("roles", *(role(f"r{number}", 1, pod=pod()) for number in range(19)))
+    queued.create("queue", workers(1), queue="none")
+    queued.create("class", workers(1), priority="none")
+    text = queued.waits("contradicts", "AdmissionConflict")
+    label = "labels[kueue.x-k8s.io/podset]"
+    assert text == f"Pod template of TaskRole worker: {label} is 'mine', and the admission says 'worker'"
+    assert queued.expect("contradicts", Finished=True)["Finished"]["message"] == text
+    assert "at most 18, found 19 TaskRoles" in queued.waits("roles", "WorkloadRefused")
+    queued.waits("queue")
+    assert "none" in queued.waits("class", "WorkloadRefused")
+    with queued.player.playing():
+        frameworks.merge("contradicts", taskRoles=[workers(2)])
+        queued.label("queue", queue="main")
+        queued.label("class", priority=None)
+        for name in ("contradicts", "queue", "class"):
+            frameworks.wait(name, "Completed")
+    assert queued.expect("contradicts", Finished=True)["Finished"]["reason"] == "Succeeded"
+    frameworks.merge("roles", taskRoles=[role(f"r{number}", 0, pod=pod()) for number in range(18)])
+    queued.expect("roles", Admitted=True)
 
 
 def test_a_gang_gives_back_what_it_needs_no_more_and_queues_again_for_more(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
+    raw: RawClient, namespace: str, queued: Queued
 ) -> None:
-    kueue.quota(raw, namespace, cpu="4")
-    frameworks = queued.frameworks
+    queued.quota()
+    frameworks, player = queued.frameworks, queued.player
     player.plan = dict(STAY)
     never = {"minFailedTaskCount": -1, "minSucceededTaskCount": -1}
 
     def reclaimed(name: str, number: int) -> Json:
         found = queued.workload(name)
-        assert found is not None
         assert found["status"].get("reclaimablePods") == [{"name": "worker", "count": number}], found["status"]
         return found
 
@@ -263,21 +200,19 @@ def test_a_gang_gives_back_what_it_needs_no_more_and_queues_again_for_more(
         # More are asked for: another Workload, and another attempt.
         frameworks.merge("one", taskRoles=[workers(4, completion=never)])
         eventually(lambda: frameworks.created(*(f"one-worker-{index}" for index in range(4))))
-        second = queued.workload("one")
-        assert second is not None
-        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert queued.workload("one")["metadata"]["uid"] != first["metadata"]["uid"]
         assert frameworks.status("one")["retryPolicyStatus"]["accountableRetriedCount"] == 0
 
 
-def test_it_is_suspended_and_resumed_in_the_queue_and_while_it_runs(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
+def test_it_is_suspended_resumed_and_deleted_in_the_queue_and_while_it_runs_and_its_workload_alone(
+    raw: RawClient, queued: Queued
 ) -> None:
-    kueue.quota(raw, namespace, cpu="2")
-    frameworks = queued.frameworks
+    queued.quota(cpu="2")
+    frameworks, player = queued.frameworks, queued.player
     player.plan = dict(STAY)
 
-    def has_none(name: str) -> None:
-        assert queued.workload(name) is None
+    def are_queued(*names: str) -> None:
+        assert queued.listed() == set(names)
 
     with player.playing():
         queued.create("one", workers(2))
@@ -286,10 +221,10 @@ def test_it_is_suspended_and_resumed_in_the_queue_and_while_it_runs(
         queued.waits("two")
         frameworks.merge("two", suspend=True)
         queued.waits("two", "Suspended")
-        eventually(lambda: has_none("two"))
+        eventually(lambda: are_queued("one"))
         frameworks.merge("one", suspend=True)
         queued.waits("one", "Suspended")
-        eventually(lambda: has_none("one"))
+        eventually(are_queued)
         assert frameworks.pods() == {}
         for name in ("two", "one"):
             frameworks.merge(name, suspend=False)
@@ -297,41 +232,27 @@ def test_it_is_suspended_and_resumed_in_the_queue_and_while_it_runs(
         queued.waits("one")
         frameworks.merge("two", suspend=True)
         frameworks.wait("one", "AttemptRunning")
-
-
-def test_it_is_deleted_in_the_queue_and_while_it_runs_and_its_workload_alone(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
-    kueue.quota(raw, namespace, cpu="2")
-    frameworks = queued.frameworks
-    player.plan = dict(STAY)
-    with player.playing():
-        for name in ("one", "two", "three"):
-            queued.create(name, workers(2))
-        frameworks.wait("one", "AttemptRunning")
+        # One runs, two waits, and three is the next when both are deleted.
+        frameworks.merge("two", suspend=False)
         queued.waits("two")
+        queued.create("three", workers(2))
+        queued.waits("three")
         raw.delete(f"{frameworks.path}/two")
         raw.delete(f"{frameworks.path}/one")
         frameworks.wait("three", "AttemptRunning")
-        found = queued.workload("three")
-        assert found is not None
-        raw.delete(queued.path_of(found))
+        uid = queued.workload("three")["metadata"]["uid"]
+        raw.delete(queued.path_of("three"))
 
         def is_another() -> None:
-            other = queued.workload("three")
-            assert other is not None
-            assert other["metadata"]["uid"] != found["metadata"]["uid"]
+            assert queued.workload("three")["metadata"]["uid"] != uid
 
         eventually(is_another)
         frameworks.wait("three", "AttemptRunning")
         assert frameworks.status("three")["attempts"] == 2
-        listed = raw.get(f"{kueue.API}/namespaces/{namespace}/workloads")["items"]
-        assert [one["metadata"]["labels"]["FC_FRAMEWORK_NAME"] for one in listed] == ["three"]
+        are_queued("three")
 
 
-def test_topology_of_three_levels_chooses_the_nodes(
-    raw: RawClient, namespace: str, queued: Queued, player: Player
-) -> None:
+def test_topology_of_three_levels_chooses_the_nodes(raw: RawClient, namespace: str, queued: Queued) -> None:
     levels = ["test/block", "test/rack", "kubernetes.io/hostname"]
     kueue.apply(raw, "Topology", "three", {"levels": [{"nodeLabel": level} for level in levels]})
     for block, rack, host in ((b, r, h) for b in range(2) for r in range(2) for h in range(2)):
@@ -346,7 +267,7 @@ def test_topology_of_three_levels_chooses_the_nodes(
     kueue.flavor(raw, "topology", topologyName="three", nodeLabels={"tas": "three"})
     kueue.cluster_queue(raw, namespace, {"topology": "16"})
     kueue.local_queue(raw, namespace, "main", namespace)
-    frameworks = queued.frameworks
+    frameworks, player = queued.frameworks, queued.player
     player.plan = dict(STAY)
     template = pod() | {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "test/rack"}}}
     with player.playing():
@@ -362,29 +283,3 @@ def test_topology_of_three_levels_chooses_the_nodes(
         assert len({name[:-1] for name in nodes}) == 1, "one rack"
         # By rank: neighbours are neighbours.
         assert nodes[0] == nodes[1] != nodes[2] == nodes[3]
-
-
-def test_the_example_runs_one_gang_after_the_other(
-    cluster: Cluster, namespace: str, queued: Queued, player: Player
-) -> None:
-    for file in ("queue.yaml", "framework.yaml"):
-        cluster.kubectl("apply", "-n", namespace, "-f", f"examples/kueue/{file}")
-    frameworks = queued.frameworks
-    player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
-    with player.playing():
-        running = eventually(lambda: _one(name for name in ("first", "second") if is_running(frameworks, name)))
-        waiting = {"first": "second", "second": "first"}[running]
-        queued.waits(waiting)
-        player.plan = {}
-        for name in (running, waiting):
-            frameworks.wait(name, "Completed")
-
-
-def is_running(frameworks: Frameworks, name: str) -> bool:
-    return str(frameworks.status(name)["state"]) == "AttemptRunning"
-
-
-def _one(found: Iterable[str]) -> str:
-    names = list(found)
-    assert len(names) == 1, names
-    return names[0]
