@@ -219,7 +219,7 @@ def test_a_leader_that_is_stopped_hands_over(electorate: Electorate) -> None:
 def test_a_leader_that_was_frozen_longer_than_its_lease_sends_no_more_than_what_was_on_its_way(
     electorate: Electorate,
 ) -> None:
-    """What such a request can do is tested with the controller, in `test_controller_late_leader`."""
+    """What such a request can do is tested with the controller, in `test_controller_crashes`."""
     first = electorate.start("a")
     electorate.wait_for("a", "leads")
     electorate.start("b")
