@@ -20,53 +20,69 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.apiserver
 
 
-def test_a_framework_runs_to_its_end(controller: ControllerProcess, frameworks: Frameworks, player: Player) -> None:
+def code_of(status: Json) -> int:
+    return int(status["attemptStatus"]["completionStatus"]["code"])
+
+
+def test_frameworks_come_to_their_ends_and_are_kept_with_their_pods_as_they_say(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"fails-0": ["stay"], "fails-1": [210], "again-0": [1, 0]}
+    keeps: Json = {"completion": {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}}
+    retry = {"fancyRetryPolicy": False, "maxRetryCount": 1}
     frameworks.create("fw", role("ps", 1), role("worker", 2))
+    frameworks.create("now", role("worker", 1), ttlSecondsAfterFinished=0)
+    frameworks.create("failed", role("fails", 2, **keeps), retainPods="OnFailure")
+    frameworks.create("retried", role("again", 1, **keeps), retainPods="OnFailure", retryPolicy=retry)
+
+    def are_there(*names: str) -> None:
+        assert {one["metadata"]["name"] for one in frameworks.raw.get(frameworks.path)["items"]} == set(names)
+
     with player.playing():
-        status = frameworks.wait("fw", "Completed")
-    completion = status["attemptStatus"]["completionStatus"]
-    assert (completion["code"], completion["phrase"], completion["type"]["name"]) == (0, "Succeeded", "Succeeded")
-    assert completion["trigger"]["message"].startswith("CompletedTaskCount 3 has reached TotalTaskCount 3")
+        found = {name: frameworks.wait(name, "Completed", 60) for name in ("fw", "failed", "retried")}
+        eventually(lambda: are_there(*found), 30)
+        with pytest.raises(ApiStatusError, match="HTTP 404"):
+            frameworks.config_map("fw")
+        frameworks.merge("fw", ttlSecondsAfterFinished=1)
+        eventually(lambda: are_there("failed", "retried"), 30)
+    status = found["fw"]
+    end = status["attemptStatus"]["completionStatus"]
+    assert (end["code"], end["phrase"], end["type"]["name"]) == (0, "Succeeded", "Succeeded")
+    assert end["trigger"]["message"].startswith("CompletedTaskCount 3 has reached TotalTaskCount 3")
     assert status["runTime"]
     assert status["completionTime"]
-    assert {task["state"] for task in frameworks.tasks("fw").values()} == {"Completed"}
-    assert frameworks.pods() == {}
-    with pytest.raises(ApiStatusError, match="404"):
-        frameworks.config_map("fw")
+    roles = status["attemptStatus"]["taskRoleStatuses"]
+    assert {task["state"] for one in roles for task in one["taskStatuses"]} == {"Completed"}
+
+    # What has failed stays until its Framework is deleted; a retry of all takes the names of what has stayed.
+    assert code_of(found["failed"]) == 210
+    assert (found["retried"]["attemptStatus"]["id"], code_of(found["retried"])) == (1, 0)
+    (kept,) = frameworks.pods().values()
+    assert (kept["metadata"]["name"], kept["status"]["phase"]) == ("failed-fails-1", "Failed")
+    assert kept["metadata"]["labels"]["frameworkcontroller.microsoft.com/retained"] == "true"
+    (owner,) = kept["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Framework", frameworks.get("failed")["metadata"]["uid"])
+    frameworks.raw.delete(f"{frameworks.path}/failed?propagationPolicy=Foreground")
+    frameworks.created()
 
 
 def test_a_pod_is_what_its_template_says_with_names_labels_annotations_and_environment(
     controller: ControllerProcess, frameworks: Frameworks
 ) -> None:
+    args = ["{{FC_FRAMEWORK_NAMESPACE}}/{{FC_FRAMEWORK_NAME}}/{{FC_TASKROLE_NAME}}", "{{FC_POD_NAME}}"]
+    mine = [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}]
+    container = {"name": "main", "image": "none", "args": args, "env": mine}
     pod: Json = {
         "metadata": {"labels": {"mine": "x-{{FC_TASK_INDEX}}"}, "annotations": {"other": "{{KEEP}}"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "initContainers": [{"name": "first", "image": "none"}],
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "none",
-                    "args": [
-                        "{{FC_FRAMEWORK_NAMESPACE}}/{{FC_FRAMEWORK_NAME}}/{{FC_TASKROLE_NAME}}",
-                        "{{FC_POD_NAME}}",
-                    ],
-                    "env": [{"name": "MINE", "value": "$(FC_TASK_INDEX)"}],
-                }
-            ],
-        },
+        "spec": {**POD["spec"], "initContainers": [{"name": "first", "image": "none"}], "containers": [container]},
     }
     frameworks.create("fw", role("worker", 2, pod=pod))
     made = frameworks.created("fw-worker-0", "fw-worker-1")["fw-worker-1"]
     status = frameworks.status("fw")
     meta = made["metadata"]
     config_map = frameworks.config_map("fw")["metadata"]
-    assert meta["labels"] == {
-        "mine": "x-1",
-        "FC_FRAMEWORK_NAME": "fw",
-        "FC_TASKROLE_NAME": "worker",
-        "FC_TASK_INDEX": "1",
-    }
+    ours = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1"}
+    assert meta["labels"] == {"mine": "x-1", **ours}
     assert meta["annotations"]["other"] == "{{KEEP}}"
     assert meta["annotations"]["FC_FRAMEWORK_ATTEMPT_INSTANCE_UID"] == f"0_{config_map['uid']}"
     owner = meta["ownerReferences"][0]
@@ -85,27 +101,10 @@ def test_a_pod_is_what_its_template_says_with_names_labels_annotations_and_envir
     assert main["terminationMessagePolicy"] == first["terminationMessagePolicy"] == "FallbackToLogsOnError"
 
 
-def test_a_config_map_deleted_by_others_ends_the_attempt(
-    controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan = {"worker-0": ["stay"]}
-    frameworks.create("fw", role("worker", 1))
-    with player.playing():
-        frameworks.wait("fw", "AttemptRunning")
-        frameworks.raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/configmaps/fw-attempt")
-        status = frameworks.wait("fw", "Completed")
-    completion = status["attemptStatus"]["completionStatus"]
-    assert (completion["code"], completion["phrase"]) == (-100, "ConfigMapExternalDeleted")
-    assert frameworks.tasks("fw")["worker-0"]["attemptStatus"]["completionStatus"]["code"] == -220
-
-
 def test_a_foreign_pod_of_that_name_blocks_the_task_and_is_never_touched(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
-    pods = f"/api/v1/namespaces/{frameworks.namespace}/pods"
-    foreign = frameworks.raw.create(
-        pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fw-worker-0"}, **POD}
-    )
+    foreign = frameworks.raw.create(frameworks.pods_path, {"metadata": {"name": "fw-worker-0"}, **POD})
     frameworks.create("fw", role("worker", 1))
 
     def says_so() -> None:
@@ -123,7 +122,7 @@ def test_a_pod_that_loses_its_label_is_deleted_before_its_task_attempt_is_over(
     controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
 ) -> None:
     frameworks.create("fw", role("worker", 1, retry={"fancyRetryPolicy": True, "maxRetryCount": 0}))
-    path = f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-worker-0"
+    path = f"{frameworks.pods_path}/fw-worker-0"
     first = frameworks.created("fw-worker-0")["fw-worker-0"]
     kubelet.run("fw-worker-0")
     frameworks.wait("fw", "AttemptRunning")
@@ -147,19 +146,29 @@ def test_a_pod_that_loses_its_label_is_deleted_before_its_task_attempt_is_over(
     eventually(is_retried, 30)
 
 
-def test_a_template_that_the_server_refuses_ends_the_task(
-    controller: ControllerProcess, frameworks: Frameworks
+def test_an_attempt_ends_with_its_config_map_and_with_a_template_that_the_server_refuses(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
     pod: Json = {"spec": {"containers": [{"name": "NOT A NAME", "image": "none"}]}}
-    frameworks.create("fw", role("worker", 1, pod=pod, retry={"fancyRetryPolicy": True, "maxRetryCount": 3}))
-    status = frameworks.wait("fw", "Completed")
-    completion = status["attemptStatus"]["completionStatus"]
-    assert (completion["code"], completion["phrase"]) == (-200, "PodCreationPermanentError")
+    retry = {"fancyRetryPolicy": True, "maxRetryCount": 3}
+    player.plan = {"worker-0": ["stay"]}
+    frameworks.create("deleted", role("worker", 1))
+    frameworks.create("refused", role("bad", 1, pod=pod, retry=retry))
+    with player.playing():
+        frameworks.wait("deleted", "AttemptRunning")
+        frameworks.raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/configmaps/deleted-attempt")
+        ends = {
+            name: frameworks.wait(name, "Completed")["attemptStatus"]["completionStatus"]
+            for name in ("deleted", "refused")
+        }
+    phrases = {name: (end["code"], end["phrase"]) for name, end in ends.items()}
+    assert phrases == {"deleted": (-100, "ConfigMapExternalDeleted"), "refused": (-200, "PodCreationPermanentError")}
+    assert code_of(frameworks.tasks("deleted")["worker-0"]) == -220
     prefix = "Failed to create Pod: "
-    assert completion["diagnostics"].startswith(
-        prefix + '{"ErrStatus":{"metadata":{},"status":"Failure","message":"Pod \\"fw-worker-0\\" is invalid: '
+    assert ends["refused"]["diagnostics"].startswith(
+        prefix + '{"ErrStatus":{"metadata":{},"status":"Failure","message":"Pod \\"refused-bad-0\\" is invalid: '
     )
-    refusal = json.loads(completion["diagnostics"].removeprefix(prefix))["ErrStatus"]
+    refusal = json.loads(ends["refused"]["diagnostics"].removeprefix(prefix))["ErrStatus"]
     assert list(refusal) == ["metadata", "status", "message", "reason", "details", "code"]
     assert (refusal["reason"], refusal["code"]) == ("Invalid", 422)
     assert list(refusal["details"]) == ["name", "kind", "causes"]

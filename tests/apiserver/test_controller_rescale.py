@@ -1,4 +1,4 @@
-"""Rescaling on a real API server: Tasks are added and removed, and the others are not touched."""
+"""Frameworks that are rescaled and suspended while they run, and roles that wait, on a real API server."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.frameworks import ControllerProcess, role
+from testkit.frameworks import role
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
     from localcluster.client import Json
-    from testkit.frameworks import Frameworks
+    from testkit.frameworks import ControllerProcess, Frameworks
+    from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
@@ -66,34 +64,121 @@ def test_a_task_that_is_added_again_while_it_is_deleted_is_a_new_one_and_begins_
 
 
 def test_a_status_too_large_for_one_object_is_compressed_and_the_next_controller_reads_it(
-    cluster: Cluster, namespace: str, frameworks: Frameworks, tmp_path: Path
+    controller: ControllerProcess, frameworks: Frameworks
 ) -> None:
-    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "largeFrameworkCompression": True})
-    process.start()
-    try:
-        name = "f" * 60
-        frameworks.create(name, role("w" * 60, 1000))
+    controller.stop()
+    controller.settings["largeFrameworkCompression"] = True
+    controller.start()
+    name = "f" * 60
+    frameworks.create(name, role("w" * 60, 1000))
 
-        def packed() -> list[Json]:
-            attempt = frameworks.status(name)["attemptStatus"]
-            assert attempt["taskRoleStatuses"] is None
-            roles = json.loads(gzip.decompress(base64.b64decode(attempt["taskRoleStatusesCompressed"])))
-            assert all(task["attemptStatus"]["podUID"] for task in roles[0]["taskStatuses"])
-            assert len(roles[0]["taskStatuses"]) == 1000
-            return list(roles[0]["taskStatuses"])
+    def uids() -> list[str]:
+        attempt = frameworks.status(name)["attemptStatus"]
+        assert attempt["taskRoleStatuses"] is None
+        (packed,) = json.loads(gzip.decompress(base64.b64decode(attempt["taskRoleStatusesCompressed"])))
+        found = [task["attemptStatus"]["podUID"] for task in packed["taskStatuses"]]
+        assert all(found)
+        assert len(found) == 1000
+        return found
 
-        before = eventually(packed, 60)
-        process.kill()
-        process.start()
-        frameworks.merge(name, description="seen by the next one")
+    before = eventually(uids, 60)
+    controller.kill()
+    controller.start()
+    frameworks.merge(name, description="seen by the next one")
 
-        def seen() -> None:
-            status = frameworks.status(name)
-            assert status["observedGeneration"] == frameworks.get(name)["metadata"]["generation"]
+    def seen() -> None:
+        assert frameworks.status(name)["observedGeneration"] == frameworks.get(name)["metadata"]["generation"]
 
-        eventually(seen, 30)
-        assert [task["attemptStatus"]["podUID"] for task in packed()] == [
-            task["attemptStatus"]["podUID"] for task in before
-        ]
-    finally:
-        assert process.stop() == 0
+    eventually(seen, 30)
+    assert uids() == before
+
+
+def test_a_framework_is_suspended_before_and_while_it_runs_and_goes_on_when_it_is_resumed(
+    controller: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": ["stay", "stay", 0], "worker-1": ["stay", "stay", 0]}
+    frameworks.create("fw", role("worker", 2), suspend=True)
+
+    def suspended() -> Json:
+        found = frameworks.conditions("fw")["Suspended"]
+        assert (found["status"], found["reason"]) == ("True", "Suspended")
+        assert frameworks.pods() == {}
+        return frameworks.status("fw")
+
+    with player.playing():
+        assert eventually(suspended)["attempts"] == 1
+        frameworks.merge("fw", suspend=False)
+        frameworks.wait("fw", "AttemptRunning")
+        frameworks.merge("fw", suspend=True)
+        status = eventually(suspended)
+        assert (status["state"], status["attempts"]) == ("AttemptCreationPending", 2)
+        counts = {"totalRetriedCount": 1, "accountableRetriedCount": 0, "retryDelaySec": None}
+        assert status["retryPolicyStatus"] == counts
+        assert status["suspendedSince"]
+        # Numbers may change meanwhile; and it is resumed, and suspended again while it runs, with nobody there.
+        frameworks.merge("fw", taskRoles=[role("worker", 1)])
+        frameworks.merge("fw", suspend=False)
+        frameworks.wait("fw", "AttemptRunning")
+        controller.kill()
+        frameworks.merge("fw", suspend=True)
+        controller.start()
+        assert eventually(suspended)["attempts"] == 3
+        controller.kill()
+        frameworks.merge("fw", suspend=False)
+        controller.start()
+        status = frameworks.wait("fw", "Completed")
+    assert status["attemptStatus"]["completionStatus"]["code"] == 0
+    assert status["retryPolicyStatus"]["accountableRetriedCount"] == 0
+    assert "suspendedSince" not in status
+    assert isinstance(status["suspendedSec"], int)
+
+    def said() -> None:
+        reasons = {event["reason"] for event in frameworks.events("fw")}
+        assert reasons >= {"FrameworkSuspended", "FrameworkResumed"}
+        assert "AttemptRetried" not in reasons
+
+    eventually(said)
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_role_begins_when_the_pods_of_the_others_are_ready_and_its_gang_has_them_all(
+    frameworks: Frameworks, kubelet: Kubelet
+) -> None:
+    waits = [{"name": "server", "status": "Ready"}]
+    frameworks.create("fw", {**role("client", 1), "dependsOn": waits}, role("server", 1))
+    frameworks.created("fw-server-0")
+
+    def roster(total: int, *, complete: bool) -> Json:
+        found: Json = json.loads(frameworks.config_map("fw")["data"]["roster"])
+        assert (found["complete"], found["total"]) == (complete, total)
+        return found
+
+    roster(1, complete=False)
+    kubelet.bind("fw-server-0")
+    path = f"{frameworks.pods_path}/fw-server-0/status"
+    unready = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": None}]}
+    address = {"podIP": "10.9.0.1", "podIPs": [{"ip": "10.9.0.1"}]}
+    frameworks.raw.merge(path, {"status": {"phase": "Running", **address, **unready}})
+    found = eventually(lambda: roster(1, complete=True), 60)
+    assert [(one["name"], len(one["tasks"])) for one in found["taskRoles"]] == [("client", 0), ("server", 1)]
+    condition = frameworks.conditions("fw")["WaitingForDependency"]
+    assert (condition["status"], condition["message"]) == ("True", "client waits until server is Ready")
+    assert set(frameworks.pods()) == {"fw-server-0"}
+    kubelet.run("fw-server-0")
+    frameworks.created("fw-server-0", "fw-client-0")
+    # From now on it makes no difference whether the server is Ready.
+    frameworks.raw.merge(path, {"status": unready})
+    kubelet.run("fw-client-0")
+    found = eventually(lambda: roster(2, complete=True), 60)
+    assert [(one["name"], len(one["tasks"])) for one in found["taskRoles"]] == [("client", 1), ("server", 1)]
+    assert found["generation"] == 2
+
+    def said() -> None:
+        texts = {event["reason"]: event["message"] for event in frameworks.events("fw")}
+        assert texts["WaitingForDependency"] == "client waits until server is Ready"
+        assert texts["DependenciesMet"] == "TaskRole client begins: server is Ready"
+
+    eventually(said, 60)
+    assert frameworks.conditions("fw")["WaitingForDependency"]["status"] == "False"
+    roles = frameworks.status("fw")["attemptStatus"]["taskRoleStatuses"]
+    assert {one["name"]: one.get("dependenciesMet") for one in roles} == {"client": True, "server": None}
