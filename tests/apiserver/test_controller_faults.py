@@ -1,4 +1,4 @@
-"""A controller whose way to the API server is cut: nothing is lost, done twice or restarted."""
+"""The way to the API server is cut, or a leader ends: nothing is lost, done twice or restarted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.ports import free_port
-from testkit.frameworks import ControllerProcess, role
+from testkit.frameworks import ControllerProcess, role, two_controllers
 from testkit.waiting import eventually
+from tests.apiserver.conftest import ends_cleanly
 from tests.support.background import in_background
 from tests.support.http import fetch
 from tests.support.proxy import Proxy
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
+# Under the manifest's own Role: that Lease and no other.
+ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 RETRY = {"fancyRetryPolicy": True, "maxRetryCount": 1}
 
 
@@ -39,10 +42,8 @@ def behind(cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path) -> It
     """A controller that knows the API server only through the proxy."""
     server = proxy.url
     process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=free_port(), server=server)
-    process.start()
-    yield process
-    assert process.stop() == 0, process.log[-3000:]
-    assert "Traceback" not in process.log, process.log
+    with ends_cleanly(process):
+        yield process
 
 
 def test_connections_that_break_all_the_time_change_nothing_but_the_pace(
@@ -55,28 +56,35 @@ def test_connections_that_break_all_the_time_change_nothing_but_the_pace(
         time.sleep(0.25 * 1.05 ** len(dropped))
         dropped.append(proxy.drop())
 
+    behind.start()
     player.plan = {"worker-0": [3, 0], "worker-2": ["stay", "stay"]}
+    workers = role("worker", 4, retry=RETRY, completion={"minSucceededTaskCount": 3})
     with in_background(drop), player.playing():
-        frameworks.create(
-            "fw", role("worker", 4, retry=RETRY, completion={"minSucceededTaskCount": 3}), retryPolicy=RETRY
-        )
-        frameworks.wait("fw", "Completed", 90)
+        frameworks.create("fw", workers, retryPolicy=RETRY)
+        status = frameworks.wait("fw", "Completed", 90)
     assert sum(dropped) >= 5, "the test must have done what it says"
-    tasks = frameworks.tasks("fw")
-    assert frameworks.status("fw")["attemptStatus"]["completionStatus"]["code"] == 0
-    assert [tasks[f"worker-{index}"]["retryPolicyStatus"]["accountableRetriedCount"] for index in range(4)] == [
-        1,
-        0,
-        0,
-        0,
-    ]
+    assert status["attemptStatus"]["completionStatus"]["code"] == 0
+    tasks = [frameworks.tasks("fw")[f"worker-{index}"] for index in range(4)]
+    assert [task["retryPolicyStatus"]["accountableRetriedCount"] for task in tasks] == [1, 0, 0, 0]
     # A create whose answer was lost is found again, not answered with another attempt.
-    assert [tasks[f"worker-{index}"]["attemptStatus"]["id"] for index in range(4)] == [1, 0, 0, 0]
+    assert [task["attemptStatus"]["id"] for task in tasks] == [1, 0, 0, 0]
 
 
-def test_while_the_api_server_is_away_the_process_is_healthy_and_it_continues_afterwards(
+def test_while_the_api_server_is_away_at_the_start_or_later_the_process_is_healthy_and_goes_on_afterwards(
     behind: ControllerProcess, proxy: Proxy, frameworks: Frameworks, player: Player
 ) -> None:
+    def answers(ready: int) -> None:
+        try:
+            assert fetch(behind.health_port, "/readyz")[0] == ready
+        except urllib.error.URLError as error:
+            raise AssertionError(str(error)) from error
+        assert fetch(behind.health_port, "/healthz") == (200, "ok\n")
+
+    proxy.cut()
+    behind.start(works=False)
+    eventually(lambda: answers(503))
+    proxy.restore()
+    eventually(lambda: answers(200), 60)
     player.plan = {"worker-0": ["stay"]}
     with player.playing():
         frameworks.create("fw", role("worker", 1))
@@ -95,28 +103,39 @@ def test_while_the_api_server_is_away_the_process_is_healthy_and_it_continues_af
     assert (task["attemptStatus"]["podUID"], task["attemptStatus"]["completionStatus"]["code"]) == (uid, 0)
 
 
-def test_a_server_that_was_away_at_the_start_is_waited_for(
-    cluster: Cluster, proxy: Proxy, namespace: str, tmp_path: Path
+def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
+    cluster: Cluster, namespace: str, frameworks: Frameworks, player: Player, tmp_path: Path
 ) -> None:
-    port, server = free_port(), proxy.url
-    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port, server=server)
-    proxy.cut()
-    process.start(works=False)
+    """How soon is tested in virtual time, in `tests/kube/test_election`."""
+    first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
+    first.start()
+    second.start(works=False)
+
+    def waits() -> None:
+        assert "waiting for the lease" in first.log[stopped:]
+
+    def leads(replica: ControllerProcess, times: int) -> None:
+        assert replica.log.count("caches are full") == times, replica.log[-1000:]
+
     try:
-
-        def is_up() -> None:
-            try:
-                assert fetch(port, "/readyz")[0] == 503
-            except urllib.error.URLError as error:
-                raise AssertionError(str(error)) from error
-
-        eventually(is_up)
-        assert fetch(port, "/healthz") == (200, "ok\n")
-        proxy.restore()
-
-        def works() -> None:
-            assert fetch(port, "/readyz") == (200, "ok\n")
-
-        eventually(works, 60)
+        player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
+        frameworks.create("fw", role("worker", 2))
+        with player.playing():
+            frameworks.wait("fw", "AttemptRunning")
+            uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
+            assert "state changed" not in second.log
+            assert first.stop() == 0
+            stopped = len(first.log)
+            eventually(lambda: leads(second, 1))
+            first.start(works=False)
+            eventually(waits)
+            second.kill()
+            eventually(lambda: leads(first, 2), 30)
+            player.plan = {}
+            frameworks.wait("fw", "Completed")
+        tasks = frameworks.tasks("fw")
+        assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
+        assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
     finally:
-        assert process.stop() == 0
+        for replica in (first, second):
+            replica.stop()

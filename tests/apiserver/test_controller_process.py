@@ -1,149 +1,156 @@
-"""The controller as a process: health, metrics, a definition that lacks something, two replicas."""
+"""The definition or the permissions of a cluster are not what the controller needs, or once were otherwise."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkcontroller.api import definition as crd
-from frameworkcontroller.api import names
+from frameworkcontroller.api import definition, names
+from frameworkcontroller.api.spec import MAX_ROLES
+from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
-from testkit.frameworks import ControllerProcess, apply_definition, role, two_controllers
+from testkit.frameworks import POD, ControllerProcess, apply_definition, apply_permissions, framework, role
 from testkit.waiting import eventually
+from tests.apiserver.conftest import ends_cleanly
 from tests.support.http import fetch
+from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
-    from localcluster.client import RawClient
+    from localcluster.client import Json
     from testkit.frameworks import Frameworks
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-# Under the manifest's own Role: that Lease and no other.
-ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 
-
-def test_metrics_count_what_has_happened(
-    cluster: Cluster,
-    namespace: str,
-    frameworks: Frameworks,
-    player: Player,
-    tmp_path: Path,
-) -> None:
-    port = free_port()
-    controller = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port)
-    controller.start()
+@contextlib.contextmanager
+def another_definition(raw: RawClient, changed: Json) -> Iterator[None]:
+    """Let the cluster have another definition of Frameworks for a while."""
+    raw.apply(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}", changed)
     try:
-        assert fetch(port, "/healthz") == (200, "ok\n")
-        assert fetch(port, "/readyz") == (200, "ok\n")
-        player.plan = {"worker-0": [3, 0]}
-        frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
-        with player.playing():
-            frameworks.wait("fw", "Completed")
-
-        def counted() -> None:
-            text = fetch(port, "/metrics")[1]
-            for line in (
-                'frameworkcontroller_frameworks{state="Completed"} 1.0',
-                'frameworkcontroller_tasks{state="Completed"} 0.0',  # it is at rest
-                "frameworkcontroller_waiting_tasks 0.0",
-                'frameworkcontroller_attempts_total{kind="framework"} 1.0',
-                'frameworkcontroller_attempts_total{kind="task"} 3.0',
-                'attempt_completions_total{code="other",kind="task",phrase="ContainerUnrecognizedFailed"} 1.0',
-                'frameworkcontroller_attempt_completions_total{code="0",kind="framework",phrase="Succeeded"} 1.0',
-                'frameworkcontroller_gang_start_seconds_count{phase="created"} 1.0',
-                'frameworkcontroller_gang_start_seconds_count{phase="addressed"} 1.0',
-                'workqueue_depth{controller="framework",name="framework"} 0.0',
-                'controller_runtime_reconcile_total{controller="framework",result="error"} 0.0',
-            ):
-                assert line in text, line
-            assert 'rest_client_requests_total{code="201"' in text
-
-        eventually(counted)
+        yield
     finally:
-        assert controller.stop() == 0
+        apply_definition(raw)
 
 
 def test_a_definition_without_the_status_subresource_is_named_and_waited_for(
-    cluster: Cluster,
-    raw: RawClient,
-    namespace: str,
-    frameworks: Frameworks,
-    player: Player,
-    tmp_path: Path,
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, player: Player, tmp_path: Path
 ) -> None:
     """Microsoft's controller installs such a definition; it accepts no status."""
-    definition = crd.crd()
-    del definition["spec"]["versions"][0]["subresources"]
-    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{names.CRD_NAME}"
-    discovery = f"/apis/{names.API_VERSION}"
+    without = definition.crd()
+    del without["spec"]["versions"][0]["subresources"]
 
     def is_taken_away() -> None:
-        assert "frameworks/status" not in {found["name"] for found in raw.get(discovery)["resources"]}
+        served = raw.get(f"/apis/{names.API_VERSION}")["resources"]
+        assert "frameworks/status" not in {found["name"] for found in served}
 
-    port = free_port()
-    controller = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}, health_port=port)
-    raw.apply(path, definition)
-    try:
-        eventually(is_taken_away)
-        controller.start(works=False)
+    def is_said() -> None:
+        assert "has no status subresource" in controller.log
 
-        def is_said() -> None:
-            assert "has no status subresource" in controller.log
-
-        eventually(is_said)
-        assert fetch(port, "/readyz")[0] == 503
-    finally:
-        apply_definition(raw)
-    try:
+    port, settings = free_port(), {"namespaces": [frameworks.namespace]}
+    controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
+    with ends_cleanly(controller):
+        with another_definition(raw, without):
+            eventually(is_taken_away)
+            controller.start(works=False)
+            eventually(is_said)
+            assert fetch(port, "/readyz")[0] == 503
         frameworks.create("fw", role("worker", 1))
         with player.playing():
             frameworks.wait("fw", "Completed")
-    finally:
-        assert controller.stop() == 0
 
 
-def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
-    cluster: Cluster,
-    namespace: str,
-    frameworks: Frameworks,
-    player: Player,
-    tmp_path: Path,
+TOO_MANY: dict[str, tuple[list[Json], str, str]] = {
+    "TooManyTasks": (
+        [role("ps", 10_000), role("worker", 10_000)],
+        "the sum of taskRoles",
+        "spec.taskRoles asks for 20000 Tasks in all",
+    ),
+    "TooManyTaskRoles": (
+        [role(f"r{number}", 1) for number in range(MAX_ROLES + 1)],
+        "taskRoles must have at most 1000 items",
+        "spec.taskRoles has 1001 TaskRoles, and a Framework may have 1000",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", TOO_MANY)
+def test_what_is_too_large_waits_with_an_event_and_a_condition_while_others_run_and_starts_when_it_asks_for_fewer(
+    raw: RawClient, frameworks: Frameworks, player: Player, request: pytest.FixtureRequest, reason: str
 ) -> None:
-    """How soon is tested in virtual time, in `tests/kube/test_election`."""
-    first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
-    first.start()
-    second.start(works=False)
+    """It was stored before the definition refused it."""
+    roles, refusal, text = TOO_MANY[reason]
+    manifest = framework(frameworks.namespace, "large", *roles)
+    earlier = definition.crd()
+    rules = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rules["x-kubernetes-validations"] = rules["x-kubernetes-validations"][:1]
 
-    def waits() -> None:
-        assert "waiting for the lease" in first.log[stopped:]
+    def is_stored() -> None:
+        try:
+            raw.create(frameworks.path, manifest)
+        except ApiStatusError as error:
+            raise AssertionError(error) from error
 
-    def leads(replica: ControllerProcess, times: int) -> None:
-        assert replica.log.count("caches are full") == times, replica.log[-1000:]
+    def is_refused() -> None:
+        assert refusal in refusal_of(raw, frameworks.path, manifest | {"metadata": {"name": "again"}})
 
+    with another_definition(raw, earlier):
+        eventually(is_stored)
+    eventually(is_refused)
+    request.getfixturevalue("controller")
+
+    def is_said() -> None:
+        found = frameworks.conditions("large")["Suspended"]
+        assert (found["status"], found["reason"]) == ("True", reason)
+        assert text in found["message"]
+        assert reason in {event["reason"] for event in frameworks.events("large")}
+
+    eventually(is_said)
+    if reason == "TooManyTaskRoles":
+        attempt = frameworks.status("large")["attemptStatus"]
+        assert not attempt["taskRoleStatuses"]
+        assert not attempt.get("taskRoleStatusesCompressed")
+    with player.playing():
+        frameworks.create("small", role("worker", 1))
+        frameworks.wait("small", "Completed")
+        assert frameworks.status("large")["state"] == "AttemptCreationPending"
+        assert frameworks.pods() == {}
+        frameworks.merge("large", taskRoles=[role("worker", 2)])
+        frameworks.wait("large", "Completed")
+
+
+def test_a_permission_that_the_controller_lacks_is_waited_for(
+    controller: ControllerProcess, cluster: Cluster, frameworks: Frameworks, player: Player
+) -> None:
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
+    changed = frameworks.raw.get(path)
+    for rule in changed["rules"]:
+        if "pods" in rule["resources"]:
+            rule["verbs"].remove("create")
+    own = RawClient(cluster, cluster.token("frameworkcontroller-system", "frameworkcontroller"))
     try:
-        player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
-        frameworks.create("fw", role("worker", 2))
-        with player.playing():
-            frameworks.wait("fw", "AttemptRunning")
-            uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
-            assert "state changed" not in second.log
-            assert first.stop() == 0
-            stopped = len(first.log)
-            eventually(lambda: leads(second, 1))
-            first.start(works=False)
-            eventually(waits)
-            second.kill()
-            eventually(lambda: leads(first, 2), 30)
-            player.plan = {}
-            frameworks.wait("fw", "Completed")
-        tasks = frameworks.tasks("fw")
-        assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
-        assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
+        frameworks.raw.replace(path, changed)
+
+        def refused() -> None:
+            pod = {"metadata": {"name": "x"}, **POD}
+            assert "pods is forbidden: User" in refusal_of(own, frameworks.pods_path, pod)
+
+        eventually(refused)
+        frameworks.create("fw", role("worker", 1))
+
+        def reported() -> None:
+            assert any('cannot create resource "pods"' in event["message"] for event in frameworks.events("fw"))
+
+        eventually(reported, 20)
+        assert frameworks.tasks("fw")["worker-0"]["state"] == "AttemptCreationPending"
     finally:
-        for replica in (first, second):
-            replica.stop()
+        apply_permissions(cluster)
+    with player.playing():
+        frameworks.wait("fw", "Completed", 60)
+    assert frameworks.tasks("fw")["worker-0"]["retryPolicyStatus"]["totalRetriedCount"] == 0

@@ -12,12 +12,12 @@ from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, role
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
+from tests.apiserver.conftest import ends_cleanly
 from tests.injector.replica_processes import called
 from tests.support.http import fetch
 from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
@@ -36,42 +36,39 @@ LABEL = re.compile(r'([a-z]+)(=~|!~|!=|=)"')
 GROUPING = re.compile(r"by \(([a-z, ]+)\)")
 
 
-@pytest.fixture
-def scraped(
-    cluster: Cluster,
-    raw: RawClient,
-    identity: Path,
-    namespace: str,
-    frameworks: Frameworks,
-    player: Player,
-    tmp_path: Path,
-) -> Iterator[str]:
-    """What both programs serve after some work: a Framework that fails once, a gang that restarts, an injected Pod."""
-    port = free_port()
-    settings = {
-        "namespaces": [namespace],
-        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
-    }
-    controller = ControllerProcess(cluster, tmp_path, settings, health_port=port)
-    controller.start()
-    try:
-        with called(raw, identity, tmp_path) as replica:
-            player.plan = {"worker-0": [3, 0]}
-            frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
-            with player.playing():
-                frameworks.wait("fw", "Completed")
-            restart(RestartingGang(frameworks, "gang", 2))
+COUNTED = (
+    'frameworkcontroller_frameworks{state="Completed"} 1.0',
+    'frameworkcontroller_tasks{state="Completed"} 0.0',  # it is at rest
+    "frameworkcontroller_waiting_tasks 0.0",
+    'frameworkcontroller_attempts_total{kind="framework"} 1.0',
+    'frameworkcontroller_attempts_total{kind="task"} 3.0',
+    'attempt_completions_total{code="other",kind="task",phrase="ContainerUnrecognizedFailed"} 1.0',
+    'frameworkcontroller_attempt_completions_total{code="0",kind="framework",phrase="Succeeded"} 1.0',
+    'frameworkcontroller_gang_start_seconds_count{phase="created"} 1.0',
+    'frameworkcontroller_gang_start_seconds_count{phase="addressed"} 1.0',
+    'workqueue_depth{controller="framework",name="framework"} 0.0',
+    'controller_runtime_reconcile_total{controller="framework",result="error"} 0.0',
+    'rest_client_requests_total{code="201"',
+)
+"""After a Framework of two Tasks one of which fails once."""
+RESTARTED = (
+    'gang_start_seconds_count{phase="open"} 2.0',
+    "frameworkcontroller_gang_release_seconds_count 2.0",
+    'gang_restart_seconds_count{phase="open"} 1.0',
+)
+"""After a gang that restarts beside it."""
 
-            def counted() -> str:
-                text = fetch(port, "/metrics")[1]
-                assert 'gang_start_seconds_count{phase="open"} 2.0' in text
-                assert "frameworkcontroller_gang_release_seconds_count 2.0" in text
-                assert 'gang_restart_seconds_count{phase="open"} 1.0' in text
-                return text
 
-            yield eventually(counted) + replica.health("/metrics")[1]
-    finally:
-        controller.stop()
+def scraped(port: int, lines: tuple[str, ...]) -> str:
+    """Wait until the controller serves these lines, and return all that it serves."""
+
+    def check() -> str:
+        text = fetch(port, "/metrics")[1]
+        for line in lines:
+            assert line in text, line
+        return text
+
+    return eventually(check)
 
 
 def restart(gang: RestartingGang) -> None:
@@ -111,15 +108,29 @@ def documents() -> dict[str, str]:
     return {str(file.relative_to(REPOSITORY)): file.read_text() for file in files}
 
 
-def test_each_metric_that_is_named_exists_with_its_labels(scraped: str) -> None:
-    served = families(scraped)
-    without_samples = {name for name in served if not re.search(rf"^{name}[ {{]", scraped, re.MULTILINE)}
+def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_labels(
+    cluster: Cluster, raw: RawClient, identity: Path, frameworks: Frameworks, player: Player, tmp_path: Path
+) -> None:
+    election = {"enabled": True, "namespace": "frameworkcontroller-system"}
+    settings = {"namespaces": [frameworks.namespace], "leaderElection": election}
+    controller = ControllerProcess(cluster, tmp_path, settings, health_port=free_port())
+    with ends_cleanly(controller), called(raw, identity, tmp_path) as injector:
+        controller.start()
+        player.plan = {"worker-0": [3, 0]}
+        frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
+        with player.playing():
+            frameworks.wait("fw", "Completed")
+        scraped(controller.health_port, COUNTED)
+        restart(RestartingGang(frameworks, "gang", 2))
+        text = scraped(controller.health_port, RESTARTED) + injector.health("/metrics")[1]
+    served = families(text)
+    without_samples = {name for name in served if not re.search(rf"^{name}[ {{]", text, re.MULTILINE)}
     assert {name for name in without_samples if not name.endswith("_created")} == {
         "frameworkcontroller_status_write_failures_total"
     }
     used = set()
-    for where, text in {**queries(), **documents()}.items():
-        for name in NAME.findall(text):
+    for where, said in {**queries(), **documents()}.items():
+        for name in NAME.findall(said):
             if name.endswith("*"):
                 assert any(one.startswith(name[:-1]) for one in served), f"{where}: {name}"
             else:
@@ -129,7 +140,7 @@ def test_each_metric_that_is_named_exists_with_its_labels(scraped: str) -> None:
     for where, query in queries().items():
         names = NAME.findall(query)
         assert names, where
-        known = {label for name in names for label in labels(scraped, name)}
+        known = {label for name in names for label in labels(text, name)}
         asked = {label for _, inside in SELECTOR.findall(query) for label, _ in LABEL.findall(inside)}
         asked |= {label.strip() for group in GROUPING.findall(query) for label in group.split(",")}
         if not {*names} & without_samples:
