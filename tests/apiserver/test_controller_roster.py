@@ -1,4 +1,4 @@
-"""The roster in its ConfigMap: plain while it is small, gzipped when it is large, never both."""
+"""What the API server makes of requests of the performer: large and small rosters, statuses, access to a roster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,29 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.core.effects import Done, Failed, GrantRosterAccess, Missing, Subject, WriteRoster
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import (
+    Done,
+    Failed,
+    GrantRosterAccess,
+    Missing,
+    Refused,
+    RolesSummary,
+    Subject,
+    WriteRoster,
+    WriteStatus,
+)
+from frameworkcontroller.core.machines import attempt
+from frameworkcontroller.core.policies import completion
 from frameworkcontroller.engine.requests.manifests import roster_access
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
+from tests.controller.core.values import framework
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,23 +48,31 @@ async def performer(cluster: Cluster) -> AsyncIterator[Performer]:
     await client.close()
 
 
+@pytest.fixture
+def made(raw: RawClient, namespace: str) -> Json:
+    """The metadata of a Framework."""
+    manifest: Json = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fw"}, "spec": {}}
+    created = raw.create(f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks", manifest)
+    return dict(created["metadata"])
+
+
+@pytest.fixture
+def subject(made: Json, namespace: str) -> Subject:
+    """That Framework: the garbage collector would delete the ConfigMap of one that does not exist."""
+    return Subject(namespace, "fw", made["uid"])
+
+
 def roster(tasks: int) -> Json:
-    rows = [
-        [index, f"10.0.{index // 250}.{index % 250}", f"{index:08x}", 0, "node", "10.1.0.1"] for index in range(tasks)
-    ]
+    rows = [[index, f"10.0.{index // 250}.{index % 250}", f"{index:08x}", 0, "n", "10.1.0.1"] for index in range(tasks)]
     return {"version": 1, "generation": tasks, "complete": True, "taskRoles": [{"name": "worker", "tasks": rows}]}
 
 
 async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(
-    raw: RawClient, namespace: str, performer: Performer
+    raw: RawClient, subject: Subject, performer: Performer
 ) -> None:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{subject.namespace}/configmaps"
     body: Json = {"metadata": {"name": "fw-attempt"}, "data": {"roster": "{}", "mine": "stays"}}
     uid = raw.create(path, body)["metadata"]["uid"]
-    # An owner that exists: the garbage collector would delete the ConfigMap of another one.
-    manifest: Json = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fw"}, "spec": {}}
-    made = raw.create(f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks", manifest)
-    subject = Subject(namespace, "fw", made["metadata"]["uid"])
     for tasks, packed in ((2, False), (1000, True), (2000, True), (3, False)):
         document = roster(tasks)
         effect = WriteRoster(uid, 0, json.dumps(document).encode(), "{}", complete=True)
@@ -73,15 +97,12 @@ async def test_a_large_roster_is_gzipped_and_a_small_one_is_not(
 
 
 async def test_access_that_an_earlier_version_granted_for_the_framework_now_ends_with_the_attempt(
-    raw: RawClient, namespace: str, performer: Performer
+    raw: RawClient, namespace: str, subject: Subject, performer: Performer
 ) -> None:
-    manifest: Json = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fw"}, "spec": {}}
-    uid = raw.create(f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks", manifest)["metadata"]["uid"]
     made = raw.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": "fw-attempt"}})
-    subject = Subject(namespace, "fw", uid)
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
     effect = GrantRosterAccess(("default",), made["metadata"]["uid"])
-    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": uid, "controller": True}
+    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": subject.uid, "controller": True}
     for plural, body in roster_access(subject, effect):
         metadata = body["metadata"] | {"ownerReferences": [owner]}
         raw.create(f"{rbac}/{plural}", body | {"metadata": metadata})
@@ -91,3 +112,17 @@ async def test_access_that_an_earlier_version_granted_for_the_framework_now_ends
         assert [(owner["kind"], owner["uid"]) for owner in owners] == [("ConfigMap", effect.config_map_uid)]
     other = await performer.perform(subject, GrantRosterAccess(("default",), "of-another-attempt"))
     assert isinstance(other, Failed), "until the garbage collector has deleted them"
+
+
+async def test_a_status_beyond_any_limit_is_refused_as_too_large(
+    made: Json, subject: Subject, performer: Performer
+) -> None:
+    # Beyond the limit of etcd, that of its client, and that of a request; and what fits.
+    for size, expected in ((1_700_000, 413), (2_500_000, 413), (3_500_000, 413), (1_000_000, None)):
+        end = completion.predefined(Code.POD_CREATION_PERMANENT_ERROR, "x" * size)
+        status = attempt.complete(framework(State.CREATION_PENDING), end)
+        status = replace(status, attempt_status=replace(status.attempt_status, task_role_statuses=()))
+        summary = RolesSummary(roles=(), order=(), ready=0, total=0, by_arrival=False, member_revision=1)
+        outcome = await performer.perform(subject, WriteStatus(status, summary, 1, made["resourceVersion"], None))
+        assert isinstance(outcome, Refused if expected else Done), size
+        assert getattr(outcome, "code", None) == expected, size
