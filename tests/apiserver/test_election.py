@@ -7,6 +7,7 @@ sequence, so it says itself who held the Lease when each object was made.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
@@ -63,13 +64,10 @@ async def candidate(server: str, ca_file: str, token_file: str, namespace: str, 
 
     task = asyncio.create_task(election.run(lead))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
+    with contextlib.suppress(asyncio.CancelledError):
         await task
-    except asyncio.CancelledError:
-        pass
-    finally:
-        await client.close()
-        await lease_client.close()
+    await client.close()
+    await lease_client.close()
 
 
 if __name__ == "__main__":
@@ -109,13 +107,15 @@ class Electorate:
 
         eventually(logs, 2 * LEASE_DURATION_SECONDS, 0.02)
 
-    def wait_for_work(self, name: str, times: int = 1) -> None:
-        """Wait until the candidate has worked so often, or all together if the name is empty."""
+    def worker(self, of: str = "abc", times: int = 1) -> str:
+        """Wait until these have worked so often, and return who was the last of them."""
 
-        def works() -> None:
-            assert sum(name in {"", by} for _, by in self.work()) >= times
+        def works() -> str:
+            found = [by for _, by in self.work() if by in of]
+            assert len(found) >= times
+            return found[-1]
 
-        eventually(works, 2 * LEASE_DURATION_SECONDS, 0.1)
+        return eventually(works, 2 * LEASE_DURATION_SECONDS, 0.1)
 
     def work(self) -> list[tuple[int, str]]:
         """Return who created something, and when in the server's sequence."""
@@ -141,10 +141,6 @@ class Electorate:
         moments = [moment for moment, _ in holders]
         return [(moment, by) for moment, by in work if holders[bisect_right(moments, moment) - 1][1] != by]
 
-    def assert_never_two(self) -> None:
-        """Assert that everything was created by the holder of that moment."""
-        assert self.late() == [], self.holders()
-
     def lease(self) -> dict[str, Any]:
         return self.raw.get(f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/boss")
 
@@ -162,14 +158,10 @@ def electorate(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path)
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     ]
     raw.create(f"{rbac}/roles", {"metadata": {"name": "candidate"}, "rules": rules})
-    raw.create(
-        f"{rbac}/rolebindings",
-        {
-            "metadata": {"name": "candidate"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "candidate"},
-            "subjects": [{"kind": "ServiceAccount", "name": "candidate", "namespace": namespace}],
-        },
-    )
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "candidate"}
+    subjects = [{"kind": "ServiceAccount", "name": "candidate", "namespace": namespace}]
+    binding = {"metadata": {"name": "candidate"}, "roleRef": role, "subjects": subjects}
+    raw.create(f"{rbac}/rolebindings", binding)
     since = raw.get(f"/api/v1/namespaces/{namespace}/configmaps")["metadata"]["resourceVersion"]
     made = Electorate(cluster, raw, namespace, tmp_path, since)
     yield made
@@ -178,42 +170,25 @@ def electorate(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path)
         process.wait(patience(10))
 
 
-def test_of_three_that_start_together_one_leads(electorate: Electorate) -> None:
-    for name in ("a", "b", "c"):
+def test_of_three_that_start_together_one_leads_until_it_is_killed_and_the_next_until_it_is_stopped(
+    electorate: Electorate,
+) -> None:
+    """How soon, and not before the end of a lease, is tested in virtual time, in `tests/kube/test_election`."""
+    for name in "abc":
         electorate.start(name)
-    for name in ("a", "b", "c"):
+    for name in "abc":
         electorate.wait_for(name, "lease=boss")
-    electorate.wait_for_work("", 20)
-    assert sum("leads" in electorate.log(name) for name in ("a", "b", "c")) == 1
-    assert len({by for _, by in electorate.work()}) == 1
-    electorate.assert_never_two()
-
-
-def test_a_killed_leader_is_replaced(electorate: Electorate) -> None:
-    """How soon, and not before the end of its lease, is tested in virtual time, in `tests/kube/test_election`."""
-    first = electorate.start("a")
-    electorate.wait_for("a", "leads")
-    electorate.start("b")
-    electorate.wait_for("b", "held by a")
-    first.send_signal(signal.SIGKILL)
-    electorate.wait_for_work("b")
-    assert electorate.work()[-1][1] == "b"
+    first = electorate.worker(times=20)
+    assert [name for name in "abc" if "leads" in electorate.log(name)] == [first]
+    electorate.processes[first].kill()
+    second = electorate.worker(of="abc".replace(first, ""))
     assert electorate.lease()["spec"]["leaseTransitions"] == 1
-    electorate.assert_never_two()
-
-
-def test_a_leader_that_is_stopped_hands_over(electorate: Electorate) -> None:
-    first = electorate.start("a")
-    electorate.wait_for("a", "leads")
-    electorate.start("b")
-    electorate.wait_for("b", "held by a")
-    first.send_signal(signal.SIGTERM)
-    electorate.wait_for_work("b")
-    assert first.wait(patience(10)) == 0
+    electorate.processes[second].terminate()
+    third = electorate.worker(of="abc".replace(first, "").replace(second, ""))
+    assert electorate.processes[second].wait(patience(10)) == 0
     # The Lease was free in between: nobody waited for its end.
-    assert [holder for holder, _ in groupby(by for _, by in electorate.holders())] == ["a", "", "b"]
-    assert electorate.work()[-1][1] == "b"
-    electorate.assert_never_two()
+    assert [holder for holder, _ in groupby(by for _, by in electorate.holders())] == [first, second, "", third]
+    assert electorate.late() == [], electorate.holders()
 
 
 def test_a_leader_that_was_frozen_longer_than_its_lease_sends_no_more_than_what_was_on_its_way(
@@ -225,11 +200,11 @@ def test_a_leader_that_was_frozen_longer_than_its_lease_sends_no_more_than_what_
     electorate.start("b")
     electorate.wait_for("b", "held by a")
     first.send_signal(signal.SIGSTOP)
-    electorate.wait_for_work("b", 20)
+    electorate.worker(of="b", times=20)
     first.send_signal(signal.SIGCONT)
     electorate.wait_for("a", "stops")
     electorate.wait_for("a", "held by b")
-    electorate.wait_for_work("", len(electorate.work()) + 20)
+    electorate.worker(times=len(electorate.work()) + 20)
     assert first.poll() is None
     assert electorate.log("a").count("leads") == 1
     # It makes one request at a time. The kernel may have frozen it between the question and the bytes.
