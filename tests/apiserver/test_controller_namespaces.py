@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testkit.frameworks import ControllerProcess, Frameworks, manifests_of, role
+from tests.apiserver.conftest import ends_cleanly
 from tests.support.apiserver import fresh_namespace
 from tests.support.kubelet import Kubelet
 from tests.support.player import Player
@@ -33,24 +34,15 @@ LEASES: Json = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "
 class Team:
     """A namespace, its Frameworks, and the controller that works there."""
 
+    namespace: str
     frameworks: Frameworks
     player: Player
     controller: ControllerProcess
 
-    @property
-    def namespace(self) -> str:
-        return self.frameworks.namespace
-
-    @property
-    def holder(self) -> str:
-        """Who holds the Lease of this namespace."""
-        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{NAME}"
-        return str(self.frameworks.raw.get(path)["spec"]["holderIdentity"])
-
-    @property
-    def worked_on(self) -> set[str]:
-        """The Frameworks whose states the controller has changed."""
-        return set(re.findall(r"state changed  framework=(\S+)", self.controller.log))
+    def has_changed_only(self, *names: str) -> None:
+        """Check whose states the controller has changed, and that it asked for nothing else."""
+        assert set(re.findall(r"state changed  framework=(\S+)", self.controller.log)) == set(names)
+        assert "forbidden" not in self.controller.log
 
 
 @pytest.fixture
@@ -65,11 +57,9 @@ def teams(cluster: Cluster, raw: RawClient, tmp_path: Path) -> Iterator[list[Tea
             settings = {"namespaces": [namespace], "leaderElection": ELECTION | {"namespace": namespace, "name": NAME}}
             controller = ControllerProcess(cluster, folder, settings, account=(namespace, NAME))
             frameworks = Frameworks(raw, namespace)
-            made.append(Team(frameworks, Player(Kubelet(raw, namespace), frameworks), controller))
-        yield made
-        for team in [one for one in made if one.controller.starts]:
-            assert team.controller.stop() == 0, team.controller.log[-3000:]
-            assert "Traceback" not in team.controller.log, team.controller.log
+            made.append(Team(namespace, frameworks, Player(Kubelet(raw, namespace), frameworks), controller))
+        with ends_cleanly(*(team.controller for team in made)):
+            yield made
 
 
 @contextlib.contextmanager
@@ -108,7 +98,8 @@ def test_each_works_in_its_namespace_and_the_others_go_on_while_one_is_dead(team
     with playing(teams):
         for team in teams:
             team.frameworks.wait("first", "AttemptRunning")
-        assert len({team.holder for team in teams}) == 3
+        leases = [f"/apis/coordination.k8s.io/v1/namespaces/{team.namespace}/leases/{NAME}" for team in teams]
+        assert len({dead.frameworks.raw.get(lease)["spec"]["holderIdentity"] for lease in leases}) == 3
         uid = dead.frameworks.pods()["first-worker-0"]["metadata"]["uid"]
         dead.controller.kill()
         for team in teams:
@@ -123,8 +114,7 @@ def test_each_works_in_its_namespace_and_the_others_go_on_while_one_is_dead(team
         dead.frameworks.wait("second", "Completed")
     assert dead.frameworks.tasks("first")["worker-0"]["attemptStatus"]["podUID"] == uid
     for team in teams:
-        assert team.worked_on == {f"{team.namespace}/first", f"{team.namespace}/second"}
-        assert "forbidden" not in team.controller.log
+        team.has_changed_only(f"{team.namespace}/first", f"{team.namespace}/second")
 
 
 def test_one_works_in_the_namespaces_that_it_is_given(teams: list[Team], raw: RawClient) -> None:
@@ -138,5 +128,4 @@ def test_one_works_in_the_namespaces_that_it_is_given(teams: list[Team], raw: Ra
         first.frameworks.wait("fw", "Completed")
         second.frameworks.wait("fw", "Completed")
     assert "status" not in other.frameworks.get("fw")
-    assert first.worked_on == {f"{first.namespace}/fw", f"{second.namespace}/fw"}
-    assert "forbidden" not in first.controller.log
+    first.has_changed_only(f"{first.namespace}/fw", f"{second.namespace}/fw")

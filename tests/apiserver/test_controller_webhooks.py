@@ -18,13 +18,12 @@ from testkit.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from localcluster.client import Json, RawClient
+    from localcluster.client import RawClient
     from testkit.frameworks import ControllerProcess, Frameworks
     from tests.support.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 
-GROUP = "/apis/admissionregistration.k8s.io/v1"
 TIMEOUT_SECONDS = 12
 """Longer than the limit of a request that is not made for webhooks."""
 DELETION_SECONDS = 30
@@ -34,26 +33,35 @@ WRITERS = 8
 
 
 @contextlib.contextmanager
-def registered(raw: RawClient, namespace: str, plural: str, port: int, **webhook: Any) -> Iterator[None]:
-    """Register a webhook for objects of the test's namespace; the API server calls it at a port of this machine."""
+def registered(frameworks: Frameworks, kind: str, listener: socket.socket, rule: str, **more: Any) -> Iterator[None]:
+    """Register a webhook for objects of the test's namespace; the API server calls it at a port of this machine.
+
+    Args:
+        frameworks: Of the namespace.
+        kind: mutating or validating.
+        listener: Has the port.
+        rule: Operation, resource, group and version: "CREATE pods /v1".
+        more: Fields of the webhook.
+    """
+    operation, resource, group_version = rule.split()
+    group, _, version = group_version.partition("/")
+    rules = {"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}
     body = {
         "name": "somebody.example.com",
-        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "clientConfig": {"url": f"https://127.0.0.1:{listener.getsockname()[1]}/"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frameworks.namespace}},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        **webhook,
+        "failurePolicy": "Ignore",
+        "rules": [rules],
+        **more,
     }
-    raw.create(f"{GROUP}/{plural}", {"metadata": {"name": namespace}, "webhooks": [body]})
+    path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
+    frameworks.raw.create(path, {"metadata": {"name": frameworks.namespace}, "webhooks": [body]})
     try:
         yield
     finally:
-        raw.delete(f"{GROUP}/{plural}/{namespace}")
-
-
-def rule(operation: str, resource: str, group: str = "", version: str = "v1") -> dict[str, list[str]]:
-    """Return the rule of a webhook."""
-    return {"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}
+        frameworks.raw.delete(f"{path}/{frameworks.namespace}")
 
 
 @pytest.fixture
@@ -66,21 +74,14 @@ def silent() -> Iterator[socket.socket]:
 
 def accepted(listener: socket.socket) -> socket.socket:
     """Return a connection of the API server; as long as it is open, the API server waits."""
-    connection = accepted_soon(listener)
-    assert connection is not None, "the webhook is not called yet"
-    return connection
-
-
-def accepted_soon(listener: socket.socket) -> socket.socket | None:
-    """Return a connection of the API server, or None if there is none for a while."""
     try:
         return listener.accept()[0]
-    except TimeoutError:
-        return None
+    except TimeoutError as error:
+        raise AssertionError("the webhook is not called yet") from error
 
 
 def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
-    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, silent: socket.socket
+    controller: ControllerProcess, frameworks: Frameworks, silent: socket.socket
 ) -> None:
     probes = itertools.count()
 
@@ -91,15 +92,7 @@ def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
     def are_created() -> None:
         assert {"fw-worker-0", "fw-worker-1"} <= set(frameworks.pods())
 
-    with registered(
-        raw,
-        frameworks.namespace,
-        "mutatingwebhookconfigurations",
-        silent.getsockname()[1],
-        rules=[rule("CREATE", "pods")],
-        failurePolicy="Ignore",
-        timeoutSeconds=TIMEOUT_SECONDS,
-    ):
+    with registered(frameworks, "mutating", silent, "CREATE pods /v1", timeoutSeconds=TIMEOUT_SECONDS):
         # The API server calls a new webhook after about a second.
         eventually(is_called)
         frameworks.create("fw", role("worker", 2))
@@ -115,18 +108,10 @@ def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have
 ) -> None:
     # The API server removes a Pod without a node at once, and decides that before it asks the webhook.
     frameworks.create("fw", role("worker", 1))
-    pod = eventually(lambda: one_of(frameworks.pods()))
-    with registered(
-        raw,
-        frameworks.namespace,
-        "validatingwebhookconfigurations",
-        silent.getsockname()[1],
-        rules=[rule("DELETE", "pods")],
-        failurePolicy="Ignore",
-        timeoutSeconds=DELETION_SECONDS,
-    ):
+    pod = frameworks.created("fw-worker-0")["fw-worker-0"]
+    with registered(frameworks, "validating", silent, "DELETE pods /v1", timeoutSeconds=DELETION_SECONDS):
         probe = {"metadata": {"name": "probe"}, "spec": pod["spec"]}
-        path = f"/api/v1/namespaces/{frameworks.namespace}/pods"
+        path = frameworks.pods_path
 
         def is_called() -> None:
             raw.create(path, probe)
@@ -138,10 +123,9 @@ def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have
                     deletion.result()
 
         def is_over() -> None:
-            connection = accepted_soon(silent)
-            if connection is not None:
-                connection.close()
-            assert connection is None, "the API server still calls the webhook about the probe"
+            with contextlib.suppress(TimeoutError):
+                silent.accept()[0].close()
+                raise AssertionError("the API server still calls the webhook about the probe")
 
         eventually(is_called)
         eventually(is_over)
@@ -152,7 +136,7 @@ def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have
             silent.close()
 
         def may_take_its_time() -> None:
-            metadata = one_of(frameworks.pods())["metadata"]
+            metadata = frameworks.pods()["fw-worker-0"]["metadata"]
             assert metadata.get("deletionGracePeriodSeconds"), metadata
 
         eventually(may_take_its_time, timeout=30)
@@ -166,15 +150,9 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
 ) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        with registered(
-            raw,
-            frameworks.namespace,
-            "validatingwebhookconfigurations",
-            closed.getsockname()[1],
-            rules=[rule("UPDATE", "frameworks/status", names.GROUP, names.VERSION)],
-            failurePolicy="Fail",
-            objectSelector={"matchLabels": {"refused": "yes"}},
-        ):
+        rule = f"UPDATE frameworks/status {names.API_VERSION}"
+        labelled = {"matchLabels": {"refused": "yes"}}
+        with registered(frameworks, "validating", closed, rule, failurePolicy="Fail", objectSelector=labelled):
             stuck = [f"stuck{number}" for number in range(2 * WRITERS)]
             for name in stuck:
                 manifest = framework(frameworks.namespace, name, role("worker", 1))
@@ -187,15 +165,10 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
 
             eventually(is_reported, timeout=60)
             frameworks.create("fw", role("worker", 1))
-            pod = eventually(lambda: one_of(frameworks.pods()))
-            kubelet.run(pod)
-            kubelet.succeed(pod)
+            frameworks.created("fw-worker-0")
+            kubelet.run("fw-worker-0")
+            kubelet.succeed("fw-worker-0")
             frameworks.wait("fw", "Completed")
             assert not [name for name in stuck if frameworks.get(name).get("status")]
     for name in stuck:
         frameworks.wait(name, "AttemptPreparing", timeout=120)
-
-
-def one_of(pods: dict[str, Json]) -> Json:
-    assert len(pods) == 1, sorted(pods)
-    return next(iter(pods.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "upgrade.md"
 ABSENT = "<no value>"
-NEVER = {"minFailedTaskCount": -1, "minSucceededTaskCount": -1}
 
 
 def command(first_words: str, group: str, **replaced: str) -> list[str]:
@@ -32,37 +31,34 @@ def command(first_words: str, group: str, **replaced: str) -> list[str]:
     return shlex.split(block.replace(f"frameworks.{names.GROUP}", f"frameworks.{group}"))[1:]
 
 
+def counts(failed: object, succeeded: object) -> Json:
+    return {"minFailedTaskCount": failed, "minSucceededTaskCount": succeeded}
+
+
 def role(name: str, policy: object = ABSENT) -> Json:
     pod = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
     found: Json = {"name": name, "taskNumber": 1, "task": {"pod": pod}}
     return found if policy == ABSENT else {**found, "frameworkAttemptCompletionPolicy": policy}
 
 
-STORED: dict[str, list[Json]] = {
-    "complete": [role("worker", {"minFailedTaskCount": 1, "minSucceededTaskCount": -1}), role("ps", NEVER)],
-    "absent": [role("ps", NEVER), role("worker")],
-    "empty": [role("worker", {})],
-    "null": [role("worker", None)],
-    "half": [role("worker", {"minFailedTaskCount": 2})],
-    "otherhalf": [role("worker", {"minSucceededTaskCount": 2})],
-    "zero": [role("worker", {"minFailedTaskCount": 0, "minSucceededTaskCount": 0})],
-    "norole": [],
-}
-LISTED = {
-    f"absent worker {ABSENT} {ABSENT}",
-    f"empty worker {ABSENT} {ABSENT}",
-    f"null worker {ABSENT} {ABSENT}",
-    f"half worker 2 {ABSENT}",
-    f"otherhalf worker {ABSENT} 2",
-    "zero worker 0 0",
-}
-AFTERWARDS = {
-    "absent": (1, -1),
-    "empty": (1, -1),
-    "null": (1, -1),
-    "half": (2, -1),
-    "otherhalf": (1, 2),
-    "zero": (0, 0),
+class Case(NamedTuple):
+    """The roles of a Framework, what the guide's command lists of it, and what its policy is read as afterwards."""
+
+    roles: list[Json]
+    listed: str = ""
+    afterwards: Json | None = None
+
+
+CASES = {
+    "complete": Case([role("worker", counts(1, -1)), role("ps", counts(-1, -1))]),
+    "absent": Case([role("ps", counts(-1, -1)), role("worker")], f"{ABSENT} {ABSENT}", counts(1, -1)),
+    # This one is patched as the guide says.
+    "empty": Case([role("worker", {})], f"{ABSENT} {ABSENT}", counts(-1, -1)),
+    "null": Case([role("worker", None)], f"{ABSENT} {ABSENT}", counts(1, -1)),
+    "half": Case([role("worker", {"minFailedTaskCount": 2})], f"2 {ABSENT}", counts(2, -1)),
+    "otherhalf": Case([role("worker", {"minSucceededTaskCount": 2})], f"{ABSENT} 2", counts(1, 2)),
+    "zero": Case([role("worker", counts(0, 0))], "0 0", counts(0, 0)),
+    "norole": Case([]),
 }
 
 
@@ -72,28 +68,28 @@ def test_the_guide_finds_every_framework_whose_completion_policy_changes_and_kee
     group, collection = schemaless.group, schemaless.collection
     bare: Json = {"apiVersion": f"{group}/v1", "kind": names.KIND}
     raw.create(collection, {**bare, "metadata": {"name": "nospec"}})
-    for name, roles in STORED.items():
-        raw.create(collection, {**bare, "metadata": {"name": name}, "spec": {"taskRoles": roles}})
+    for name, case in CASES.items():
+        raw.create(collection, {**bare, "metadata": {"name": name}, "spec": {"taskRoles": case.roles}})
 
     def listed() -> set[str]:
         lines = cluster.kubectl(*command("kubectl get frameworks", group)).splitlines()
         assert all(line.startswith(f"{namespace}/") for line in lines)
         return {line.removeprefix(f"{namespace}/") for line in lines}
 
-    assert listed() == LISTED
-    words = {"NAMESPACE": namespace, "NAME": "empty"}
-    cluster.kubectl(*command("kubectl patch frameworks", group, **words))
-    assert listed() == LISTED - {f"empty worker {ABSENT} {ABSENT}"}
+    expected = {f"{name} worker {case.listed}" for name, case in CASES.items() if case.listed}
+    assert listed() == expected
+    cluster.kubectl(*command("kubectl patch frameworks", group, NAMESPACE=namespace, NAME="empty"))
+    assert listed() == expected - {f"empty worker {ABSENT} {ABSENT}"}
 
     raw.delete(f"{collection}/nospec")
     raw.apply(schemaless.definition, schemaless.today)
-    expected = AFTERWARDS | {"empty": (-1, -1)}
 
     def read_as_the_guide_says() -> None:
-        for name, counts in expected.items():
-            roles = raw.get(f"{collection}/{name}")["spec"]["taskRoles"]
-            (policy,) = [one.get("frameworkAttemptCompletionPolicy") for one in roles if one["name"] == "worker"]
-            assert policy == {"minFailedTaskCount": counts[0], "minSucceededTaskCount": counts[1]}, name
+        for name, case in CASES.items():
+            if case.afterwards:
+                roles = raw.get(f"{collection}/{name}")["spec"]["taskRoles"]
+                found = [one.get("frameworkAttemptCompletionPolicy") for one in roles if one["name"] == "worker"]
+                assert found == [case.afterwards], name
 
     eventually(read_as_the_guide_says, timeout=30)
     assert listed() == {"zero worker 0 0"}

@@ -23,6 +23,7 @@ from frameworkrelease.chart import NAMESPACE
 from localcluster import Cluster, Depth
 from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
+from tests.apiserver.conftest import ends_cleanly
 from tests.support.clusters import own_cluster
 from tests.support.kubelet import Kubelet
 from tests.support.microsoft import Left, Task, Thing, leave
@@ -184,30 +185,17 @@ def install_microsofts(cluster: Cluster) -> None:
     cluster.kubectl("apply", "-f", str(DEFINITION))
     cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD_NAME}")
     make_older(cluster)
-    account = "system:serviceaccount:default:frameworkcontroller"
-    cluster.kubectl("create", "serviceaccount", "frameworkcontroller")
-    cluster.kubectl(
-        "create", "clusterrolebinding", "frameworkcontroller", "--clusterrole=cluster-admin", f"--user={account}"
-    )
-    content = f"--from-literal=frameworkcontroller.yaml={SETTINGS}"
-    cluster.kubectl("create", "configmap", "frameworkcontroller-config", content)
-    labels = {"app": "frameworkcontroller"}
-    container = {"name": "frameworkcontroller", "image": "frameworkcontroller/frameworkcontroller"}
-    stateful = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "metadata": {"name": "frameworkcontroller"},
-        "spec": {
-            "serviceName": "frameworkcontroller",
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"serviceAccountName": "frameworkcontroller", "containers": [container]},
-            },
-        },
-    }
+    name = "frameworkcontroller"
+    account = f"--user=system:serviceaccount:default:{name}"
+    cluster.kubectl("create", "serviceaccount", name)
+    cluster.kubectl("create", "clusterrolebinding", name, "--clusterrole=cluster-admin", account)
+    cluster.kubectl("create", "configmap", f"{name}-config", f"--from-literal={name}.yaml={SETTINGS}")
+    container = {"name": name, "image": f"{name}/{name}"}
+    pod = {"metadata": {"labels": {"app": name}}, "spec": {"serviceAccountName": name, "containers": [container]}}
+    spec = {"serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": pod}
+    stateful = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
     cluster.kubectl("apply", "-f", "-", input=json.dumps(stateful))
-    cluster.kubectl("rollout", "status", "statefulset/frameworkcontroller")
+    cluster.kubectl("rollout", "status", f"statefulset/{name}")
 
 
 def make_older(cluster: Cluster) -> None:
@@ -224,15 +212,6 @@ def make_older(cluster: Cluster) -> None:
         assert "preserveUnknownFields" in cluster.kubectl("get", "crd", CRD_NAME, "-o", "yaml")
 
     eventually(is_older)
-
-
-def configured(raw: RawClient) -> dict[str, Any]:
-    """The configuration that the chart has made."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/frameworkcontroller-config"
-    made = yaml.safe_load(raw.get(path)["data"]["frameworkcontroller.yaml"])
-    assert isinstance(made, dict)
-    assert made["podFailureSpec"][0]["phrase"] == "Terminated"
-    return made
 
 
 def check(frameworks: Frameworks, name: str, before: dict[str, Any], pods: dict[int, str]) -> None:
@@ -272,24 +251,24 @@ def test_frameworks_in_every_state_go_on_to_their_ends(
         for block in steps:
             typed(cluster, block.text, tmp_path)
         assert "frameworkcontroller" not in cluster.kubectl("get", "statefulsets,serviceaccounts,configmaps")
-    controller = ControllerProcess(cluster, tmp_path, configured(raw))
-    controller.start()
-    try:
-        with player.playing():
 
-            def has_a_roster() -> None:
-                data = frameworks.config_map("gang").get("data") or {}
-                roster = json.loads(data.get("roster", "{}"))
-                assert roster.get("complete"), roster
-                listed = [entry[2] for entry in roster["taskRoles"][0]["tasks"]]
-                assert listed == [uid[:8] for uid in pods["gang"].values()]
-                bound = raw.get(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings")["items"]
-                assert [one["metadata"]["name"] for one in bound] == ["gang-roster"]
+    def has_a_roster() -> None:
+        data = frameworks.config_map("gang").get("data") or {}
+        roster = json.loads(data.get("roster", "{}"))
+        assert roster.get("complete"), roster
+        listed = [entry[2] for entry in roster["taskRoles"][0]["tasks"]]
+        assert listed == [uid[:8] for uid in pods["gang"].values()]
+        bound = raw.get(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings")["items"]
+        assert [one["metadata"]["name"] for one in bound] == ["gang-roster"]
 
-            eventually(has_a_roster, timeout=30)
-            player.plan |= {"gang-0": [0], "gang-1": [0]}
-            for name in CASES:
-                eventually(lambda name=name: check(frameworks, name, before[name], pods[name]), timeout=60)
-    finally:
-        assert controller.stop() == 0, controller.log[-3000:]
-    assert "Traceback" not in controller.log, controller.log
+    # The chart has made it of the old one.
+    made = raw.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/frameworkcontroller-config")["data"]
+    configuration = yaml.safe_load(made["frameworkcontroller.yaml"])
+    assert configuration["podFailureSpec"][0]["phrase"] == "Terminated"
+    controller = ControllerProcess(cluster, tmp_path, configuration)
+    with ends_cleanly(controller), player.playing():
+        controller.start()
+        eventually(has_a_roster, timeout=30)
+        player.plan |= {"gang-0": [0], "gang-1": [0]}
+        for name in CASES:
+            eventually(lambda name=name: check(frameworks, name, before[name], pods[name]), timeout=60)
