@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from typing import TYPE_CHECKING
 
@@ -14,37 +15,33 @@ from testkit.frameworks import role
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
     from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
 RETRY = {"fancyRetryPolicy": False, "maxRetryCount": 3}
+NAMES = ("ends", "retried", "deleted", "grows")
+"""Of Frameworks that ran when the backup was made, by what happened to them afterwards."""
 STATEFUL = ("kube-controller-manager", "kube-apiserver", "etcd")
 """What an operator stops for a restore; whoever has a cache of the objects is started again."""
 
 
-def offline(cluster: Cluster) -> None:
-    processes = Supervisor(cluster.state)
+@contextlib.contextmanager
+def offline(cluster: Cluster) -> Iterator[Path]:
+    """Stop the cluster for the block, which is given the data of etcd."""
     for component in STATEFUL:
-        processes.stop(component)
-
-
-def online(cluster: Cluster) -> None:
+        Supervisor(cluster.state).stop(component)
+    yield cluster.state / "etcd"
     localcluster.up(cluster.name, cluster.depth, kubernetes=cluster.version)
 
 
 def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_backup_when_it_is_started_again(
-    cluster: Cluster,
-    controller: ControllerProcess,
-    frameworks: Frameworks,
-    player: Player,
-    kubelet: Kubelet,
-    tmp_path: Path,
+    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, tmp_path: Path
 ) -> None:
     def is_running(name: str, *pods: str) -> None:
         assert frameworks.status(name)["state"] == "AttemptRunning"
@@ -52,16 +49,15 @@ def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_back
         assert set(pods) <= set(frameworks.pods())
 
     # The state of an hour ago: four Frameworks run.
-    player.plan = {f"{name}-0": ["stay"] for name in ("ends", "retried", "deleted", "grows")}
+    player.plan = {f"{name}-0": ["stay"] for name in NAMES}
     with player.playing():
-        for name in ("ends", "retried", "deleted", "grows"):
+        for name in NAMES:
             frameworks.create(name, role(name, 1, retry=RETRY))
-        for name in ("ends", "retried", "deleted", "grows"):
+        for name in NAMES:
             eventually(lambda name=name: is_running(name, f"{name}-{name}-0"), 30)
     backed_up = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
-    offline(cluster)
-    shutil.copytree(cluster.state / "etcd", tmp_path / "backup")
-    online(cluster)
+    with offline(cluster) as data:
+        shutil.copytree(data, tmp_path / "backup")
 
     # The hour that will be lost.
     player.plan |= {"ends-0": [0], "retried-0": [1, "stay"], "grows-1": ["stay"], "new-0": ["stay"]}
@@ -79,10 +75,9 @@ def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_back
 
         eventually(is_retried, 30)
 
-    offline(cluster)
-    shutil.rmtree(cluster.state / "etcd")
-    shutil.copytree(tmp_path / "backup", cluster.state / "etcd")
-    online(cluster)
+    with offline(cluster) as data:
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "backup", data)
 
     with pytest.raises(ApiStatusError, match="404"):
         frameworks.get("new")
@@ -96,7 +91,7 @@ def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_back
     assert "etcd was restored from a backup" in controller.log
     controller.start()
     # Nothing has ended by the restore: the Pods of the backup run on.
-    for name in ("ends", "retried", "deleted", "grows"):
+    for name in NAMES:
         eventually(lambda name=name: is_running(name, f"{name}-{name}-0"), 30)
     assert {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()} == backed_up
 
@@ -105,7 +100,7 @@ def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_back
     frameworks.create("later", role("later", 1))
     frameworks.merge("grows", taskRoles=[role("grows", 2, retry=RETRY)])
     with player.playing():
-        for name in ("ends", "retried", "deleted", "grows", "later"):
+        for name in (*NAMES, "later"):
             status = frameworks.wait(name, "Completed", 60)
             assert status["attemptStatus"]["completionStatus"]["code"] == 0, (name, status)
     assert len(frameworks.tasks("grows")) == 2
