@@ -32,16 +32,17 @@ if TYPE_CHECKING:
 @pytest.fixture
 def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A running controller for the test's namespace; at its end it must stop cleanly and have logged no traceback."""
-    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]})
-    with ends_cleanly(process):
-        process.start()
-        yield process
+    yield from run(ControllerProcess(cluster, tmp_path, {"namespaces": [namespace]}))
 
 
 @pytest.fixture
 def queueing(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A controller as `controller`, whose Frameworks Kueue queues."""
-    process = ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}})
+    yield from run(ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "kueue": {"enabled": True}}))
+
+
+def run(process: ControllerProcess) -> Iterator[ControllerProcess]:
+    """Run a controller for a fixture; see `ends_cleanly`."""
     with ends_cleanly(process):
         process.start()
         yield process

@@ -67,28 +67,26 @@ def make_hostile(cluster: Cluster, frameworks: Frameworks, when: str) -> None:
     frameworks.create(f"corrupt{when}good", role("worker", 1))
 
 
-@pytest.mark.parametrize("when", ["listed", "watched"])
 @pytest.mark.parametrize("small", [True, False], ids=["small stack", "stack"])
-def test_frameworks_that_cannot_be_read_stop_no_other(
-    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, when: str, *, small: bool
+def test_frameworks_that_cannot_be_read_stop_no_other_when_they_are_listed_or_watched(
+    cluster: Cluster, controller: ControllerProcess, frameworks: Frameworks, player: Player, *, small: bool
 ) -> None:
-    if small or when == "listed":
-        assert controller.stop() == 0
+    assert controller.stop() == 0
     if small:
         controller.program = ("-c", SMALL_STACK)
-    if small and when == "watched":
-        controller.start()
-    make_hostile(cluster, frameworks, when)
-    if when == "listed":
-        controller.start()
+    make_hostile(cluster, frameworks, "listed")
+    controller.start()
+    make_hostile(cluster, frameworks, "watched")
 
     def is_said() -> None:
         for name, reason in (("deepest", "Unreadable" if small else "FrameworkSucceeded"), ("corrupt", "Quarantined")):
-            assert reason in {event["reason"] for event in frameworks.events(f"{name}{when}")}
+            for when in ("listed", "watched"):
+                assert reason in {event["reason"] for event in frameworks.events(f"{name}{when}")}, (name, when)
 
     with player.playing():
         for name in (*DEPTHS, "corrupt"):
-            frameworks.wait(f"{name}{when}good", "Completed", timeout=60)
+            for when in ("listed", "watched"):
+                frameworks.wait(f"{name}{when}good", "Completed", timeout=60)
         frameworks.create("last", role("worker", 1))
         frameworks.wait("last", "Completed", timeout=60)
         eventually(is_said)

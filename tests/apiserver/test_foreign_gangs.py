@@ -10,7 +10,7 @@ import pytest
 
 from localcluster.client import ApiStatusError, RawClient
 from testkit.frameworks import ControllerProcess
-from tests.apiserver.conftest import ends_cleanly
+from tests.apiserver.conftest import run
 from tests.barrier.cluster import account, start
 from tests.injector.replica_processes import called
 from tests.support.foreign_gangs import Gangs, becomes, environment, grant, template
@@ -43,10 +43,8 @@ def keeper(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path) -> 
     grant(raw)
     folder = tmp_path / "keeper"
     folder.mkdir()
-    process = ControllerProcess(cluster, folder, {"namespaces": [namespace], "foreignGangs": {"enabled": True}})
-    with ends_cleanly(process):
-        process.start()
-        yield process
+    settings = {"namespaces": [namespace], "foreignGangs": {"enabled": True}}
+    yield from run(ControllerProcess(cluster, folder, settings))
 
 
 @pytest.fixture

@@ -71,18 +71,6 @@ def scraped(port: int, lines: tuple[str, ...]) -> str:
     return eventually(check)
 
 
-def restart(gang: RestartingGang) -> None:
-    """Start a gang, and start it again after the end of an instance."""
-    gang.create()
-    eventually(gang.has_pods)
-    gang.report_all(0)
-    eventually(lambda: gang.is_open(0))
-    gang.report(0, 0, restarting=True)
-    eventually(lambda: gang.is_closed(1))
-    gang.report_all(1)
-    eventually(lambda: gang.is_open(1))
-
-
 def families(text: str) -> set[str]:
     """Return the names that a query may use: those of the samples, also where there is none yet."""
     found = set(re.findall(r"^([a-z_]+)(?:\{.*\})? \S+$", text, re.MULTILINE))
@@ -98,16 +86,6 @@ def labels(text: str, name: str) -> set[str]:
     return {label for sample in samples for label in re.findall(r'([a-z_]+)="', sample)} | {"pod"}
 
 
-def queries() -> dict[str, str]:
-    """Return the expressions of all alerts and panels, by the names of these."""
-    return {name: alert["expr"] for name, alert in ALERTS.items()} | panels()
-
-
-def documents() -> dict[str, str]:
-    files = [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "README.md", RULES, DASHBOARD]
-    return {str(file.relative_to(REPOSITORY)): file.read_text() for file in files}
-
-
 def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_labels(
     cluster: Cluster, raw: RawClient, identity: Path, frameworks: Frameworks, player: Player, tmp_path: Path
 ) -> None:
@@ -121,15 +99,25 @@ def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_
         with player.playing():
             frameworks.wait("fw", "Completed")
         scraped(controller.health_port, COUNTED)
-        restart(RestartingGang(frameworks, "gang", 2))
+        gang = RestartingGang(frameworks, "gang", 2)
+        gang.create()
+        eventually(gang.has_pods)
+        gang.report_all(0)
+        eventually(lambda: gang.is_open(0))
+        gang.report(0, 0, restarting=True)
+        eventually(lambda: gang.is_closed(1))
+        gang.report_all(1)
+        eventually(lambda: gang.is_open(1))
         text = scraped(controller.health_port, RESTARTED) + injector.health("/metrics")[1]
     served = families(text)
     without_samples = {name for name in served if not re.search(rf"^{name}[ {{]", text, re.MULTILINE)}
     assert {name for name in without_samples if not name.endswith("_created")} == {
         "frameworkcontroller_status_write_failures_total"
     }
+    queries = {name: alert["expr"] for name, alert in ALERTS.items()} | panels()
+    files = [*REPOSITORY.glob("docs/**/*.md"), REPOSITORY / "README.md", RULES, DASHBOARD]
     used = set()
-    for where, said in {**queries(), **documents()}.items():
+    for where, said in [*queries.items(), *((str(file), file.read_text()) for file in files)]:
         for name in NAME.findall(said):
             if name.endswith("*"):
                 assert any(one.startswith(name[:-1]) for one in served), f"{where}: {name}"
@@ -137,7 +125,7 @@ def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_
                 # A document may name a histogram without the suffix of a series.
                 assert {name, f"{name}_count"} & served, f"{where}: {name}"
                 used.add(name)
-    for where, query in queries().items():
+    for where, query in queries.items():
         names = NAME.findall(query)
         assert names, where
         known = {label for name in names for label in labels(text, name)}
