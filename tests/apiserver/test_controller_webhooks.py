@@ -34,14 +34,9 @@ WRITERS = 8
 
 @contextlib.contextmanager
 def registered(frameworks: Frameworks, kind: str, listener: socket.socket, rule: str, **more: Any) -> Iterator[None]:
-    """Register a webhook for objects of the test's namespace; the API server calls it at a port of this machine.
+    """Register a mutating or validating webhook, which the API server calls at a port of this machine.
 
-    Args:
-        frameworks: Of the namespace.
-        kind: mutating or validating.
-        listener: Has the port.
-        rule: Operation, resource, group and version: "CREATE pods /v1".
-        more: Fields of the webhook.
+    Its rule is an operation, a resource, a group and a version: "CREATE pods /v1"; `more` are fields of the webhook.
     """
     operation, resource, group_version = rule.split()
     group, _, version = group_version.partition("/")

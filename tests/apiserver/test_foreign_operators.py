@@ -37,10 +37,6 @@ MANIFESTS = {
     for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     if "kind" in (found := yaml.safe_load(text))
 }
-PATHS = {
-    "JobSet": "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
-    "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/namespaces/{}/leaderworkersets",
-}
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
@@ -57,9 +53,12 @@ def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield
 
 
-def create(gangs: Gangs, kind: str, **spec: object) -> None:
-    """Create the object of the page, with these fields of its spec instead."""
-    gangs.raw.create(PATHS[kind].format(gangs.namespace), MANIFESTS[kind] | {"spec": MANIFESTS[kind]["spec"] | spec})
+def create(gangs: Gangs, kind: str, **spec: object) -> str:
+    """Create the object of the page, with these fields of its spec instead, and return its path."""
+    found = MANIFESTS[kind]
+    path = f"/apis/{found['apiVersion']}/namespaces/{gangs.namespace}/{kind.lower()}s"
+    gangs.raw.create(path, found | {"spec": found["spec"] | spec})
+    return f"{path}/{found['metadata']['name']}"
 
 
 def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
@@ -72,8 +71,7 @@ def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
 def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_and_when_it_restarts(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    create(gangs, "JobSet", suspend=True)
-    path = f"{PATHS['JobSet'].format(gangs.namespace)}/train"
+    path = create(gangs, "JobSet", suspend=True)
     gangs.raw.merge(path, {"spec": {"suspend": False}})
     first = gangs.pods(4)
     early = start(first[3], **environment(first[3]))

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.client import ApiStatusError
+from testkit import kueue
 from testkit.waiting import eventually
 from tests.support.background import in_background
 from tests.support.queued import CONFIG_MAPS, restarted, workers
 
 if TYPE_CHECKING:
-    from testkit import kueue
+    from localcluster.client import Json, RawClient
     from testkit.frameworks import ControllerProcess
     from tests.support.queued import Queued
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("queues")]
+QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
+GATED = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"]
 
 
 @pytest.mark.usefixtures("queueing")
@@ -199,3 +203,47 @@ def test_a_gang_that_stays_at_its_barrier_gives_its_quota_to_the_next_one(
         for name in ("two", "one"):
             frameworks.wait(name, "Completed", 60)
     assert "FrameworkPreempted" in {event["reason"] for event in frameworks.events("one")}
+
+
+def created(raw: RawClient, namespace: str, labels: dict[str, str]) -> list[str]:
+    """Create a Pod whose controller is a ConfigMap with these labels; return its gates."""
+    maps, pods = f"/api/v1/namespaces/{namespace}/configmaps", f"/api/v1/namespaces/{namespace}/pods"
+    made = raw.create(maps, {"metadata": {"generateName": "attempt-", "labels": labels}})["metadata"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": made["name"], "uid": made["uid"], "controller": True}
+    body: Json = {
+        "metadata": {"name": f"{made['name']}-0", "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "main", "image": "none"}]},
+    }
+
+    def answer() -> Json:
+        try:
+            return raw.create(pods, body)
+        except ApiStatusError as error:
+            raise AssertionError(str(error)) from error
+
+    return [gate["name"] for gate in eventually(answer, 30)["spec"].get("schedulingGates", [])]
+
+
+def test_a_queue_named_default_takes_pods_of_frameworks_unless_kueue_knows_their_config_maps(
+    installed: kueue.Kueue, raw: RawClient, namespace: str
+) -> None:
+    """Kueue's own integration for Pods, which is on by default, searches their owners for one that it manages.
+
+    Their controller is the ConfigMap of the attempt, at which the search ends, unless the administrator names its kind
+    as that of a job of others and lets Kueue read it.
+    """
+
+    def taken() -> None:
+        assert created(raw, namespace, QUEUED) == GATED
+
+    restarted(installed)
+    kueue.quota(raw, namespace)
+    assert created(raw, namespace, QUEUED) == created(raw, namespace, {}) == []
+    kueue.quota(raw, namespace, local="default")
+    eventually(taken, 30)
+    restarted(installed, "Framework.v1.frameworkcontroller.microsoft.com")
+    eventually(taken, 30)
+    restarted(installed, CONFIG_MAPS)
+    assert created(raw, namespace, QUEUED) == []
+    restarted(installed, CONFIG_MAPS, manageJobsWithoutQueueName=True)
+    assert created(raw, namespace, QUEUED) == created(raw, namespace, {}) == []
