@@ -172,6 +172,10 @@ def test_a_role_begins_when_the_pods_of_the_others_are_ready_and_its_gang_has_th
     found = eventually(lambda: roster(2, complete=True), 60)
     assert [(one["name"], len(one["tasks"])) for one in found["taskRoles"]] == [("client", 1), ("server", 1)]
     assert found["generation"] == 2
-    assert frameworks.conditions("fw")["WaitingForDependency"]["status"] == "False"
+
+    def is_over() -> None:
+        assert frameworks.conditions("fw")["WaitingForDependency"]["status"] == "False"
+
+    eventually(is_over)
     roles = frameworks.status("fw")["attemptStatus"]["taskRoleStatuses"]
     assert {one["name"]: one.get("dependenciesMet") for one in roles} == {"client": True, "server": None}

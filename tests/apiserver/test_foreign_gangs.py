@@ -27,20 +27,27 @@ if TYPE_CHECKING:
 
 __all__ = ["account", "start"]  # fixtures
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("webhook", "keeper")]
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.chart,
+    pytest.mark.turns("injector"),
+    pytest.mark.usefixtures("webhook", "keeper"),
+]
 
 
 @pytest.fixture(scope="module")
-def webhook(raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An injector that leaves it to the controller to find gangs."""
+def webhook(
+    cluster: Cluster, raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """An injector that leaves it to the controller to find gangs, which may read their owners."""
+    grant(cluster)
     with called(raw, identity, tmp_path_factory.mktemp("injector"), "--foreign-gangs"):
         yield
 
 
 @pytest.fixture
-def keeper(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
+def keeper(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[ControllerProcess]:
     """A controller that keeps the rosters of others' gangs in the test's namespace."""
-    grant(raw)
     folder = tmp_path / "keeper"
     folder.mkdir()
     settings = {"namespaces": [namespace], "foreignGangs": {"enabled": True}}

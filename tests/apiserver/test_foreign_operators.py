@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from testkit.operators import JobSet, LeaderWorkerSet, rendered
+from testkit.operators import JobSet, LeaderWorkerSet
 from tests.apiserver.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
-from tests.support.foreign_gangs import RULES, becomes, environment
+from tests.support.foreign_gangs import becomes, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,7 @@ __all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 
 pytestmark = [
     pytest.mark.apiserver,
+    pytest.mark.chart,
     pytest.mark.long,
     pytest.mark.turns("injector"),
     pytest.mark.usefixtures("operators", "webhook", "keeper"),
@@ -153,12 +154,3 @@ def test_what_can_never_be_complete_is_said_at_once(
     assert code == 210
     assert field in last
     becomes(lambda: gangs.is_told(kind, field), wanted=True)
-
-
-def test_the_chart_lets_the_controller_read_what_is_installed(cluster: Cluster) -> None:
-    chart, installed = Path(__file__).parents[2] / "charts" / "frameworkcontroller", "jobset.x-k8s.io/v1alpha2"
-    found = rendered(
-        cluster, "fc", chart, "fc-system", "--set=foreignGangs.enabled=true", f"--api-versions={installed}"
-    )
-    rules = [rule for one in found if one["kind"] == "ClusterRole" for rule in one["rules"]]
-    assert [rule in rules for rule in RULES] == [True, True, True, False]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.client import ApiStatusError
+from testkit.operators import apply_all, rendered
 from testkit.waiting import eventually
 from tests.support.foreign_pods import BARRIER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.support.kubelet import Kubelet
 
@@ -22,24 +25,16 @@ _INDEXES = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "apps.kubernetes.io/pod-index",
 )
-READERS = "frameworkcontroller-foreign"
-RULES = [
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]},
-    {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get"]},
-    {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
-    {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["leaderworkersets"], "verbs": ["get"]},
-]
+_CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"
+_KINDS = ("jobset.x-k8s.io/v1alpha2", "leaderworkerset.x-k8s.io/v1")
 
 
-def grant(raw: RawClient) -> None:
-    """Let the controller read owners, as the chart does with `foreignGangs.enabled`."""
-    group = "rbac.authorization.k8s.io"
-    kind = {"apiVersion": f"{group}/v1", "metadata": {"name": READERS}}
-    subject = {"kind": "ServiceAccount", "name": "frameworkcontroller", "namespace": "frameworkcontroller-system"}
-    reference = {"apiGroup": group, "kind": "ClusterRole", "name": READERS}
-    raw.apply(f"/apis/{group}/v1/clusterroles/{READERS}", {**kind, "kind": "ClusterRole", "rules": RULES})
-    binding = {**kind, "kind": "ClusterRoleBinding", "subjects": [subject], "roleRef": reference}
-    raw.apply(f"/apis/{group}/v1/clusterrolebindings/{READERS}", binding)
+def grant(cluster: Cluster) -> None:
+    """Let the controller read owners: what the chart has with `foreignGangs.enabled` where all kinds are installed."""
+    options = ("--set=foreignGangs.enabled=true", *(f"--api-versions={kind}" for kind in _KINDS))
+    found = rendered(cluster, "frameworkcontroller", _CHART, "frameworkcontroller-system", *options)
+    roles = [one for one in found if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
+    apply_all(cluster, [one for one in roles if "injector" not in one["metadata"]["name"]])
 
 
 def template(policy: str, labels: Json | None = None, **annotations: str) -> Json:
