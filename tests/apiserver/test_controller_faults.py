@@ -1,4 +1,4 @@
-"""The way to the API server is cut, or a leader ends: nothing is lost, done twice or restarted."""
+"""The API server is away, leaders end or compete, gangs restart: nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from localcluster.ports import free_port
 from testkit.frameworks import ControllerProcess, role, two_controllers
+from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.background import in_background
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.apiserver
 
 # Under the manifest's own Role: that Lease and no other.
 ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
+TASKS, CRASHES = 3, 5
 RETRY = {"fancyRetryPolicy": True, "maxRetryCount": 1}
 
 
@@ -139,3 +141,65 @@ def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_o
     finally:
         for replica in (first, second):
             replica.stop()
+
+
+def restart_again_and_again(frameworks: Frameworks) -> None:
+    """Each time another rank ends, two at once every other time; the others follow, as kubelets would report."""
+    gang = RestartingGang(frameworks, "gang", TASKS)
+    gang.create()
+
+    def begun() -> None:
+        # Controllers that compete may replace Pods before all are in the status.
+        gang.confirm_deletions()
+        gang.has_pods()
+        gang.report_all(0)
+        gang.is_open(0)
+
+    eventually(begun)
+    pods = gang.has_pods()
+    for crash in range(1, CRASHES + 1):
+        for index in {crash % TASKS, (crash + crash % 2) % TASKS}:
+            gang.report(index, crash - 1, restarting=True)
+        roster = eventually(lambda epoch=crash: gang.is_closed(epoch))
+        assert "worker-" in roster["why"]
+        gang.report_all(crash)
+        eventually(lambda epoch=crash: gang.is_open(epoch))
+    assert gang.has_pods() == pods, "restarts need no new Pods"
+    attempt = frameworks.status("gang")["attemptStatus"]
+    assert (attempt["id"], attempt["gangEpoch"], attempt["gangRestarts"]) == (0, CRASHES, CRASHES)
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_gang_restarts_in_its_pods_and_says_so(frameworks: Frameworks) -> None:
+    restart_again_and_again(frameworks)
+    restarts = frameworks.status("gang")["attemptStatus"]["lastGangRestarts"]
+    assert [one["epoch"] for one in restarts] == list(range(1, CRASHES + 1))
+    assert {task["attemptStatus"]["starts"] for task in frameworks.tasks("gang").values()} == {CRASHES + 1}
+
+    def said() -> None:
+        assert {"GangRestarting", "GangRestarted"} <= {event["reason"] for event in frameworks.events("gang")}
+
+    eventually(said)
+
+
+def test_two_controllers_that_compete_do_as_one_would(
+    cluster: Cluster, frameworks: Frameworks, player: Player, tmp_path: Path
+) -> None:
+    """Both act as the leader, which no election can rule out completely."""
+    names = [f"fw{number}" for number in range(5)]
+    player.plan = {"worker-0": [3, 0]}
+    workers = role("worker", 3, retry=RETRY, completion={"minSucceededTaskCount": 3})
+    competitors = two_controllers(cluster, tmp_path, {"namespaces": [frameworks.namespace]})
+    with ends_cleanly(*competitors):
+        for controller in competitors:
+            controller.start()
+        with player.playing():
+            for name in names:
+                frameworks.create(name, workers, retryPolicy=RETRY)
+            for name in names:
+                completion = frameworks.wait(name, "Completed", 90)["attemptStatus"]["completionStatus"]
+                assert (completion["code"], completion["phrase"]) == (0, "Succeeded"), completion
+                # One retry because of the exit code 3; conflicts between the replicas are not counted as retries.
+                retried = frameworks.tasks(name)["worker-0"]["retryPolicyStatus"]
+                assert retried["accountableRetriedCount"] == 1, retried
+        restart_again_and_again(frameworks)

@@ -50,8 +50,10 @@ podFailureSpec:
   - containers: [{codeRange: {min: 143, max: 143}}]
 """
 NOT_YET = Task(State.CREATION_PENDING)
+UNRECORDED = Task(State.CREATION_PENDING, Thing.UNRECORDED)
 SUCCEEDED = Task(State.COMPLETED, Thing.GONE, code=0)
 FAILED = Task(State.COMPLETED, Thing.GONE, code=1)
+TRANSIENT = Task(State.COMPLETED, Thing.GONE, code=200)
 STOPPED = Task(State.COMPLETED, Thing.GONE, code=-220)
 RUNS = Task(State.RUNNING, Thing.RUNNING)
 EACH_TASK_STATE = (
@@ -67,7 +69,13 @@ EACH_TASK_STATE = (
     # A rescale wants one less.
     Task(State.DELETION_PENDING, Thing.RUNNING, code=-230, deletion_pending=True),
 )
+CREATE, STOP = {"executionType": "Create"}, {"executionType": "Stop"}
 BARRIER = {"name": "frameworkbarrier", "image": "frameworkcontroller/frameworkbarrier"}
+
+
+def going(state: State) -> Task:
+    """A Task that ends with its Framework's attempt."""
+    return Task(state, Thing.RUNNING, code=-220)
 
 
 @dataclass(frozen=True)
@@ -93,19 +101,12 @@ THERE, DELETING, GONE = {"config_map": Thing.THERE}, {"config_map": Thing.DELETI
 CASES: Final[dict[str, tuple[Left, End]]] = {
     "unseen": (Left(None, (NOT_YET,)), End(tasks={0: (0, 0)})),
     "pending": (Left(State.CREATION_PENDING, (NOT_YET,), attempt=1, retries=1), End(retried=(1, 1))),
-    "held": (
-        Left(State.CREATION_PENDING, (NOT_YET,), more={"executionType": "Create"}),
-        End(None, state=State.CREATION_PENDING),
-    ),
+    "held": (Left(State.CREATION_PENDING, (NOT_YET,), more=CREATE), End(None, state=State.CREATION_PENDING)),
     "unrecorded": (Left(State.CREATION_PENDING, (NOT_YET,), Thing.UNRECORDED), End()),
     "requested": (Left(State.CREATION_REQUESTED, (NOT_YET,), **THERE), End()),
     "preparing": (
-        Left(
-            State.PREPARING,
-            (NOT_YET, *EACH_TASK_STATE[1:3], Task(State.CREATION_PENDING, Thing.UNRECORDED)),
-            **THERE,
-        ),
-        End(tasks={0: (0, 0), 1: (0, 0), 2: (0, 0), 3: (0, 0)}, kept=(1, 2)),
+        Left(State.PREPARING, (NOT_YET, *EACH_TASK_STATE[1:3], UNRECORDED), **THERE),
+        End(tasks=dict.fromkeys(range(4), (0, 0)), kept=(1, 2)),
     ),
     "running": (
         Left(State.RUNNING, EACH_TASK_STATE, **THERE, fancy=True, retries=1, number=9),
@@ -123,31 +124,19 @@ CASES: Final[dict[str, tuple[Left, End]]] = {
         Left(State.RUNNING, (Task(State.RUNNING, Thing.KILLED), RUNS), **THERE, fancy=True),
         End(tasks={0: (0, 1), 1: (0, 0)}, kept=(1,)),
     ),
-    "stopped": (Left(State.RUNNING, (RUNS,), **THERE, more={"executionType": "Stop"}), End(-210, kept=(0,))),
+    "stopped": (Left(State.RUNNING, (RUNS,), **THERE, more=STOP), End(-210, kept=(0,))),
     "taken": (Left(State.RUNNING, (RUNS,), **DELETING, fancy=True), End(retried=(1, 0))),
     "vanished": (Left(State.RUNNING, (Task(State.RUNNING, Thing.GONE),), **GONE), End(-100)),
     "failing": (
-        Left(State.DELETION_PENDING, (FAILED, Task(State.DELETION_PENDING, Thing.RUNNING, code=-220)), **THERE, code=1),
+        Left(State.DELETION_PENDING, (FAILED, going(State.DELETION_PENDING)), **THERE, code=1),
         End(1, tasks={0: (1, 0), 1: (-220, 0)}, kept=(0, 1)),
     ),
     "retrying": (
-        Left(
-            State.DELETION_REQUESTED,
-            (Task(State.COMPLETED, Thing.GONE, code=200), Task(State.DELETION_REQUESTED, Thing.RUNNING, code=-220)),
-            **DELETING,
-            code=200,
-            fancy=True,
-        ),
+        Left(State.DELETION_REQUESTED, (TRANSIENT, going(State.DELETION_REQUESTED)), **DELETING, code=200, fancy=True),
         End(retried=(1, 0)),
     ),
     "stopping": (
-        Left(
-            State.DELETING,
-            (Task(State.DELETING, Thing.RUNNING, code=-220),),
-            **DELETING,
-            code=-210,
-            more={"executionType": "Stop"},
-        ),
+        Left(State.DELETING, (going(State.DELETING),), **DELETING, code=-210, more=STOP),
         End(-210, tasks={0: (-220, 0)}, kept=(0,)),
     ),
     "undecided": (Left(State.ATTEMPT_COMPLETED, (FAILED, STOPPED), **GONE, code=1, retries=1), End(retried=(1, 1))),
