@@ -14,7 +14,6 @@ from testkit.waiting import eventually
 if TYPE_CHECKING:
     from localcluster.client import Json
     from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
 pytestmark = pytest.mark.apiserver
@@ -88,49 +87,40 @@ def test_a_pod_and_its_config_map_have_the_uids_that_the_server_gave(
     assert values["FC_TASKROLE_UID"] == worker["instanceUID"]
 
 
-def test_a_foreign_pod_of_that_name_blocks_the_task_and_is_never_touched(
+def test_a_foreign_pod_blocks_its_task_untouched_and_one_that_loses_its_label_goes_before_its_attempt_is_over(
     controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
-    foreign = frameworks.raw.create(frameworks.pods_path, {"metadata": {"name": "fw-worker-0"}, **POD})
-    frameworks.create("fw", role("worker", 1))
-
-    def says_so() -> None:
-        assert "the name is in use" in controller.log
-
-    eventually(says_so, 15)
-    assert frameworks.pods()["fw-worker-0"]["metadata"]["uid"] == foreign["metadata"]["uid"]
-    assert frameworks.tasks("fw")["worker-0"]["state"] == "AttemptCreationPending"
-    player.kubelet.finish_deletion(foreign)
-    with player.playing():
-        frameworks.wait("fw", "Completed", 45)
-
-
-def test_a_pod_that_loses_its_label_is_deleted_before_its_task_attempt_is_over(
-    controller: ControllerProcess, frameworks: Frameworks, kubelet: Kubelet
-) -> None:
+    foreign = frameworks.raw.create(frameworks.pods_path, {"metadata": {"name": "blocked-worker-0"}, **POD})
+    frameworks.create("blocked", role("worker", 1))
     frameworks.create("fw", role("worker", 1, retry={"fancyRetryPolicy": True, "maxRetryCount": 0}))
     path = f"{frameworks.pods_path}/fw-worker-0"
-    first = frameworks.created("fw-worker-0")["fw-worker-0"]
-    kubelet.run("fw-worker-0")
+    first = frameworks.created("blocked-worker-0", "fw-worker-0")["fw-worker-0"]
+    player.kubelet.run("fw-worker-0")
     frameworks.wait("fw", "AttemptRunning")
     frameworks.raw.merge(path, {"metadata": {"labels": {"FC_FRAMEWORK_NAME": None}}})
 
     def goes() -> Json:
         pod = frameworks.raw.get(path)
         assert pod["metadata"].get("deletionTimestamp")
+        assert "the name is in use" in controller.log
         return pod
 
     pod = eventually(goes, 30)
     task = frameworks.tasks("fw")["worker-0"]
     assert (task["state"], task["attemptStatus"]["id"]) == ("AttemptRunning", 0)
     assert "has lost its label" in task["attemptStatus"]["completionStatus"]["diagnostics"]
-    kubelet.finish_deletion(pod)
+    player.kubelet.finish_deletion(pod)
 
     def is_retried() -> None:
         assert frameworks.tasks("fw")["worker-0"]["attemptStatus"]["id"] == 1
         assert frameworks.pods()["fw-worker-0"]["metadata"]["uid"] != first["metadata"]["uid"]
 
     eventually(is_retried, 30)
+    assert frameworks.pods()["blocked-worker-0"]["metadata"]["uid"] == foreign["metadata"]["uid"]
+    assert frameworks.tasks("blocked")["worker-0"]["state"] == "AttemptCreationPending"
+    player.kubelet.finish_deletion(foreign)
+    with player.playing():
+        frameworks.wait("blocked", "Completed", 45)
 
 
 def test_an_attempt_ends_with_its_config_map_and_with_a_template_that_the_server_refuses(

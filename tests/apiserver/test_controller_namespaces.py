@@ -81,25 +81,20 @@ def let_in(raw: RawClient, namespace: str, account: str) -> None:
     raw.create(f"{RBAC}/{namespace}/rolebindings", binding)
 
 
-@contextlib.contextmanager
-def playing(teams: list[Team]) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        for team in teams:
-            stack.enter_context(team.player.playing())
-        yield
-
-
-def test_each_works_in_its_namespace_and_the_others_go_on_while_one_is_dead(teams: list[Team]) -> None:
+def test_each_works_in_the_namespaces_that_it_is_given_and_the_others_go_on_while_one_is_dead(
+    teams: list[Team], raw: RawClient
+) -> None:
     for team in teams:
         team.controller.start()
         team.player.plan = {"worker-0": ["stay"]}
         team.frameworks.create("first", role("worker", 2, completion={"minSucceededTaskCount": 2}))
     dead, *others = teams
-    with playing(teams):
+    with contextlib.ExitStack() as playing:
         for team in teams:
+            playing.enter_context(team.player.playing())
             team.frameworks.wait("first", "AttemptRunning")
         leases = [f"/apis/coordination.k8s.io/v1/namespaces/{team.namespace}/leases/{NAME}" for team in teams]
-        assert len({dead.frameworks.raw.get(lease)["spec"]["holderIdentity"] for lease in leases}) == 3
+        assert len({raw.get(lease)["spec"]["holderIdentity"] for lease in leases}) == 3
         uid = dead.frameworks.pods()["first-worker-0"]["metadata"]["uid"]
         dead.controller.kill()
         for team in teams:
@@ -112,20 +107,20 @@ def test_each_works_in_its_namespace_and_the_others_go_on_while_one_is_dead(team
         dead.controller.start()
         dead.frameworks.wait("first", "Completed")
         dead.frameworks.wait("second", "Completed")
-    assert dead.frameworks.tasks("first")["worker-0"]["attemptStatus"]["podUID"] == uid
-    for team in teams:
-        team.has_changed_only(f"{team.namespace}/first", f"{team.namespace}/second")
+        assert dead.frameworks.tasks("first")["worker-0"]["attemptStatus"]["podUID"] == uid
+        for team in teams:
+            team.has_changed_only(f"{team.namespace}/first", f"{team.namespace}/second")
+            team.controller.stop()
 
-
-def test_one_works_in_the_namespaces_that_it_is_given(teams: list[Team], raw: RawClient) -> None:
-    first, second, other = teams
-    let_in(raw, second.namespace, first.namespace)
-    first.controller.settings["namespaces"] = [first.namespace, second.namespace]
-    for team in teams:
-        team.frameworks.create("fw", role("worker", 2))
-    first.controller.start()
-    with playing(teams):
-        first.frameworks.wait("fw", "Completed")
-        second.frameworks.wait("fw", "Completed")
-    assert "status" not in other.frameworks.get("fw")
-    first.has_changed_only(f"{first.namespace}/fw", f"{second.namespace}/fw")
+        # One is given another namespace, too.
+        one, other = others
+        let_in(raw, dead.namespace, one.namespace)
+        one.controller.settings["namespaces"] = [one.namespace, dead.namespace]
+        for team in teams:
+            team.frameworks.create("third", role("worker", 2))
+        one.controller.start()
+        one.frameworks.wait("third", "Completed")
+        dead.frameworks.wait("third", "Completed")
+        assert "status" not in other.frameworks.get("third")
+        changed = [f"{one.namespace}/{name}" for name in ("first", "second", "third")]
+        one.has_changed_only(*changed, f"{dead.namespace}/third")
