@@ -1,4 +1,4 @@
-"""The API server is away, leaders end or compete, gangs restart: nothing is lost or done twice."""
+"""The API server is away, two controllers compete, gangs restart: nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.apiserver
 
-# Under the manifest's own Role: that Lease and no other.
-ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 TASKS, CRASHES = 3, 5
 RETRY = {"fancyRetryPolicy": True, "maxRetryCount": 1}
 
@@ -105,44 +103,6 @@ def test_while_the_api_server_is_away_at_the_start_or_later_the_process_is_healt
     assert (task["attemptStatus"]["podUID"], task["attemptStatus"]["completionStatus"]["code"]) == (uid, 0)
 
 
-def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
-    cluster: Cluster, namespace: str, frameworks: Frameworks, player: Player, tmp_path: Path
-) -> None:
-    """How soon is tested in virtual time, in `tests/kube/test_election`."""
-    first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
-    first.start()
-    second.start(works=False)
-
-    def waits() -> None:
-        assert "waiting for the lease" in first.log[stopped:]
-
-    def leads(replica: ControllerProcess, times: int) -> None:
-        assert replica.log.count("caches are full") == times, replica.log[-1000:]
-
-    try:
-        player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
-        frameworks.create("fw", role("worker", 2))
-        with player.playing():
-            frameworks.wait("fw", "AttemptRunning")
-            uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
-            assert "state changed" not in second.log
-            assert first.stop() == 0
-            stopped = len(first.log)
-            eventually(lambda: leads(second, 1))
-            first.start(works=False)
-            eventually(waits)
-            second.kill()
-            eventually(lambda: leads(first, 2), 30)
-            player.plan = {}
-            frameworks.wait("fw", "Completed")
-        tasks = frameworks.tasks("fw")
-        assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
-        assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
-    finally:
-        for replica in (first, second):
-            replica.stop()
-
-
 def restart_again_and_again(frameworks: Frameworks) -> None:
     """Each time another rank ends, two at once every other time; the others follow, as kubelets would report."""
     gang = RestartingGang(frameworks, "gang", TASKS)
@@ -202,4 +162,5 @@ def test_two_controllers_that_compete_do_as_one_would(
                 # One retry because of the exit code 3; conflicts between the replicas are not counted as retries.
                 retried = frameworks.tasks(name)["worker-0"]["retryPolicyStatus"]
                 assert retried["accountableRetriedCount"] == 1, retried
+            frameworks.created()
         restart_again_and_again(frameworks)

@@ -1,4 +1,4 @@
-"""The definition or the permissions of a cluster are not what the controller needs, or once were otherwise."""
+"""Another definition or other permissions than the controller needs; and two replicas at the Lease of a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import MAX_ROLES
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.ports import free_port
-from testkit.frameworks import POD, ControllerProcess, apply_definition, apply_permissions, framework, role
+from testkit.frameworks import (
+    POD,
+    ControllerProcess,
+    apply_definition,
+    apply_permissions,
+    framework,
+    role,
+    two_controllers,
+)
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.http import fetch
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
+# Under the manifest's own Role: that Lease and no other.
+ELECTION = {"enabled": True, "namespace": "frameworkcontroller-system"}
 
 
 @contextlib.contextmanager
@@ -80,49 +90,49 @@ TOO_MANY: dict[str, tuple[list[Json], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("reason", TOO_MANY)
 def test_what_is_too_large_waits_with_an_event_and_a_condition_while_others_run_and_starts_when_it_asks_for_fewer(
-    raw: RawClient, frameworks: Frameworks, player: Player, request: pytest.FixtureRequest, reason: str
+    raw: RawClient, frameworks: Frameworks, player: Player, request: pytest.FixtureRequest
 ) -> None:
-    """It was stored before the definition refused it."""
-    roles, refusal, text = TOO_MANY[reason]
-    manifest = framework(frameworks.namespace, "large", *roles)
+    """Both were stored before the definition refused them."""
     earlier = definition.crd()
     rules = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     rules["x-kubernetes-validations"] = rules["x-kubernetes-validations"][:1]
 
-    def is_stored() -> None:
+    def is_stored(reason: str) -> None:
         try:
-            raw.create(frameworks.path, manifest)
+            frameworks.create(reason.lower(), *TOO_MANY[reason][0])
         except ApiStatusError as error:
             raise AssertionError(error) from error
 
-    def is_refused() -> None:
-        assert refusal in refusal_of(raw, frameworks.path, manifest | {"metadata": {"name": "again"}})
+    def is_refused(reason: str) -> None:
+        roles, refusal, _ = TOO_MANY[reason]
+        assert refusal in refusal_of(raw, frameworks.path, framework(frameworks.namespace, "again", *roles))
+
+    def is_said(reason: str) -> None:
+        found = frameworks.conditions(reason.lower())["Suspended"]
+        assert (found["status"], found["reason"]) == ("True", reason)
+        assert TOO_MANY[reason][2] in found["message"]
+        assert reason in {event["reason"] for event in frameworks.events(reason.lower())}
 
     with another_definition(raw, earlier):
-        eventually(is_stored)
-    eventually(is_refused)
+        for reason in TOO_MANY:
+            eventually(lambda reason=reason: is_stored(reason))
+    for reason in TOO_MANY:
+        eventually(lambda reason=reason: is_refused(reason))
     request.getfixturevalue("controller")
-
-    def is_said() -> None:
-        found = frameworks.conditions("large")["Suspended"]
-        assert (found["status"], found["reason"]) == ("True", reason)
-        assert text in found["message"]
-        assert reason in {event["reason"] for event in frameworks.events("large")}
-
-    eventually(is_said)
-    if reason == "TooManyTaskRoles":
-        attempt = frameworks.status("large")["attemptStatus"]
-        assert not attempt["taskRoleStatuses"]
-        assert not attempt.get("taskRoleStatusesCompressed")
+    for reason in TOO_MANY:
+        eventually(lambda reason=reason: is_said(reason))
+    attempt = frameworks.status("toomanytaskroles")["attemptStatus"]
+    assert not attempt["taskRoleStatuses"]
+    assert not attempt.get("taskRoleStatusesCompressed")
     with player.playing():
         frameworks.create("small", role("worker", 1))
         frameworks.wait("small", "Completed")
-        assert frameworks.status("large")["state"] == "AttemptCreationPending"
         assert frameworks.pods() == {}
-        frameworks.merge("large", taskRoles=[role("worker", 2)])
-        frameworks.wait("large", "Completed")
+        for reason in TOO_MANY:
+            assert frameworks.status(reason.lower())["state"] == "AttemptCreationPending"
+            frameworks.merge(reason.lower(), taskRoles=[role("worker", 2)])
+            frameworks.wait(reason.lower(), "Completed")
 
 
 def test_a_permission_that_the_controller_lacks_is_waited_for(
@@ -154,3 +164,41 @@ def test_a_permission_that_the_controller_lacks_is_waited_for(
     with player.playing():
         frameworks.wait("fw", "Completed", 60)
     assert frameworks.tasks("fw")["worker-0"]["retryPolicyStatus"]["totalRetriedCount"] == 0
+
+
+def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
+    cluster: Cluster, namespace: str, frameworks: Frameworks, player: Player, tmp_path: Path
+) -> None:
+    """How soon is tested in virtual time, in `tests/kube/test_election`."""
+    first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
+    first.start()
+    second.start(works=False)
+
+    def waits() -> None:
+        assert "waiting for the lease" in first.log[stopped:]
+
+    def leads(replica: ControllerProcess, times: int) -> None:
+        assert replica.log.count("caches are full") == times, replica.log[-1000:]
+
+    try:
+        player.plan = {"worker-0": ["stay"], "worker-1": ["stay"]}
+        frameworks.create("fw", role("worker", 2))
+        with player.playing():
+            frameworks.wait("fw", "AttemptRunning")
+            uids = {name: pod["metadata"]["uid"] for name, pod in frameworks.pods().items()}
+            assert "state changed" not in second.log
+            assert first.stop() == 0
+            stopped = len(first.log)
+            eventually(lambda: leads(second, 1))
+            first.start(works=False)
+            eventually(waits)
+            second.kill()
+            eventually(lambda: leads(first, 2), 30)
+            player.plan = {}
+            frameworks.wait("fw", "Completed")
+        tasks = frameworks.tasks("fw")
+        assert {f"fw-{slot}": task["attemptStatus"]["podUID"] for slot, task in tasks.items()} == uids
+        assert [task["retryPolicyStatus"]["totalRetriedCount"] for task in tasks.values()] == [0, 0]
+    finally:
+        for replica in (first, second):
+            replica.stop()
