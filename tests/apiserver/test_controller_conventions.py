@@ -33,30 +33,23 @@ def test_conditions_follow_the_life_and_name_the_generation(
 ) -> None:
     player.plan = {"worker-0": ["stay"]}
     frameworks.create("fw", role("worker", 1), executionType="Create")
-
-    def suspended() -> None:
-        assert frameworks.conditions("fw")["Suspended"]["status"] == "True"
+    where = ("-n", frameworks.namespace, "framework/fw", "--timeout=200s")
 
     def are(*true: str) -> None:
         found = {name: condition["status"] for name, condition in frameworks.conditions("fw").items()}
         assert found == {name: str(name in true) for name in CONDITIONS}
 
-    eventually(suspended)
+    cluster.kubectl("wait", "--for=condition=Suspended", *where)
     assert frameworks.pods() == {}
     frameworks.merge("fw", executionType="Start")
     with player.playing():
-        where = ("-n", frameworks.namespace, "framework/fw", "--timeout=200s")
         cluster.kubectl("wait", "--for=condition=Running", *where)
         status = frameworks.status("fw")
         are("Running", "Ready")
         assert status["observedGeneration"] == frameworks.get("fw")["metadata"]["generation"] == 2
         assert {condition["observedGeneration"] for condition in status["conditions"]} == {2}
         frameworks.merge("fw", description="another generation")
-
-        def observed() -> None:
-            assert frameworks.status("fw")["observedGeneration"] == 3
-
-        eventually(observed)
+        cluster.kubectl("wait", "--for=jsonpath={.status.observedGeneration}=3", *where)
         player.plan = {}
         cluster.kubectl("wait", "--for=condition=Complete", *where)
     are("Complete", "Ready")
@@ -134,16 +127,12 @@ def test_a_quota_is_waited_for(controller: ControllerProcess, frameworks: Framew
     frameworks.create("fw", role("worker", 2))
     with player.playing():
 
-        def reported() -> None:
-            assert any("exceeded quota" in message for message in said(frameworks).values())
-
-        eventually(reported, 20)
-
         def one_runs() -> None:
             states = sorted(task["state"] for task in frameworks.tasks("fw").values())
             assert states == ["AttemptCreationPending", "AttemptRunning"]
+            assert any("exceeded quota" in message for message in said(frameworks).values())
 
-        eventually(one_runs)
+        eventually(one_runs, 20)
         frameworks.raw.delete(f"{quotas}/few")
         player.plan = {}
         frameworks.wait("fw", "Completed", 60)

@@ -12,7 +12,7 @@ import localcluster
 from localcluster.client import ApiStatusError
 from localcluster.supervisor import Supervisor
 from testkit.frameworks import role
-from testkit.waiting import eventually
+from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,13 +82,10 @@ def test_the_controller_notices_that_etcd_was_restored_and_goes_on_from_the_back
     with pytest.raises(ApiStatusError, match="404"):
         frameworks.get("new")
 
-    def has_ended() -> None:
-        assert controller.process is not None
-        assert controller.process.poll() == 1
-
-    # What the kubelet does with a container that ended.
-    eventually(has_ended, 60)
+    assert controller.process is not None
+    assert controller.process.wait(patience(60)) == 1
     assert "etcd was restored from a backup" in controller.log
+    # What the kubelet does with a container that ended.
     controller.start()
     # Nothing has ended by the restore: the Pods of the backup run on.
     for name in NAMES:

@@ -90,13 +90,9 @@ class Gangs:
 
     def stateful_set(self, name: str, number: int, policy: str = "Parallel") -> None:
         """Create a StatefulSet."""
-        spec = {
-            "selector": {"matchLabels": {"app": name}},
-            "serviceName": name,
-            "replicas": number,
-            "podManagementPolicy": policy,
-            "template": template("Always", {"app": name}),
-        }
+        labels = {"app": name}
+        spec = {"selector": {"matchLabels": labels}, "serviceName": name, "replicas": number}
+        spec |= {"podManagementPolicy": policy, "template": template("Always", labels)}
         document = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
         self.raw.create(self.sets, document)
 

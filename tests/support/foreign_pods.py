@@ -24,9 +24,8 @@ def pod(name: str, labels: Json, *, owner: tuple[str, str, str] | None = None, *
         "annotations": more.get("annotations", {}),
     }
     if owner is not None:
-        meta["ownerReferences"] = [
-            {"apiVersion": "v1", "kind": owner[0], "name": owner[1], "uid": owner[2], "controller": True}
-        ]
+        named = dict(zip(("kind", "name", "uid"), owner, strict=True))
+        meta["ownerReferences"] = [{"apiVersion": "v1", "controller": True, **named}]
     if more.get("deleting"):
         meta["deletionTimestamp"] = "2026-01-01T01:00:00Z"
     limits = {"nvidia.com/gpu": str(more["gpus"])} if more.get("gpus") else {}
@@ -103,8 +102,7 @@ def bare(role: str, index: int, size: str, *, gang: str = "mine", **more: Any) -
 
 def jobset(replicated: list[Json], *, name: str = "train", **spec: Any) -> Json:
     """A JobSet of `replicated_job`s."""
-    meta = {"name": name, "namespace": "default", "uid": f"uid-of-{name}", "resourceVersion": "1"}
-    return {"metadata": meta, "spec": {"replicatedJobs": replicated, **spec}}
+    return owner({"replicatedJobs": replicated, **spec}, name=name)
 
 
 def replicated_job(name: str, replicas: int, pods: int, *, opted_in: bool = True, **more: Any) -> Json:
