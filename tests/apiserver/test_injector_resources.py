@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,7 @@ from localcluster.client import ApiStatusError
 from testkit.waiting import eventually
 from tests.injector.replica_processes import LABEL, called, create, framework_pod
 from tests.support.refusals import refusal_of
+from tests.support.rows import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ MODES = ("init", "sidecar")
 
 @pytest.fixture(scope="module")
 def injector(raw: RawClient, identity: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
-    """Start a replica with pull secrets, which the API server calls."""
+    """A replica with pull secrets."""
     secrets = ("--barrier-image-pull-secret=for-the-barrier", "--barrier-image-pull-secret=of-the-account")
     with called(raw, identity, tmp_path_factory.mktemp("injector"), *secrets) as replica:
         yield replica
@@ -36,10 +38,27 @@ def pod_of(namespace: str, *resources: JSON, **settings: str) -> JSON:
     """Return a Pod with a container for each of these resources; `settings` become annotations."""
     pod = framework_pod(namespace, **settings)
     (app,) = pod["spec"]["containers"]
-    pod["spec"]["containers"] = [
-        {**app, "name": f"app-{index}", "resources": each} for index, each in enumerate(resources)
-    ]
+    pod["spec"]["containers"] = [{**app, "name": f"app-{at}", "resources": one} for at, one in enumerate(resources)]
     return pod
+
+
+def unlabelled(pod: JSON) -> JSON:
+    del pod["metadata"]["labels"][LABEL]
+    return pod
+
+
+def dry_run(raw: RawClient, namespace: str, pod: JSON) -> JSON:
+    return raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod)
+
+
+def enforced(raw: RawClient, namespace: str, pod: JSON, refusal: str, kind: str, **spec: object) -> None:
+    """Create a LimitRange or a quota, and wait until the server refuses this Pod by it."""
+    raw.create(f"/api/v1/namespaces/{namespace}/{kind}", {"metadata": {"name": "limits"}, "spec": spec})
+
+    def is_refused() -> None:
+        assert refusal in refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", pod)
+
+    eventually(is_refused, timeout=30)
 
 
 def both(**amounts: str) -> JSON:
@@ -67,46 +86,31 @@ CLASSES: dict[str, tuple[list[JSON], str]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("case", CLASSES)
+@each("case, mode", itertools.product(CLASSES, MODES))
 def test_a_pod_keeps_its_qos_class(case: str, mode: str, raw: RawClient, namespace: str) -> None:
     resources, expected = CLASSES[case]
-    plain = pod_of(namespace, *resources)
-    del plain["metadata"]["labels"][LABEL]
-    dry = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", plain)
-    created = create(raw, namespace, pod_of(namespace, *resources, mode=mode))
-    assert created["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
-    assert created["status"]["qosClass"] == dry["status"]["qosClass"] == expected
+    plain = dry_run(raw, namespace, unlabelled(pod_of(namespace, *resources)))
+    injected = dry_run(raw, namespace, pod_of(namespace, *resources, mode=mode))
+    assert injected["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
+    assert injected["status"]["qosClass"] == plain["status"]["qosClass"] == expected
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each("mode", MODES)
 def test_a_pod_with_resources_of_its_own_shares_them_with_the_barrier(
     mode: str, raw: RawClient, namespace: str
 ) -> None:
     """A server before 1.34 leaves them out, and the Pod has none."""
     pod = pod_of(namespace, {}, {"requests": {"cpu": "1"}}, mode=mode)
     pod["spec"]["resources"] = both(cpu="1", memory="1Gi")
-    plain = pod_of(namespace, {}, {"requests": {"cpu": "1"}})
-    del plain["metadata"]["labels"][LABEL]
-    plain["spec"]["resources"] = pod["spec"]["resources"]
-    dry = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", plain)
-    created = create(raw, namespace, pod)
-    if "resources" in created["spec"]:
-        assert barrier_of(created) == {}
-    assert created["status"]["qosClass"] == dry["status"]["qosClass"]
+    injected = dry_run(raw, namespace, pod)
+    if "resources" in injected["spec"]:
+        assert barrier_of(injected) == {}
+    assert injected["status"]["qosClass"] == dry_run(raw, namespace, unlabelled(pod))["status"]["qosClass"]
 
 
-def limit_range(raw: RawClient, namespace: str, of: str, **item: Any) -> None:
-    """Create a LimitRange, and wait until the server enforces it."""
-    limits = {"limits": [{"type": of, **item}]}
-    raw.create(f"/api/v1/namespaces/{namespace}/limitranges", {"metadata": {"name": "limits"}, "spec": limits})
-    refused = pod_of(namespace, both(cpu="1m", memory="1Mi") | {"limits": {"cpu": "100", "memory": "1Ti"}})
-    del refused["metadata"]["labels"][LABEL]
-
-    def enforced() -> None:
-        assert "forbidden" in refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", refused)
-
-    eventually(enforced, timeout=30)
+def limit_range(raw: RawClient, namespace: str, of: str, item: JSON) -> None:
+    refused = pod_of(namespace, {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "100", "memory": "1Ti"}})
+    enforced(raw, namespace, unlabelled(refused), "forbidden", "limitranges", limits=[{"type": of, **item}])
 
 
 LARGE: JSON = both(cpu="2", memory="4Gi")
@@ -126,66 +130,46 @@ RANGES: dict[str, tuple[str, JSON, JSON]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", RANGES)
 def test_a_limit_range_that_accepts_the_application_accepts_the_barrier(
-    case: str, mode: str, raw: RawClient, namespace: str
+    case: str, raw: RawClient, namespace: str
 ) -> None:
     of, item, resources = RANGES[case]
-    limit_range(raw, namespace, of, **item)
-    created = create(raw, namespace, pod_of(namespace, resources, mode=mode))
-    assert barrier_of(created)["limits"]
+    limit_range(raw, namespace, of, item)
+    for mode in MODES:
+        assert barrier_of(dry_run(raw, namespace, pod_of(namespace, resources, mode=mode)))["limits"]
 
 
-MINIMUM = {"min": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}}
-
-
-def test_a_minimum_that_the_application_meets_is_met_by_an_init_container(raw: RawClient, namespace: str) -> None:
-    limit_range(raw, namespace, "Container", **MINIMUM)
-    amounts = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "2Gi"}
-    created = create(raw, namespace, pod_of(namespace, both(**amounts)))
-    assert barrier_of(created) == both(**amounts)
-
-
-def test_a_minimum_needs_an_annotation_of_a_sidecar(raw: RawClient, namespace: str) -> None:
-    limit_range(raw, namespace, "Container", **MINIMUM)
+def test_a_minimum_is_met_by_an_init_container_and_needs_an_annotation_of_a_sidecar(
+    raw: RawClient, namespace: str
+) -> None:
+    minimum = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+    limit_range(raw, namespace, "Container", {"min": minimum})
     application = both(cpu="2", memory="4Gi", **{"ephemeral-storage": "2Gi"})
+    assert barrier_of(dry_run(raw, namespace, pod_of(namespace, application))) == application
     with pytest.raises(ApiStatusError, match="minimum memory usage per Container is 1Gi"):
         create(raw, namespace, pod_of(namespace, application, mode="sidecar"))
     asked = "cpu=1,memory=1Gi,ephemeral-storage=1Gi"
     created = create(raw, namespace, pod_of(namespace, application, mode="sidecar", requests=asked))
-    expected = {"cpu": "1", "memory": "1Gi"}
-    assert {name: barrier_of(created)["limits"][name] for name in expected} == expected
+    assert {name: barrier_of(created)["limits"][name] for name in ("cpu", "memory")} == {"cpu": "1", "memory": "1Gi"}
     assert created["status"]["qosClass"] == "Guaranteed"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_quota_that_wants_limits_accepts_the_barrier(mode: str, raw: RawClient, namespace: str) -> None:
-    hard = dict.fromkeys(("requests.cpu", "limits.cpu"), "100")
-    hard |= dict.fromkeys(("requests.memory", "limits.memory"), "100Gi")
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    raw.create(path, {"metadata": {"name": "quota"}, "spec": {"hard": hard}})
-    without = pod_of(namespace, {"requests": {"cpu": "1", "memory": "1Gi"}})
-    del without["metadata"]["labels"][LABEL]
+def quota(raw: RawClient, namespace: str, pod: JSON, refusal: str, cpu: str, memory: str) -> None:
+    hard = {"requests.cpu": cpu, "limits.cpu": cpu, "requests.memory": memory, "limits.memory": memory}
+    enforced(raw, namespace, pod, refusal, "resourcequotas", hard=hard)
 
-    def enforced() -> None:
-        assert "must specify limits.cpu" in refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", without)
 
-    eventually(enforced, timeout=30)
-    create(raw, namespace, pod_of(namespace, MIXED, LARGE, mode=mode))
+def test_a_quota_that_wants_limits_accepts_the_barrier(raw: RawClient, namespace: str) -> None:
+    without = unlabelled(pod_of(namespace, {"requests": {"cpu": "1", "memory": "1Gi"}}))
+    quota(raw, namespace, without, "must specify limits.cpu", cpu="100", memory="100Gi")
+    for mode in MODES:
+        dry_run(raw, namespace, pod_of(namespace, MIXED, LARGE, mode=mode))
 
 
 def test_an_init_container_takes_nothing_of_a_quota(raw: RawClient, namespace: str) -> None:
-    hard = {"requests.cpu": "2", "limits.cpu": "2", "requests.memory": "4Gi", "limits.memory": "4Gi"}
-    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
-    raw.create(path, {"metadata": {"name": "quota"}, "spec": {"hard": hard}})
-
-    def enforced() -> None:
-        assert "exceeded quota" in refusal_of(
-            raw, f"/api/v1/namespaces/{namespace}/pods", pod_of(namespace, LARGE, mode="sidecar")
-        )
-
-    eventually(enforced, timeout=30)
+    sidecar = pod_of(namespace, LARGE, mode="sidecar")
+    quota(raw, namespace, sidecar, "exceeded quota", cpu="2", memory="4Gi")
     create(raw, namespace, pod_of(namespace, LARGE))
 
 
@@ -194,14 +178,14 @@ def test_the_secrets_of_the_account_stay_and_those_of_the_barrier_are_added_once
 ) -> None:
     account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
     raw.merge(account, {"imagePullSecrets": [{"name": "of-the-account"}]})
-    expected = [{"name": "of-the-account"}, {"name": "for-the-barrier"}]
+
+    def secrets(**spec: object) -> list[str]:
+        pod = framework_pod(namespace)
+        pod["spec"] |= spec
+        return [one["name"] for one in dry_run(raw, namespace, pod)["spec"]["imagePullSecrets"]]
 
     def merged() -> None:
-        dry = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
-        assert dry["spec"]["imagePullSecrets"] == expected
+        assert secrets() == ["of-the-account", "for-the-barrier"]
 
     eventually(merged, timeout=30)
-    pod = framework_pod(namespace)
-    pod["spec"]["imagePullSecrets"] = [{"name": "own"}]
-    found = create(raw, namespace, pod)["spec"]["imagePullSecrets"]
-    assert found == [{"name": "own"}, {"name": "for-the-barrier"}, {"name": "of-the-account"}]
+    assert secrets(imagePullSecrets=[{"name": "own"}]) == ["own", "for-the-barrier", "of-the-account"]
