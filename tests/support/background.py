@@ -1,6 +1,6 @@
 """Repeat a step in the background of a test.
 
-The faults of `tests/apiserver`, the recorder of `tests/e2e`, and the helpers `kubelet` and `player` use it.
+The faults of `tests/apiserver` and the helpers `kubelet` and `player` use it.
 """
 
 from __future__ import annotations
