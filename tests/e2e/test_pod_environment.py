@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,10 @@ from frameworkbarrier.presets import model as presets
 from frameworkinjector import __version__
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
-from localcluster import images
+from localcluster import LocalClusterError, images
 from testkit.frameworks import framework, role
 from testkit.waiting import eventually
+from tests.barrier.cluster import grant
 from tests.e2e.pods import PREFIX, pod, python
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ PRINT = "import json, os, time; print(json.dumps(dict(os.environ))); time.sleep(
 NAMES = tuple(one.name for one in presets.variables(["pytorch"]))
 
 
-def template(**annotations: str) -> Json:
+def template(env: str) -> Json:
     """Return a Pod with a container that has values of its own, and one that has none."""
-    made = pod(python(PRINT.format(600)), preset="pytorch", **annotations)
+    made = pod(python(PRINT.format(600)), preset="pytorch", env=env)
     (main,) = made["spec"]["containers"]
     plain = {**main, "name": "plain"}
     main["env"] = [{"name": "WORLD_SIZE", "value": "77"}, {"name": "PET_NNODES", "value": ""}]
@@ -55,41 +56,36 @@ def sources(raw: RawClient, namespace: str) -> None:
 
 def environment(cluster: Cluster, namespace: str, name: str, container: str) -> dict[str, str]:
     def printed() -> dict[str, str]:
-        log = cluster.kubectl("logs", name, "-c", container, "-n", namespace)
-        assert log
-        found: dict[str, str] = json.loads(log.splitlines()[0])
+        try:
+            log = cluster.kubectl("logs", name, "-c", container, "-n", namespace)
+            found: dict[str, str] = json.loads(log.splitlines()[0])
+        except (LocalClusterError, json.JSONDecodeError) as error:
+            raise AssertionError(error) from error
         return found
 
-    def started() -> dict[str, str]:
-        try:
-            return printed()
-        except Exception as error:
-            raise AssertionError(str(error)) from error
-
-    return eventually(started, 180, 0.5)
+    return eventually(printed, 180, 0.5)
 
 
-def by_injector(namespace: str, env: str) -> Json:
-    return framework(namespace, "fw", role("worker", 2, pod=template(env=env)))
-
-
-def rendered_for_an_older_cluster(namespace: str) -> Json:
-    """Return the same Framework as `render` prints it: `auto` wraps where the cluster has no `fileKeyRef`."""
-    config = Config(version=__version__, barrier_image=images.reference("barrier"))
-    document, _ = rendered(by_injector(namespace, "auto"), config, EnvFiles.NONE)
-    return document
-
-
-@pytest.mark.parametrize("way", ["file", "wrap", "auto before 1.35"])
+@pytest.mark.usefixtures("sources")
 def test_the_users_value_wins_and_the_rest_is_that_of_the_preset(
-    way: str, cluster: Cluster, raw: RawClient, frameworks: Frameworks, sources: None
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks
 ) -> None:
+    """Also as `render` prints it for an older cluster: `auto` wraps where there is no `fileKeyRef`."""
     namespace = frameworks.namespace
-    document = rendered_for_an_older_cluster(namespace) if way.startswith("auto") else by_injector(namespace, way)
-    raw.create(frameworks.path, document)
-    main = environment(cluster, namespace, "fw-worker-1", "main")
-    plain = environment(cluster, namespace, "fw-worker-1", "plain")
-    address = frameworks.pods()["fw-worker-0"]["status"]["podIP"]
+    for way in ("file", "wrap", "auto"):
+        document = framework(namespace, way, role("worker", 2, pod=template(way)))
+        if way == "auto":
+            config = Config(version=__version__, barrier_image=images.reference("barrier"))
+            document, _ = rendered(document, config, EnvFiles.NONE)
+        raw.create(frameworks.path, document)
+    for way in ("file", "wrap", "auto"):
+        check_environment(way, cluster, frameworks)
+
+
+def check_environment(way: str, cluster: Cluster, frameworks: Frameworks) -> None:
+    main = environment(cluster, frameworks.namespace, f"{way}-worker-1", "main")
+    plain = environment(cluster, frameworks.namespace, f"{way}-worker-1", "plain")
+    address = frameworks.pods()[f"{way}-worker-0"]["status"]["podIP"]
     # By `wrap` the lists come, too.
     lists = {"FB_WORKER_IPS", "FB_WORKER_ADDRESSES", "FB_WORKER_PORT"} if way == "wrap" else set()
     for found in (main, plain):
@@ -105,11 +101,9 @@ def test_the_users_value_wins_and_the_rest_is_that_of_the_preset(
         "PET_MASTER_ADDR": address,
         "PET_MASTER_PORT": "29500",
         "PET_RDZV_ENDPOINT": f"{address}:29500",
-    }
-    expected |= {
         "NODE_RANK": "1",
         "PET_RDZV_BACKEND": "static",
-        "PET_RDZV_ID": frameworks.status("fw")["attemptStatus"]["instanceUID"],
+        "PET_RDZV_ID": frameworks.status(way)["attemptStatus"]["instanceUID"],
         "GLOO_SOCKET_IFNAME": "eth0",
         "NCCL_SOCKET_IFNAME": "=eth0",
     }
@@ -120,15 +114,7 @@ def test_the_users_value_wins_and_the_rest_is_that_of_the_preset(
 
 
 def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, installed: None, namespace: str) -> None:
-    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
-    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    raw.create(f"{rbac}/roles", {"metadata": {"name": "train"}, "rules": rules})
-    binding: dict[str, Any] = {
-        "metadata": {"name": "train"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "train"},
-        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
-    }
-    raw.create(f"{rbac}/rolebindings", binding)
+    grant(raw, namespace, "", "pods", "list", "watch")
     made = pod(python(PRINT.format(0)), preset="pytorch", roles="worker=2")
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0, "template": made}
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
