@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from frameworkclient import Client
 from frameworkdemo import deploy, manifests
@@ -80,6 +81,17 @@ def client(cluster: Cluster, namespace: str, frameworks: Frameworks) -> Iterator
     """The client of the SDK for the test's namespace."""
     with Client(kubeconfig=os.fspath(cluster.kubeconfig), namespace=namespace) as made:
         yield made
+
+
+@pytest.fixture
+def kubeconfig(cluster: Cluster, namespace: str, tmp_path: Path) -> Path:
+    """A kubeconfig whose namespace is the test's."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    for context in config["contexts"]:
+        context["context"]["namespace"] = namespace
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

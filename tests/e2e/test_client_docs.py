@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from testkit.waiting import eventually
 from tests.support.console import Step, matches, run, steps
 
 if TYPE_CHECKING:
-    from localcluster import Cluster
     from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
@@ -24,21 +22,16 @@ LOOKS = re.compile(r"frameworkctl (list|describe|logs|why|get|events) ")
 
 
 def test_every_command_of_the_page_prints_what_it_says(
-    cluster: Cluster, frameworks: Frameworks, namespace: str, tmp_path: Path
+    frameworks: Frameworks, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    for context in config["contexts"]:
-        context["context"]["namespace"] = namespace
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    programs = Path(sys.executable).parent
-    environ = {"KUBECONFIG": str(tmp_path / "kubeconfig"), "PATH": f"{programs}:/usr/bin:/bin"}
-    names = {namespace: "demo"}
-    count = 0
+    environ = {"KUBECONFIG": str(kubeconfig), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    names = {frameworks.namespace: "demo"}
 
     def check(step: Step) -> None:
         printed = run(step, tmp_path, environ)
         assert matches(printed, step.output, names), f"$ {step.command}\n{printed}\nbut the page says\n{step.output}"
 
+    count = 0
     for step in steps(DOCS / "cli.md", tmp_path):
         count += 1
         if LOOKS.search(f"{step.command} "):

@@ -8,10 +8,9 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from frameworkclient import Client, Framework, RetryPolicy, Role
 from testkit.waiting import eventually, patience
@@ -19,7 +18,8 @@ from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
-    from frameworkclient import LogLine
+    from collections.abc import Iterator
+
     from localcluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
@@ -46,85 +46,67 @@ def let_end(cluster: Cluster, namespace: str, pod: str) -> None:
     touch(cluster, namespace, pod, "main", "/tmp/seen")
 
 
-def of_attempt(lines: list[LogLine], attempt: int) -> list[str]:
-    return [line.text for line in lines if line.source.attempt[1] == attempt]
-
-
 def expected(attempt: int) -> list[str]:
     return [*(f"{attempt} {number}" for number in range(2000)), "the end"]
 
 
-def test_followed_logs_have_every_line_of_every_attempt_once(client: Client, cluster: Cluster) -> None:
+def test_logs_are_followed_and_saved_with_every_line_of_every_attempt_once(
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
     policy = RetryPolicy(fancy_retry_policy=True)
     worker = Role.container("worker", 2, image=IMAGE, command=["python3", "-c", PROGRAM], retry_policy=policy)
     client.create(Framework("training", [worker]))
+    process = Frameworkctl(cluster.kubeconfig, namespace, tmp_path).start("logs training", "-f", "--save", "logs")
+
+    def is_saved(task: str, attempt: int) -> None:
+        file = tmp_path / "logs" / f"{task}.attempt-0-{attempt}.log"
+        assert file.exists()
+        assert file.read_text().endswith(f"{attempt} {LAST}\n")
+
     lines = []
     for line in client.logs("training", follow=True):
         lines.append(line)
         if line.text.endswith(f" {LAST}"):
-            let_end(cluster, client.namespace, line.source.pod)
+            eventually(lambda of=line.source: is_saved(of.task, of.attempt[1]), timeout=60)  # type: ignore[misc]
+            let_end(cluster, namespace, line.source.pod)
     assert client.result("training", timeout=patience(60)).succeeded
-    for name in ("worker-0", "worker-1"):
-        own = [line for line in lines if line.source.task == name]
-        assert of_attempt(own, 0) == expected(0)
-        assert of_attempt(own, 1) == expected(1)
+    _, errors = process.communicate(timeout=patience(60))
+    assert (process.returncode, "8004 lines in 4 files of logs" in errors) == (0, True), errors
+    for task in ("worker-0", "worker-1"):
+        own = [line for line in lines if line.source.task == task]
         assert [line.time for line in own] == sorted(line.time for line in own)
+        for attempt in (0, 1):
+            assert [line.text for line in own if line.source.attempt[1] == attempt] == expected(attempt)
+            saved = (tmp_path / "logs" / f"{task}.attempt-0-{attempt}.log").read_text().splitlines()
+            assert saved == expected(attempt)
 
 
 def test_logs_of_tasks_that_come_by_a_rescale_are_followed_too(client: Client) -> None:
     script = "import time; print('I am {{FC_TASK_INDEX}}', flush=True); time.sleep(3600)"
-    pod_command = ["python3", "-c", script]
-    client.create(Framework("counting", [Role.container("counter", 1, image=IMAGE, command=pod_command)]))
+    command = ["python3", "-c", script]
+    client.create(Framework("counting", [Role.container("counter", 1, image=IMAGE, command=command)]))
     seen: list[str] = []
 
-    def read() -> None:
-        seen.extend(str(line) for line in client.logs("counting", follow=True))
+    def logs(**options: Any) -> Iterator[str]:
+        return map(str, client.logs("counting", **options))
 
     def has(line: str) -> None:
-        assert line in shown()
+        assert line in logs()
 
-    def shown() -> list[str]:
-        return [str(line) for line in client.logs("counting")]
-
-    reader = threading.Thread(target=read, daemon=True)
+    reader = threading.Thread(target=lambda: seen.extend(logs(follow=True)), daemon=True)
     reader.start()
     eventually(lambda: has("[counter-0] I am 0"), timeout=60, interval=0.5)
     client.scale("counting", {"counter": 2})
     eventually(lambda: has("[counter-1] I am 1"), timeout=60, interval=0.5)
-    assert [str(line) for line in client.logs("counting", task="counter-1", grep="am", tail=1)] == [
-        "[counter-1] I am 1"
-    ]
+    assert list(logs(task="counter-1", grep="am", tail=1)) == ["[counter-1] I am 1"]
     client.stop("counting")
     reader.join(patience(60))
     assert not reader.is_alive()
     assert sorted(seen) == ["[counter-0] I am 0", "[counter-1] I am 1"]
 
 
-def test_logs_are_saved_with_a_file_for_each_attempt(
-    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
-) -> None:
-    policy = RetryPolicy(fancy_retry_policy=True)
-    worker = Role.container("worker", 1, image=IMAGE, command=["python3", "-c", PROGRAM], retry_policy=policy)
-    client.create(Framework("training", [worker]))
-    process = Frameworkctl(cluster.kubeconfig, namespace, tmp_path).start("logs training", "-f", "--save", "logs")
-
-    def has_last_line(attempt: int) -> None:
-        file = tmp_path / "logs" / f"worker-0.attempt-0-{attempt}.log"
-        assert file.exists()
-        assert file.read_text().endswith(f"{attempt} {LAST}\n")
-
-    for attempt in (0, 1):
-        eventually(lambda attempt=attempt: has_last_line(attempt), timeout=60)  # type: ignore[misc]  # of this round
-        let_end(cluster, namespace, "training-worker-0")
-    _, errors = process.communicate(timeout=patience(60))
-    assert (process.returncode, "4002 lines in 2 files of logs" in errors) == (0, True), errors
-    for attempt in (0, 1):
-        content = (tmp_path / "logs" / f"worker-0.attempt-0-{attempt}.log").read_text().splitlines()
-        assert content == expected(attempt)
-
-
 def test_the_program_of_readme_trains_a_function_on_four_pods(
-    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
+    client: Client, cluster: Cluster, kubeconfig: Path, tmp_path: Path
 ) -> None:
     found = re.search(r"```python\n(?P<program>from frameworkclient .*?)```", README.read_text(), re.DOTALL)
     assert found is not None
@@ -136,23 +118,12 @@ def test_the_program_of_readme_trains_a_function_on_four_pods(
     program = program.replace("import os\n", f"import os\n    {waits}")
     assert all(part in program for part in (IMAGE, trains, waits, end))
     (tmp_path / "program.py").write_text(program)
-    environ = {**os.environ, "KUBECONFIG": str(_of_namespace(cluster, namespace, tmp_path))}
-    process = subprocess.Popen(
-        [sys.executable, "-u", "program.py"], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True
-    )
+    command, environ = [sys.executable, "-u", "program.py"], {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     shown = sorted(process.stdout.readline() for _ in range(4))
     assert shown == [f"[worker-{rank}] rank {rank} of 4 trains 3 epochs\n" for rank in range(4)]
     for rank in range(4):
-        let_end(cluster, namespace, f"training-worker-{rank}")
+        let_end(cluster, client.namespace, f"training-worker-{rank}")
     output, _ = process.communicate(timeout=patience(60))
     assert (process.returncode, output) == (0, "Succeeded\n")
-
-
-def _of_namespace(cluster: Cluster, namespace: str, folder: Path) -> Path:
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    for context in config["contexts"]:
-        context["context"]["namespace"] = namespace
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    return file

@@ -23,32 +23,27 @@ def test_each_reason_of_a_gang_that_does_not_start_is_named(
     client: Client, cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     ctl = Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
-
-    def role(name: str, **pod: object) -> Role:
-        return Role.container(name, 1, image=pod.pop("image", IMAGE), preset="pytorch", **pod)  # type: ignore[arg-type]  # a template's
-
-    waiting = role("master")
-    placed = role("worker", node_selector={"example.org/none": "none"})
-    pulled = role("ps", image="docker.io/frameworkcontroller/absent:dev")
+    waiting = Role.container("master", 1, image=IMAGE, preset="pytorch")
+    placed = Role.container("worker", 1, image=IMAGE, preset="pytorch", node_selector={"example.org/none": "none"})
+    pulled = Role.container("ps", 1, image="docker.io/frameworkcontroller/absent:dev", preset="pytorch")
     client.create(Framework("stuck", [waiting, placed, pulled]))
-
-    def check() -> None:
-        page = ctl.ok("why stuck").output
-        assert "master-0, ps-0: waits in the barrier for 1 Task: worker-0" in page, page
-        assert "worker-0: its Pod cannot be scheduled" in page
-        assert "no node has the labels that nodeSelector or affinity asks for" in page
-
-    eventually(check, timeout=60, interval=1)
-    client.stop("stuck")
     template = dict(Role.container("worker", 1, image=IMAGE, command=["true"]).pod)
     template["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "absent"}}]
     client.create(Framework("unconfigured", [Role("worker", 1, template)]))
 
-    def is_named() -> None:
-        page = ctl.ok("why unconfigured").output
-        assert 'container main cannot be created: CreateContainerConfigError: configmap "absent" not found' in page, (
-            page
-        )
+    def is_said(name: str, *texts: str) -> None:
+        page = ctl.ok(f"why {name}").output
+        for text in texts:
+            assert text in page, page
 
-    eventually(is_named, timeout=60, interval=1)
-    client.stop("unconfigured")
+    told = {
+        "stuck": (
+            "master-0, ps-0: waits in the barrier for 1 Task: worker-0",
+            "worker-0: its Pod cannot be scheduled",
+            "no node has the labels that nodeSelector or affinity asks for",
+        ),
+        "unconfigured": ('container main cannot be created: CreateContainerConfigError: configmap "absent" not found',),
+    }
+    for name, texts in told.items():
+        eventually(lambda name=name, texts=texts: is_said(name, *texts), timeout=60, interval=1)  # type: ignore[misc]
+        client.stop(name)

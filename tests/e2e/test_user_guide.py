@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 
-def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, namespace: str, tmp_path: Path) -> None:
+def test_every_command_of_the_guide_works(cluster: Cluster, installed: None, kubeconfig: Path, tmp_path: Path) -> None:
     kubectl = binaries.find("kubectl", kubernetes=cluster.version)
-    kubeconfig = tmp_path / "user.kubeconfig"
-    kubeconfig.write_text(cluster.kubeconfig.read_text())
     environment = os.environ | {"KUBECONFIG": str(kubeconfig), "PATH": f"{kubectl.parent}:{os.environ['PATH']}"}
-    subprocess.run(
-        [kubectl, "config", "set-context", "--current", f"--namespace={namespace}"], env=environment, check=True
-    )
     commands = 0
     for block in blocks("docs/user-guide.md"):
         if block.file:
