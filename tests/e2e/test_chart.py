@@ -14,11 +14,10 @@ from frameworkrelease import plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from frameworkrelease.commands import ReleaseError
 from localcluster import Cluster, Depth, images
-from localcluster.client import ApiStatusError, RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.onenamespace import release_for
-from tests.e2e.pods import pod, python, touch
+from tests.e2e.pods import all_run, pod, python, touch
 from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import commands_of, typed
 
@@ -26,11 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from localcluster.client import RawClient
+
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
 PROGRAMS = ("barrier", "controller", "injector")
 VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/frameworks.frameworkcontroller.microsoft.com"
 HERE = f"--namespace={NAMESPACE}"
 # Holds the gang open until the file appears, which outlives an upgrade of the programs.
 RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
@@ -67,29 +67,17 @@ def clean(cluster: Cluster, raw: RawClient) -> Iterator[None]:
 def running_gang(frameworks: Frameworks) -> dict[str, Any]:
     """Start a gang whose programs run until `end_gang`, and return what an upgrade must leave alone."""
     frameworks.create("live", role("chief", 1, pod=pod(python(RUN))), role("worker", 2, pod=pod(python(RUN))))
-
-    def runs() -> dict[str, Any]:
-        ready = [
-            status["ready"]
-            for found in frameworks.pods().values()
-            for status in found["status"].get("containerStatuses", [])
-        ]
-        assert ready == [True] * 3, ready
-        return state_of(frameworks)
-
-    return eventually(runs, 60)
+    all_run(frameworks, 3)
+    return state_of(frameworks)
 
 
 def state_of(frameworks: Frameworks) -> dict[str, Any]:
     """The identities of the gang's Pods, with their restarts, its roster and its attempts."""
     pods = frameworks.pods()
-    containers = ("initContainerStatuses", "containerStatuses")
+    states = [one["status"]["initContainerStatuses"] + one["status"]["containerStatuses"] for one in pods.values()]
     return {
         "pods": {name: found["metadata"]["uid"] for name, found in pods.items()},
-        "restarts": {
-            name: [one["restartCount"] for key in containers for one in found["status"].get(key, [])]
-            for name, found in pods.items()
-        },
+        "restarts": [one["restartCount"] for found in states for one in found],
         "roster": frameworks.config_map("live")["data"],
         "attempt": frameworks.status("live")["attemptStatus"]["id"],
         "tasks": {name: task["attemptStatus"]["id"] for name, task in frameworks.tasks("live").items()},
@@ -103,9 +91,9 @@ def end_gang(cluster: Cluster, frameworks: Frameworks) -> None:
     assert frameworks.wait("live", "Completed", 60)["attemptStatus"]["completionStatus"]["code"] == 0
 
 
-def programs_of(raw: RawClient, namespace: str) -> set[str]:
+def programs(raw: RawClient) -> set[str]:
     """The UIDs of the Pods of the programs that are not being deleted."""
-    pods = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    pods = Frameworks(raw, NAMESPACE).pods().values()
     return {found["metadata"]["uid"] for found in pods if "deletionTimestamp" not in found["metadata"]}
 
 
@@ -125,7 +113,7 @@ def test_a_release_lives_beside_a_gang_that_runs(
     cluster.kubectl("wait", "--for=condition=Complete", "framework/hello", "--timeout=120s", "--namespace=default")
 
     before = running_gang(frameworks)
-    old = programs_of(raw, NAMESPACE)
+    old = programs(raw)
     settings = ["--set=controller.config.concurrentRequests=32", "--set=injector.logLevel=debug"]
     run("upgrade", RELEASE, str(CHART), "--reset-then-reuse-values", "--wait", "--timeout=3m", *settings)
     upgraded = eventually(lambda: replaced(raw, old), 60)
@@ -148,25 +136,15 @@ def test_a_release_lives_beside_a_gang_that_runs(
     run("install", RELEASE, str(CHART), "--set=crds.keep=false", "--wait", "--timeout=3m")
     assert frameworks.status("live")["state"] == "Completed"
     run("uninstall", RELEASE, "--wait")
-    eventually(lambda: is_gone(raw, DEFINITION), 60)
+    cluster.kubectl("wait", "--for=delete", "crd/frameworks.frameworkcontroller.microsoft.com", "--timeout=600s")
 
 
 def replaced(raw: RawClient, old: set[str]) -> set[str]:
     """Check that all four Pods of the programs are new, and return their UIDs."""
-    found = programs_of(raw, NAMESPACE)
+    found = programs(raw)
     assert len(found) == 4
     assert not found & old
     return found
-
-
-def is_gone(raw: RawClient, path: str) -> None:
-    try:
-        raw.get(path)
-    except ApiStatusError as error:
-        if error.status == 404:
-            return
-        raise
-    raise AssertionError(f"{path} is still there")
 
 
 def test_for_one_namespace_roles_are_enough(
@@ -193,11 +171,11 @@ def test_helm_takes_over_what_kubectl_has_installed(
 ) -> None:
     """The plain manifests, as typed, and then the release of the same objects: not even the programs' Pods change."""
     typed(cluster, commands_of("docs/operate/install.md", "With kubectl")[0], tmp_path)
-    before, programs = running_gang(frameworks), programs_of(raw, NAMESPACE)
+    before, installed = running_gang(frameworks), programs(raw)
     with pytest.raises(ReleaseError, match="exists and cannot be imported"):
         helm("install", RELEASE, str(CHART), HERE, kubeconfig=cluster.kubeconfig)
     taking = ("--take-ownership", "--force-conflicts", "--wait", "--timeout=3m")
     helm("install", RELEASE, str(CHART), HERE, *taking, kubeconfig=cluster.kubeconfig)
     assert state_of(frameworks) == before
-    assert programs_of(raw, NAMESPACE) == programs
+    assert programs(raw) == installed
     end_gang(cluster, frameworks)

@@ -5,6 +5,7 @@ Each test is named like its section there and shows the lines that the section q
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,19 +13,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster import images
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas
 from tests.e2e.pods import all_run, barrier_log, events_of, pod, python
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 
-HELD = [{"name": "example.org/held"}]
 STAYS = ["sleep", "600"]
 PAGE = " ".join((Path(__file__).parents[2] / "docs" / "operate" / "recovery.md").read_text().split())
 AWAY_SEC = 120
@@ -37,8 +38,6 @@ def quoted(text: str) -> str:
 
 
 def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: str) -> None:
-    """Wait until the barrier of a Pod has said all this."""
-
     def check() -> None:
         log = barrier_log(cluster, frameworks, name)
         assert all(text in log for text in texts), log
@@ -47,24 +46,27 @@ def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: st
 
 
 def restarts(found: Json) -> int:
-    """Return how often the containers of a Pod were restarted."""
     states = found["status"].get("initContainerStatuses", []) + found["status"].get("containerStatuses", [])
     return sum(state["restartCount"] for state in states)
 
 
-@pytest.mark.long
-def test_the_api_server_is_away_while_a_gang_starts(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
+@contextlib.contextmanager
+def a_gang_starts(cluster: Cluster, frameworks: Frameworks) -> Iterator[None]:
+    """Start a gang whose last Pod is held until the block ends; then all of its Pods must run."""
     late = pod(STAYS)
-    late["spec"]["schedulingGates"] = HELD
+    late["spec"]["schedulingGates"] = [{"name": "example.org/held"}]
     frameworks.create("fw", role("worker", 2, pod=pod(STAYS)), role("late", 1, pod=late))
     for name in ("fw-worker-0", "fw-worker-1"):
         barrier_says(cluster, frameworks, name, "waiting 2/3: late-0")
     before = {name: found["metadata"]["uid"] for name, found in frameworks.pods().items()}
-    with without(cluster, "kube-apiserver"):
-        time.sleep(AWAY_SEC)
-
-    raw.merge(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-late-0", {"spec": {"schedulingGates": None}})
+    yield
+    frameworks.raw.merge(f"{frameworks.pods_path}/fw-late-0", {"spec": {"schedulingGates": None}})
     assert all_run(frameworks, 3) == before
+
+
+def test_the_api_server_is_away_while_a_gang_starts(cluster: Cluster, frameworks: Frameworks) -> None:
+    with a_gang_starts(cluster, frameworks), without(cluster, "kube-apiserver"):
+        time.sleep(AWAY_SEC)
     assert sum(map(restarts, frameworks.pods().values())) == 0
     barrier_says(cluster, frameworks, "fw-worker-0", quoted("Connection refused"))
     status = frameworks.status("fw")
@@ -92,28 +94,18 @@ def test_the_leader_is_killed_while_a_gang_starts(
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/frameworkcontroller"
 
     def leader() -> str:
-        holder = str(raw.get(lease)["spec"].get("holderIdentity") or "")
+        holder: str | None = raw.get(lease)["spec"].get("holderIdentity")
         assert holder
         return holder
 
-    late = pod(STAYS)
-    late["spec"]["schedulingGates"] = HELD
-    frameworks.create("fw", role("worker", 2, pod=pod(STAYS)), role("late", 1, pod=late))
-    barrier_says(cluster, frameworks, "fw-worker-0", "waiting 2/3: late-0")
-    before = {name: found["metadata"]["uid"] for name, found in frameworks.pods().items()}
-    killed = eventually(leader)
-    (victim,) = [
-        found["metadata"]["name"]
-        for found in raw.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]
-        if killed.startswith(found["metadata"]["name"])
-    ]
-    cluster.kubectl("delete", "pod", victim, "-n", SYSTEM, "--grace-period=0", "--force")
-    raw.merge(f"/api/v1/namespaces/{frameworks.namespace}/pods/fw-late-0", {"spec": {"schedulingGates": None}})
-    assert all_run(frameworks, 3) == before
+    with a_gang_starts(cluster, frameworks):
+        killed = eventually(leader)
+        replicas = Frameworks(raw, SYSTEM).pods()
+        (victim,) = (name for name in replicas if killed.startswith(name))
+        cluster.kubectl("delete", "pod", victim, "-n", SYSTEM, "--grace-period=0", "--force")
     assert eventually(leader) != killed
 
 
-@pytest.mark.long
 def test_a_node_is_not_ready_and_comes_back(cluster: Cluster, frameworks: Frameworks, raw: RawClient) -> None:
     frameworks.create("fw", role("worker", 2, pod=pod(STAYS)))
     before = all_run(frameworks, 2)
@@ -132,13 +124,10 @@ def test_a_node_is_not_ready_and_comes_back(cluster: Cluster, frameworks: Framew
 
 
 def test_the_image_of_a_pod_cannot_be_pulled(cluster: Cluster, frameworks: Frameworks) -> None:
-    broken = pod(STAYS)
-    broken["spec"]["containers"][0]["image"] = "docker.io/frameworkcontroller/none:none"
-    broken["spec"]["initContainers"] = [
-        {"name": "first", "image": "docker.io/frameworkcontroller/none:none", "command": ["true"]}
-    ]
-    good = pod(STAYS, wait_for="arrived")
-    broken["metadata"]["annotations"] |= good["metadata"]["annotations"]
+    absent = "docker.io/frameworkcontroller/none:none"
+    good, broken = pod(STAYS, wait_for="arrived"), pod(STAYS, wait_for="arrived")
+    broken["spec"]["containers"][0]["image"] = absent
+    broken["spec"]["initContainers"] = [{"name": "first", "image": absent, "command": ["true"]}]
     frameworks.create("fw", role("worker", 1, pod=good), role("broken", 1, pod=broken))
     barrier_says(cluster, frameworks, "fw-worker-0", quoted("waiting 1/2: broken-0"), "Pull")
     change = [f"{container}={images.reference('barrier')}" for container in ("first", "main")]
@@ -161,17 +150,14 @@ def test_dns_is_down(cluster: Cluster, frameworks: Frameworks) -> None:
 
 
 def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:
-    barrier: Json = {
-        "name": "frameworkbarrier",
-        "image": images.reference("barrier"),
-        "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": "FB_PRESET", "value": "tensorflow"}],
-        "volumeMounts": [{"name": "files", "mountPath": "/mnt/frameworkbarrier"}],
-    }
-    main = {"name": "main", "image": images.reference("barrier"), "imagePullPolicy": "IfNotPresent", "command": STAYS}
+    spec = pod(STAYS)["spec"]
+    spec["automountServiceAccountToken"] = True
+    image = {key: spec["containers"][0][key] for key in ("image", "imagePullPolicy")}
+    env = [{"name": "FB_PRESET", "value": "tensorflow"}]
+    mounts = [{"name": "files", "mountPath": "/mnt/frameworkbarrier"}]
+    spec["initContainers"] = [{"name": "frameworkbarrier", "env": env, "volumeMounts": mounts, **image}]
     # In memory a volume is as large as its sizeLimit: this one has room for one file.
-    files: Json = {"name": "files", "emptyDir": {"medium": "Memory", "sizeLimit": "4Ki"}}
-    spec = {"restartPolicy": "Never", "initContainers": [barrier], "containers": [main], "volumes": [files]}
+    spec["volumes"] = [{"name": "files", "emptyDir": {"medium": "Memory", "sizeLimit": "4Ki"}}]
     frameworks.create("fw", role("worker", 2, pod={"spec": spec}))
     completion = frameworks.wait("fw", "Completed", 60)["attemptStatus"]["completionStatus"]
     assert completion["type"]["name"] == "Failed"

@@ -41,10 +41,14 @@ def pod(*, cpu: str = "10m", **annotations: str) -> Json:
     return pods.pod(python(REPORT), requests={"cpu": cpu}, preset="tensorflow", **annotations)
 
 
+def succeeded(frameworks: Frameworks) -> None:
+    completion = frameworks.wait("fw", "Completed", 90)["attemptStatus"]["completionStatus"]
+    assert completion["code"] == 0, completion
+
+
 def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(frameworks: Frameworks) -> None:
     frameworks.create("fw", role("chief", 1, pod=pod()), role("worker", 2, pod=pod()))
-    status = frameworks.wait("fw", "Completed", 90)
-    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
+    succeeded(frameworks)
     tasks = frameworks.tasks("fw")
     ips = {key: task["attemptStatus"]["podIP"] for key, task in tasks.items()}
     assert len(set(ips.values())) == 3
@@ -53,11 +57,9 @@ def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(framew
         assert set(ends) == {"frameworkbarrier", "main"}
         seen = json.loads(ends["main"]["message"])
         kind, index = key.split("-")
+        workers = [f"{ips['worker-0']}:2222", f"{ips['worker-1']}:2222"]
         assert seen["TF_CONFIG"] == {
-            "cluster": {
-                "chief": [f"{ips['chief-0']}:2222"],
-                "worker": [f"{ips['worker-0']}:2222", f"{ips['worker-1']}:2222"],
-            },
+            "cluster": {"chief": [f"{ips['chief-0']}:2222"], "worker": workers},
             "task": {"type": kind, "index": int(index)},
         }
         assert seen["hosts"] == {
@@ -127,34 +129,23 @@ def test_a_pod_that_waits_for_arrival_is_held_while_a_peer_with_an_address_runs_
     cluster: Cluster, frameworks: Frameworks
 ) -> None:
     arrives, stages = pod(wait_for="arrived"), pod(wait_for="arrived")
-    stages["spec"]["initContainers"] = [
-        {
-            "name": "stage",
-            "image": images.reference("barrier"),
-            "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", "until test -e /tmp/data; do sleep 0.1; done"],
-        }
-    ]
+    waits = ["sh", "-c", "until test -e /tmp/data; do sleep 0.1; done"]
+    image = {"image": images.reference("barrier"), "imagePullPolicy": "IfNotPresent"}
+    stages["spec"]["initContainers"] = [{"name": "stage", "command": waits, **image}]
     frameworks.create("fw", role("chief", 1, pod=arrives), role("worker", 2, pod=stages))
 
-    def stage(name: str) -> None:
-        touch(cluster, frameworks.namespace, name, "stage", "/tmp/data")
-
     def one_has_arrived_of_three_with_addresses() -> None:
-        assert len([found for found in frameworks.pods().values() if found["status"].get("podIP")]) == 3
-        log = cluster.kubectl("logs", "fw-chief-0", "-c", "frameworkbarrier", "-n", frameworks.namespace)
+        found = frameworks.created("fw-chief-0", "fw-worker-0", "fw-worker-1")
+        assert all(one["status"]["podIP"] for one in found.values())
+        log = barrier_log(cluster, frameworks, "fw-chief-0")
         assert "waiting 1/3: worker-0 Pending: " in log, log
 
-    def not_opened() -> None:
-        started = frameworks.pods()["fw-chief-0"]["status"]["containerStatuses"][0]["state"]
-        assert "waiting" in started, started
-
     eventually(one_has_arrived_of_three_with_addresses, 60, 0.3)
-    stage("fw-worker-0")
+    touch(cluster, frameworks.namespace, "fw-worker-0", "stage", "/tmp/data")
     time.sleep(3)
-    not_opened()
+    (main,) = frameworks.pods()["fw-chief-0"]["status"]["containerStatuses"]
+    assert "waiting" in main["state"], "the gate is closed"
     roster = json.loads(frameworks.config_map("fw")["data"]["roster"])
     assert (roster["readiness"], roster["complete"]) == ("arrived", False)
-    stage("fw-worker-1")
-    status = frameworks.wait("fw", "Completed", 60)
-    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
+    touch(cluster, frameworks.namespace, "fw-worker-1", "stage", "/tmp/data")
+    succeeded(frameworks)

@@ -11,7 +11,6 @@ from testkit.frameworks import role
 from tests.e2e.pods import all_run, pod, python
 
 if TYPE_CHECKING:
-    from localcluster import Cluster
     from localcluster.client import Json
     from testkit.frameworks import Frameworks
 
@@ -41,13 +40,10 @@ def with_volume_at_mnt(**annotations: str) -> Json:
 
 
 def test_a_pod_with_a_volume_at_mnt_has_the_files_in_another_folder(frameworks: Frameworks) -> None:
-    frameworks.create(
-        "fw",
-        role("worker", 1, pod=with_volume_at_mnt()),
-        role("ps", 1, pod=with_volume_at_mnt(env="wrap", mode="sidecar")),
-    )
-    status = frameworks.wait("fw", "Completed", 90)
-    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]["completionStatus"]
+    wrapped = with_volume_at_mnt(env="wrap", mode="sidecar")
+    frameworks.create("fw", role("worker", 1, pod=with_volume_at_mnt()), role("ps", 1, pod=wrapped))
+    completion = frameworks.wait("fw", "Completed", 90)["attemptStatus"]["completionStatus"]
+    assert completion["code"] == 0, completion
     for task in frameworks.tasks("fw").values():
         ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
         seen = json.loads(ends["main"]["message"])
@@ -57,11 +53,11 @@ def test_a_pod_with_a_volume_at_mnt_has_the_files_in_another_folder(frameworks: 
         assert {"env", "generation", "hosts", "injector.sh", "run"} <= set(seen["files"])
 
 
-@pytest.mark.parametrize("mode", ["init", "sidecar"])
-def test_a_guaranteed_pod_runs_as_one(mode: str, cluster: Cluster, frameworks: Frameworks) -> None:
-    template = pod(["sleep", "600"], mode=mode)
+def test_guaranteed_pods_run_as_such(frameworks: Frameworks) -> None:
     amounts = {"cpu": "100m", "memory": "64Mi"}
-    template["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
-    frameworks.create("fw", role("worker", 2, pod=template))
+    templates = {mode: pod(["sleep", "600"], mode=mode) for mode in ("init", "sidecar")}
+    for template in templates.values():
+        template["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    frameworks.create("fw", *(role(mode, 1, pod=template) for mode, template in templates.items()))
     all_run(frameworks, 2)
     assert [each["status"]["qosClass"] for each in frameworks.pods().values()] == ["Guaranteed"] * 2
