@@ -68,26 +68,13 @@ def pods(namespace: str) -> str:
 def gadgets(raw: RawClient) -> Iterator[Callable[[str], str]]:
     """A custom resource with a status subresource; gives the path of a namespace's collection."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.tests.example"},
-        "spec": {
-            "group": "tests.example",
-            "scope": "Namespaced",
-            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
-            "versions": [version],
-        },
-    }
+    version = {"name": "v1", "served": True, "storage": True}
+    version |= {"subresources": {"status": {}}, "schema": {"openAPIV3Schema": schema}}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    called = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"}
+    spec = {"group": "tests.example", "scope": "Namespaced", "names": called, "versions": [version]}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gadgets.tests.example"
-    raw.apply(path, definition)
+    raw.apply(path, {**kind, "metadata": {"name": "gadgets.tests.example"}, "spec": spec})
 
     def is_established() -> None:
         conditions = raw.get(path).get("status", {}).get("conditions") or []
@@ -99,11 +86,9 @@ def gadgets(raw: RawClient) -> Iterator[Callable[[str], str]]:
 
 
 def pod(name: str, **labels: str) -> bytes:
-    container = {"name": "main", "image": "none", "command": ["true"]}
+    spec = {"containers": [{"name": "main", "image": "none", "command": ["true"]}]}
     metadata = {"name": name, "labels": labels}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
-    ).encode()
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
 
 
 def gadget(name: str) -> bytes:
@@ -133,6 +118,8 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_an_object_is_created_once_read_and_deleted_by_its_uid(client: KubeClient, pods: str) -> None:
+    with pytest.raises(InvalidError, match=r"metadata\.name: Invalid value"):
+        await client.create(pods, pod("Capital_Letters"))
     made = msgspec.json.decode(await client.create(pods, pod("a")), type=Object)
     with pytest.raises(AlreadyExistsError, match='pods "a" already exists'):
         await client.create(pods, pod("a"))
@@ -148,48 +135,34 @@ async def test_an_object_is_created_once_read_and_deleted_by_its_uid(client: Kub
         await client.delete(f"{pods}/a", uid=made.metadata.uid)
 
 
-async def test_a_status_written_on_an_old_version_is_a_conflict(
+async def test_a_large_status_passes_and_one_written_on_an_old_version_is_a_conflict(
     client: KubeClient, namespace: str, gadgets: Callable[[str], str]
 ) -> None:
     path = gadgets(namespace)
-    first = msgspec.json.decode(await client.create(path, gadget("a")))
-    second = msgspec.json.decode(
-        await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 1}}).encode())
-    )
-    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+    first = json.loads(await client.create(path, gadget("a")))
+    large = json.dumps(first | {"status": {"data": "x" * 1_200_000}}).encode()
+    answer = await client.replace(f"{path}/a/status", large, accept=PARTIAL_METADATA)
+    assert len(answer) < 10_000
+    second = json.loads(answer)["metadata"]["resourceVersion"]
+    assert int(second) > int(first["metadata"]["resourceVersion"])
     with pytest.raises(ConflictError, match="the object has been modified"):
         await client.replace(f"{path}/a/status", json.dumps(first | {"status": {"n": 2}}).encode())
-    await client.patch(f"{path}/a/status", b'{"status":{"n":3}}')
-    assert msgspec.json.decode(await client.get(f"{path}/a"))["status"] == {"n": 3}
-
-
-async def test_what_the_server_will_never_accept_is_invalid(client: KubeClient, pods: str) -> None:
-    with pytest.raises(InvalidError, match=r"metadata\.name: Invalid value"):
-        await client.create(pods, pod("Capital_Letters"))
-
-
-async def test_a_large_status_passes(client: KubeClient, namespace: str, gadgets: Callable[[str], str]) -> None:
-    path = gadgets(namespace)
-    made = msgspec.json.decode(await client.create(path, gadget("large")))
-    body = json.dumps(made | {"status": {"data": "x" * 1_200_000}}).encode()
-    answer = await client.replace(f"{path}/large/status", body, accept=PARTIAL_METADATA)
-    assert len(answer) < 10_000
+    await client.patch(f"{path}/a/status", b'{"status":{"data":null,"n":3}}')
+    assert json.loads(await client.get(f"{path}/a"))["status"] == {"n": 3}
 
 
 async def test_a_stranger_is_unauthorized_and_a_service_account_is_forbidden(
-    endpoint: Endpoint, raw: RawClient, namespace: str, pods: str
+    endpoint: Endpoint, cluster: Cluster, namespace: str, pods: str
 ) -> None:
     plain = replace(endpoint, client_certificate_file=None, client_key_file=None, reload=None)
-    stranger = KubeClient(replace(plain, authorization="Bearer nobody"))
-    with pytest.raises(UnauthorizedError):
-        await stranger.get(pods)
-    await stranger.close()
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    granted = raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token", request)
-    account = KubeClient(replace(plain, authorization=f"Bearer {granted['status']['token']}"))
-    with pytest.raises(ForbiddenError, match='cannot list resource "pods"'):
-        await account.get(pods)
-    await account.close()
+    for token, error, text in (
+        ("nobody", UnauthorizedError, ""),
+        (cluster.token(namespace, "default"), ForbiddenError, 'cannot list resource "pods"'),
+    ):
+        user = KubeClient(replace(plain, authorization=f"Bearer {token}"))
+        with pytest.raises(error, match=text):
+            await user.get(pods)
+        await user.close()
 
 
 # --- metadata only ---------------------------------------------------------------------------------------------------
@@ -240,7 +213,7 @@ async def test_answers_lists_and_watches_carry_the_metadata_only(
 
 @pytest.mark.parametrize("accept", ["application/json", PARTIAL_METADATA], ids=["whole", "metadata"])
 async def test_the_cache_follows_creation_change_replacement_and_deletion(
-    client: KubeClient, pods: str, accept: str
+    client: KubeClient, namespace: str, pods: str, accept: str
 ) -> None:
     for number in range(7):
         await client.create(pods, pod(f"p{number}", group="x"))
@@ -249,27 +222,19 @@ async def test_the_cache_follows_creation_change_replacement_and_deletion(
     def on_change(old: Object | None, new: Object | None) -> None:
         seen.append(("-" if new is None else "+" if old is None else "~", (new or old).metadata.name))
 
-    informer = Informer(
-        client,
-        pods,
-        msgspec.json.Decoder(Object),
-        on_change=on_change,
-        label_selector="group",
-        accept=accept,
-        page_size=3,
-    )
+    options = {"label_selector": "group", "accept": accept, "page_size": 3}
+    informer = Informer(client, pods, msgspec.json.Decoder(Object), on_change=on_change, **options)
     async with following(informer):
         assert sorted(seen) == [("+", f"p{number}") for number in range(7)]
         seen.clear()
         written = msgspec.json.decode(await client.create(pods, pod("new", group="y")), type=Object)
         await until(lambda: int(informer.resource_version) >= int(written.metadata.resource_version))
-        assert informer.get(written.metadata.namespace, "new").metadata == written.metadata
+        assert informer.get(namespace, "new").metadata == written.metadata
         await client.patch(f"{pods}/new", b'{"metadata":{"labels":{"group":null}}}')
         await until(lambda: len(seen) == 2)
         await client.patch(f"{pods}/new", b'{"metadata":{"labels":{"group":"z"}}}')
         await until(lambda: len(seen) == 3)
         assert seen == [("+", "new"), ("-", "new"), ("+", "new")]
-        namespace = written.metadata.namespace
         assert informer.get(namespace, "new").metadata.labels == {"group": "z"}
         assert all(informer.get(namespace, f"p{number}") is not None for number in range(7))
         assert len(informer) == 8
@@ -300,9 +265,8 @@ async def test_a_list_is_streamed(
 
     watching = KubeClient(endpoint, observer=Observer())
     accept = PARTIAL_METADATA if kind == "metadata" else "application/json"
-    informer = Informer(
-        watching, path, msgspec.json.Decoder(Object), on_change=lambda old, new: None, accept=accept, page_size=3
-    )
+    decoder, options = msgspec.json.Decoder(Object), {"accept": accept, "page_size": 3}
+    informer = Informer(watching, path, decoder, on_change=lambda old, new: None, **options)
     async with following(informer):
         assert (len(informer), informer.lists) == (30, 1)
         made = msgspec.json.decode(await client.create(path, make("new")), type=Object)
