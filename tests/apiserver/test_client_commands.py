@@ -14,9 +14,10 @@ from testkit.waiting import eventually, patience
 from tests.support.frameworkctl import Frameworkctl, interrupt
 
 if TYPE_CHECKING:
-    from localcluster.client import Json, RawClient
+    import subprocess
+
+    from localcluster.client import RawClient
     from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.kubelet import Kubelet
     from tests.support.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
@@ -79,16 +80,28 @@ def _has_tasks(frameworks: Frameworks, number: int) -> None:
     assert len(frameworks.tasks("training")) == number
 
 
-def test_a_framework_that_waits_is_started_and_its_result_is_the_exit_code(
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_a_framework_that_waits_is_started_and_watched_and_its_result_is_the_exit_code(
     ctl: Frameworkctl, controller: ControllerProcess, player: Player
 ) -> None:
     ctl.ok("submit", "-f", write(ctl, "later", role("worker", 1), executionType="Create"))
     eventually(lambda: _lists(ctl, "somebody to start it (executionType: Create)"), timeout=30)
+    watching = ctl.start("watch later")
+    line_of(watching)
     with player.playing():
         ctl.ok("start later")
         assert "scaled in namespace" in ctl.ok("scale later", "worker=1").output, "its template has no metadata"
         done = ctl.ok("wait later", "--for=succeeded")
         assert done.errors == "Framework later succeeded\n"
+        output, errors = watching.communicate(timeout=600)
+        assert watching.returncode == 0, errors
+        lines = [line[len("[12:00:00] ") :] for line in output.splitlines()]
+        assert "worker-0: Succeeded (0)" in lines
+        assert lines[-1] == "later: Completed, Succeeded"
         player.plan["worker-0"] = [7]
         failed = ctl("submit", "-f", write(ctl, "failing", role("worker", 1)), "--wait")
     assert failed.code == 3
@@ -120,26 +133,27 @@ def _is_attempt(frameworks: Frameworks, *, framework: int, task: int) -> None:
     assert (found["attemptStatus"]["id"], found["state"]) == (task, "AttemptRunning")
 
 
-@pytest.fixture
-def completed(
-    ctl: Frameworkctl,
-    controller: ControllerProcess,
-    frameworks: Frameworks,
-    raw: RawClient,
-    player: Player,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Json:
-    """A completed Framework that a finalizer keeps when it is deleted."""
+@pytest.mark.usefixtures("controller")
+def test_a_retry_that_a_quota_refuses_deletes_nothing_and_one_that_is_interrupted_leaves_the_manifest(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finalizer keeps the Framework between its deletion and its creation."""
     monkeypatch.setenv("XDG_STATE_HOME", str(ctl.folder / "state"))
     ctl.ok("submit", "-f", write(ctl, "training", role("worker", 1), description="Trains"))
     with player.playing():
         ctl.ok("wait training", "--for=succeeded", "--timeout=300s")
-    return raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": ["example.com/held"]}})
+    completed = raw.merge(f"{frameworks.path}/training", {"metadata": {"finalizers": ["example.com/held"]}})
 
+    hard = {"count/frameworks.frameworkcontroller.microsoft.com": "1"}
+    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
+    raw.create(quotas, {"metadata": {"name": "one"}, "spec": {"hard": hard}})
+    eventually(lambda: _is_refused(ctl, refused=True), timeout=30)
+    done = ctl("retry training")
+    assert (done.code, "quota" in done.errors, done.errors.endswith("; nothing was deleted\n")) == (1, True, True)
+    assert frameworks.get("training")["metadata"]["uid"] == completed["metadata"]["uid"]
+    raw.delete(f"{quotas}/one")
+    eventually(lambda: _is_refused(ctl, refused=False), timeout=30)
 
-def test_a_retry_that_is_interrupted_between_deletion_and_creation_leaves_the_manifest(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
-) -> None:
     process = ctl.start("retry training")
     assert process.stderr is not None
     told, _, file = process.stderr.readline().strip().rpartition(" ")
@@ -163,71 +177,33 @@ def _is_told(ctl: Frameworkctl, file: str) -> None:
     assert (again.code, f"if it is gone, create it again: frameworkctl submit -f {file}" in again.errors) == (1, True)
 
 
-def _is_refused(ctl: Frameworkctl) -> None:
+def _is_refused(ctl: Frameworkctl, *, refused: bool) -> None:
     done = ctl("submit", "-f", write(ctl, "another", role("worker", 1)), "--dry-run")
-    assert "quota" in done.errors, done
+    assert ("quota" in done.errors) is refused, done
 
 
-def test_a_retry_that_a_quota_refuses_deletes_nothing(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, completed: Json
+def test_what_is_watched_goes_on_until_ctrl_c_or_its_deletion_which_has_its_own_exit_code(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
-    hard = {"count/frameworks.frameworkcontroller.microsoft.com": "1"}
-    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
-    raw.create(quotas, {"metadata": {"name": "one"}, "spec": {"hard": hard}})
-    eventually(lambda: _is_refused(ctl), timeout=30)
-    done = ctl("retry training")
-    assert (done.code, "quota" in done.errors, done.errors.endswith("; nothing was deleted\n")) == (1, True, True)
-    assert frameworks.get("training")["metadata"]["uid"] == completed["metadata"]["uid"]
-
-
-def test_watch_without_a_terminal_writes_a_line_for_each_change(
-    ctl: Frameworkctl, controller: ControllerProcess, player: Player
-) -> None:
-    ctl.ok("submit", "-f", write(ctl, "short", role("worker", 1), executionType="Create"))
-    process = ctl.start("watch short")
-    assert process.stdout is not None
-    process.stdout.readline()
-    with player.playing():
-        ctl.ok("start short")
-        output, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    lines = [line[len("[12:00:00] ") :] for line in output.splitlines()]
-    assert "worker-0: Succeeded (0)" in lines
-    assert lines[-1] == "short: Completed, Succeeded"
-
-
-def test_list_watch_goes_on_with_each_change(ctl: Frameworkctl, frameworks: Frameworks) -> None:
-    frameworks.create("first", role("worker", 1), executionType="Create")
-    process = ctl.start("list", "--watch")
-    assert process.stdout is not None
-    lines = [process.stdout.readline(), process.stdout.readline()]
-    frameworks.create("second", role("worker", 1), executionType="Create")
-    lines.append(process.stdout.readline())
-    assert [line.split()[0] for line in lines] == ["NAME", "first", "second"]
-    assert interrupt(process).code == 130
-
-
-def test_ctrl_c_leaves_the_framework_and_says_how_to_come_back(ctl: Frameworkctl, frameworks: Frameworks) -> None:
     frameworks.create("patient", role("worker", 1), executionType="Create")
-    process = ctl.start("watch patient")
-    assert process.stdout is not None
-    assert "patient: not seen by the controller" in process.stdout.readline()
-    done = interrupt(process)
+    listing = ctl.start("list", "--watch")
+    lines = [line_of(listing), line_of(listing)]
+    frameworks.create("short", role("worker", 1), executionType="Create")
+    lines.append(line_of(listing))
+    assert [line.split()[0] for line in lines] == ["NAME", "patient", "short"]
+    assert interrupt(listing).code == 130
+
+    patient, short = ctl.start("watch patient"), ctl.start("watch short")
+    assert "patient: not seen by the controller" in line_of(patient)
+    done = interrupt(patient)
     assert done.code == 130
     assert f"Framework patient goes on. See it again: frameworkctl logs -f patient -n {ctl.namespace}" in done.errors
     assert frameworks.get("patient")["spec"]["executionType"] == "Create"
 
-
-def test_a_framework_that_is_deleted_while_it_is_waited_for_has_its_own_exit_code(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
-) -> None:
-    frameworks.create("gone", role("worker", 1), executionType="Create")
-    process = ctl.start("watch gone")
-    assert process.stdout is not None
-    process.stdout.readline()
-    raw.delete(f"{frameworks.path}/gone")
-    _, errors = process.communicate(timeout=600)
-    assert (process.returncode, "was deleted" in errors) == (5, True)
+    line_of(short)
+    raw.delete(f"{frameworks.path}/short")
+    _, errors = short.communicate(timeout=600)
+    assert (short.returncode, "was deleted" in errors) == (5, True)
 
 
 def test_what_is_wrong_is_said_in_one_line_with_the_next_step(ctl: Frameworkctl, frameworks: Frameworks) -> None:
@@ -269,21 +245,16 @@ def test_a_dry_run_creates_nothing(ctl: Frameworkctl, frameworks: Frameworks) ->
 
 
 def test_what_the_user_may_not_read_is_left_out_of_a_description(
-    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient, kubelet: Kubelet
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     frameworks.create("training", role("worker", 1), executionType="Create")
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{ctl.namespace}"
     rule = {"apiGroups": ["frameworkcontroller.microsoft.com"], "resources": ["frameworks"], "verbs": ["get", "list"]}
     raw.create(f"{rbac}/roles", {"metadata": {"name": "reader"}, "rules": [rule]})
-    subject = {"kind": "User", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
-    role_ref = {"kind": "Role", "name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
-    raw.create(f"{rbac}/rolebindings", {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role_ref})
-    eventually(lambda: _may_describe(ctl), timeout=20)
-
-
-def _may_describe(ctl: Frameworkctl) -> None:
-    done = ctl("describe training", "--as=reader")
-    assert done.code == 0, done
+    named = {"name": "reader", "apiGroup": "rbac.authorization.k8s.io"}
+    bound = {"subjects": [{"kind": "User", **named}], "roleRef": {"kind": "Role", **named}}
+    raw.create(f"{rbac}/rolebindings", {"metadata": {"name": "reader"}, **bound})
+    done = eventually(lambda: ctl.ok("describe training", "--as=reader"), timeout=20)
     assert "└─ worker: 1 Task" in done.output
     assert "cannot list Pods" in done.errors
     assert "cannot list Events" in done.errors
