@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,54 +22,47 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
-def endpoint_of(cluster: Cluster) -> Endpoint:
-    return from_kubeconfig(cluster.kubeconfig)
+def ask(endpoint: Endpoint, namespace: str | None, *, as_json: bool = False) -> tuple[int, str, str]:
+    """Return the exit code of the command, and what it writes to stdout and stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    code = audit(endpoint, namespace, as_json=as_json, out=out, err=err)
+    return code, out.getvalue(), err.getvalue()
 
 
-def with_barrier(namespace: str, name: str) -> dict[str, object]:
-    pod = framework_pod(namespace, name)
-    pod["spec"]["initContainers"] = [{"name": "frameworkbarrier", "image": "barrier"}]
-    return pod
-
-
-async def test_each_living_pod_with_the_label_and_without_the_barrier_is_found_across_pages(
+def test_each_living_pod_with_the_label_and_without_the_barrier_is_found_and_told_by_the_exit_code(
     raw: RawClient, cluster: Cluster, kubelet: Kubelet, namespace: str
 ) -> None:
+    endpoint = from_kubeconfig(cluster.kubeconfig)
+    has, did_not_ask = framework_pod(namespace, "has"), framework_pod(namespace, "did-not-ask")
+    has["spec"]["initContainers"] = [{"name": "frameworkbarrier", "image": "barrier"}]
+    del did_not_ask["metadata"]["labels"][LABEL]
+    for pod in (has, did_not_ask):
+        create(raw, namespace, pod)
+    assert ask(endpoint, namespace) == (0, "", "0 Pods carry the label and lack the barrier\n")
     for index in range(5):
         create(raw, namespace, framework_pod(namespace, f"lacks-{index}"))
-    create(raw, namespace, with_barrier(namespace, "has"))
-    unlabelled = framework_pod(namespace, "did-not-ask")
-    del unlabelled["metadata"]["labels"][LABEL]
-    create(raw, namespace, unlabelled)
     kubelet.run("lacks-0")
     kubelet.succeed("lacks-1")
-    client = KubeClient(endpoint_of(cluster))
-    try:
-        found = {one.name: one.phase async for one in findings(client, namespace, page=2)}
-        everywhere = {one.name async for one in findings(client) if one.namespace == namespace}
-    finally:
-        await client.close()
-    assert found == {"lacks-0": "Running", "lacks-2": "Pending", "lacks-3": "Pending", "lacks-4": "Pending"}
-    assert everywhere == set(found)
+    code, out, _ = ask(endpoint, namespace)
+    header, *rows = (line.split() for line in out.splitlines())
+    assert (code, header) == (1, ["NAMESPACE", "NAME", "PHASE", "CREATED"])
+    expected = {"lacks-0": "Running", "lacks-2": "Pending", "lacks-3": "Pending", "lacks-4": "Pending"}
+    assert {row[1]: row[2] for row in rows} == expected
+    assert {row[0] for row in rows} == {namespace}
+    code, out, _ = ask(endpoint, namespace, as_json=True)
+    assert (code, {one["name"] for one in json.loads(out)}) == (1, set(expected))
 
+    async def in_pages(**options: Any) -> set[str]:
+        client = KubeClient(endpoint)
+        try:
+            return {one.name async for one in findings(client, **options) if one.namespace == namespace}
+        finally:
+            await client.close()
 
-def test_the_command_prints_them_and_says_so_by_its_exit_code(raw: RawClient, cluster: Cluster, namespace: str) -> None:
-    out, err = io.StringIO(), io.StringIO()
-    create(raw, namespace, with_barrier(namespace, "has"))
-    assert audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 0
-    assert (out.getvalue(), err.getvalue()) == ("", "0 Pods carry the label and lack the barrier\n")
-    create(raw, namespace, framework_pod(namespace, "lacks"))
-    assert audit(endpoint_of(cluster), namespace, as_json=False, out=out, err=err) == 1
-    header, row = out.getvalue().splitlines()
-    assert header.split() == ["NAMESPACE", "NAME", "PHASE", "CREATED"]
-    assert row.split()[:3] == [namespace, "lacks", "Pending"]
-    as_json = io.StringIO()
-    assert audit(endpoint_of(cluster), namespace, as_json=True, out=as_json, err=err) == 1
-    assert [one["name"] for one in json.loads(as_json.getvalue())] == ["lacks"]
+    for options in ({"namespace": namespace, "page": 2}, {}):
+        assert asyncio.run(in_pages(**options)) == set(expected)
 
 
 def test_a_server_that_does_not_answer_is_reported(cluster: Cluster) -> None:
-    err = io.StringIO()
-    unreachable = Endpoint("https://127.0.0.1:1", ca_file=cluster.ca_file)
-    assert audit(unreachable, None, as_json=False, out=io.StringIO(), err=err) == 2
-    assert err.getvalue().startswith("frameworkinjector: ")
+    code, _, err = ask(Endpoint("https://127.0.0.1:1", ca_file=cluster.ca_file), None)
+    assert (code, err.startswith("frameworkinjector: ")) == (2, True)
