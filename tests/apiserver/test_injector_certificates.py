@@ -7,16 +7,13 @@ import base64
 import json
 import re
 import ssl
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from cryptography import x509
 
-from localcluster.client import ApiStatusError, RawClient
 from localcluster.logs import complete_lines
 from testkit.waiting import eventually, patience
 from tests.injector.replica_processes import (
@@ -31,13 +28,14 @@ from tests.injector.replica_processes import (
     framework_pod,
     start,
 )
+from tests.support.background import in_background
 from tests.support.http import tls_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.injector.golden_pods import JSON
+    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
@@ -55,7 +53,7 @@ NAME = f"frameworkinjector.{SYSTEM}.svc"
 
 @pytest.fixture
 def replicas(raw: RawClient, identity: Path, tmp_path: Path) -> Iterator[tuple[Replica, Replica]]:
-    """Start two replicas at the same moment with an empty Secret."""
+    """Two replicas that start at the same moment with an empty Secret."""
     raw.merge(SECRET, {"data": None})
     pair = (start(identity, tmp_path, *SHORT), start(identity, tmp_path, *SHORT))
     try:
@@ -86,42 +84,21 @@ def writes(*replicas: Replica) -> list[str]:
     return [line["because"] for line in lines if line["msg"] == "new certificate written"]
 
 
-class Load:
-    """Calls both replicas with a new handshake each time; it trusts `caBundle`, as the API server does."""
-
-    def __init__(self, raw: RawClient, replicas: tuple[Replica, Replica]) -> None:
-        self.calls = 0
-        self.failures: list[str] = []
-        self._raw = raw
-        self._replicas = replicas
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        asyncio.run(self._run())
-
-    def stop(self) -> None:
-        self._over.set()
-
-    async def _run(self) -> None:
-        request = {"uid": "1", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": framework_pod("x")}
-        body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-        while not self._over.is_set():
-            trust = ssl.create_default_context(cadata=await asyncio.to_thread(ca_bundle, self._raw))
-            async with tls_session(trust, force_close=True) as session:
-                for _ in range(5):
-                    for replica in self._replicas:
-                        await self._call(session, replica.port, body)
-
-    async def _call(self, session: aiohttp.ClientSession, port: int, body: str) -> None:
-        headers = {"Content-Type": "application/json"}
-        url = f"https://127.0.0.1:{port}/mutate"
-        self.calls += 1
-        try:
-            async with session.post(url, data=body, headers=headers, server_hostname=NAME) as answer:
-                if answer.status != 200 or not (await answer.json())["response"]["allowed"]:
-                    self.failures.append(f"{answer.status}")
-        except aiohttp.ClientError as error:
-            self.failures.append(repr(error))
+async def call_directly(ca_bundle: str, replicas: tuple[Replica, Replica]) -> list[str]:
+    """Call both replicas with a new handshake each time, trusting as the API server does; return the outcomes."""
+    request = {"uid": "1", "kind": {"kind": "Pod"}, "operation": "CREATE", "object": framework_pod("x")}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    outcomes = []
+    async with tls_session(ssl.create_default_context(cadata=ca_bundle), force_close=True) as session:
+        for replica in replicas * 5:
+            url = f"https://127.0.0.1:{replica.port}/mutate"
+            try:
+                async with session.post(url, json=body, server_hostname=NAME) as answer:
+                    found = await answer.json()
+                    outcomes.append("allowed" if found["response"]["allowed"] else str(found))
+            except aiohttp.ClientError as error:
+                outcomes.append(repr(error))
+    return outcomes
 
 
 def test_replicas_that_start_together_share_certificates_which_are_renewed_under_load_and_no_call_fails(
@@ -139,35 +116,23 @@ def test_replicas_that_start_together_share_certificates_which_are_renewed_under
             assert float(found[1]) == expires
         return served
 
-    began = time.monotonic()
-    first = eventually(agree)
-    load = Load(raw, replicas)
-    created, refused = 0, []
+    began, first, created = time.monotonic(), eventually(agree), 0
+    outcomes: list[str] = []
 
     def is_renewed() -> bool:
         reasons = writes(*replicas)
         certificates = reasons.count("certificate at 2/3 of its life")
         return certificates >= 2 and reasons.count("authority at 2/3 of its life") >= 1
 
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(load.run)
-        try:
-            while not (is_renewed() and created > 100 and load.calls > 100):
-                assert time.monotonic() - began < patience(AUTHORITY_SECONDS), writes(*replicas)
-                # The API server is a client too, with connections that it keeps open.
-                try:
-                    pod: JSON = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
-                except ApiStatusError as error:
-                    refused.append(str(error))
-                else:
-                    assert PREFIX + "status" in pod["metadata"]["annotations"]
-                    created += 1
-                time.sleep(0.1)
-        finally:
-            load.stop()
-        running.result()
-    assert refused == []
-    assert load.failures == []
+    with in_background(lambda: outcomes.extend(asyncio.run(call_directly(ca_bundle(raw), replicas)))):
+        while not (is_renewed() and created > 100 and len(outcomes) > 100):
+            assert time.monotonic() - began < patience(AUTHORITY_SECONDS), writes(*replicas)
+            # The API server is a client too, with connections that it keeps open.
+            pod = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
+            assert PREFIX + "status" in pod["metadata"]["annotations"]
+            created += 1
+            time.sleep(0.1)
+    assert set(outcomes) == {"allowed"}
     # One renewal for both replicas, not one each: as many as were due, with some to spare.
     reasons, seconds = writes(*replicas), time.monotonic() - began
     assert len(reasons) <= seconds / (CERTIFICATE_SECONDS * 0.6) + 3, reasons
@@ -192,7 +157,7 @@ def test_a_damaged_secret_is_repaired_while_the_old_certificate_is_served(
         create(raw, namespace, framework_pod(namespace, name="mnist-worker-2"))
 
 
-def test_a_missing_secret_is_reported_and_not_created(raw: RawClient, identity: Path, tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_and_not_created(identity: Path, tmp_path: Path) -> None:
     replica = start(identity, tmp_path, "--secret=frameworkinjector-other")
     try:
 

@@ -41,17 +41,13 @@ class Mesh(http.server.BaseHTTPRequestHandler):
     """The webhook of a mesh; its name is the path."""
 
     def do_POST(self) -> None:
-        """Add the proxy to a Pod that has none."""
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
         annotations, container, position = MESHES[self.path.partition("?")[0].strip("/")]
         pod, patch = request["object"], []
         if all(one["name"] != container for one in pod["spec"]["containers"]):
-            proxy = {"name": container, "image": "example.org/proxy:1"}
-            patch = [{"op": "add", "path": f"/spec/containers/{position}", "value": proxy}]
-            patch += [
-                {"op": "add", "path": f"/metadata/annotations/{key.replace('/', '~1')}", "value": value}
-                for key, value in annotations.items()
-            ]
+            added = {f"/spec/containers/{position}": {"name": container, "image": "example.org/proxy:1"}}
+            added |= {f"/metadata/annotations/{key.replace('/', '~1')}": value for key, value in annotations.items()}
+            patch = [{"op": "add", "path": path, "value": value} for path, value in added.items()]
         response = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch"}
         response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
@@ -62,8 +58,7 @@ class Mesh(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(encoded)
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+    def log_message(self, *_: object) -> None: ...
 
 
 @pytest.fixture(scope="module")

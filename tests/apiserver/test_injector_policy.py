@@ -29,24 +29,24 @@ ALL_SECRETS = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "r
 
 @pytest.fixture(scope="module")
 def stolen(cluster: Cluster, identity: Path) -> Iterator[RawClient]:
-    """Return a client with the token of the injector, once the policy is in force."""
+    """A client with the token of the injector, once the policy is in force."""
     token = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
     with contextlib.closing(RawClient(cluster, token)) as client:
 
         def in_force() -> None:
-            try:
-                patch(client, {"metadata": {"labels": {"probe": "1"}}}, dry_run=True)
-            except ApiStatusError:
-                return
-            raise AssertionError("the patch was allowed")
+            assert refusal(client, {"metadata": {"labels": {"probe": "1"}}}, "?dryRun=All") != ""
 
         eventually(in_force, timeout=60)
         yield client
 
 
-def patch(client: RawClient, body: JSON, *, dry_run: bool = False) -> JSON:
-    found: JSON = client.request("PATCH", CONFIGURATION + ("?dryRun=All" if dry_run else ""), body, STRATEGIC)
-    return found
+def refusal(client: RawClient, body: JSON, query: str = "") -> str:
+    """Patch the configuration; return why that is refused, "" if it is not."""
+    try:
+        client.request("PATCH", f"{CONFIGURATION}{query}", body, STRATEGIC)
+    except ApiStatusError as error:
+        return str(error.body)
+    return ""
 
 
 def webhook(raw: RawClient) -> JSON:
@@ -58,7 +58,7 @@ def test_the_ca_bundle_can_be_changed(raw: RawClient, stolen: RawClient) -> None
     bundle = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
     before = webhook(raw)
     changed = {"name": before["name"], "clientConfig": {"caBundle": bundle}}
-    patch(stolen, {"webhooks": [changed]})
+    assert refusal(stolen, {"webhooks": [changed]}) == ""
     assert webhook(raw) == {**before, "clientConfig": {**before["clientConfig"], "caBundle": bundle}}
 
 
@@ -82,32 +82,17 @@ CHANGES: dict[str, JSON] = {
 def test_nothing_else_of_the_webhook_can_be_changed(raw: RawClient, stolen: RawClient, change: JSON) -> None:
     before = webhook(raw)
     body = {"webhooks": [{"name": before["name"], **change}]}
-    with pytest.raises(ApiStatusError) as refused:
-        patch(stolen, body)
-    assert "The injector may change only caBundle" in str(refused.value.body)
+    assert "The injector may change only caBundle" in refusal(stolen, body)
     assert webhook(raw) == before
     # The same change is valid: an administrator may make it.
-    patch(raw, body, dry_run=True)
+    assert refusal(raw, body, "?dryRun=All") == ""
 
 
-@each(
-    "metadata",
-    [
-        {"labels": {"a": "b"}},
-        {"annotations": {"a": "b"}},
-        {"finalizers": ["example.org/never"]},
-        {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "0"}]},
-    ],
-)
-def test_its_metadata_cannot_be_changed(stolen: RawClient, metadata: JSON) -> None:
-    with pytest.raises(ApiStatusError) as refused:
-        patch(stolen, {"metadata": metadata})
-    assert "not the metadata" in str(refused.value.body)
-
-
-def test_no_webhook_can_be_added_or_removed(raw: RawClient, stolen: RawClient) -> None:
+def test_its_metadata_cannot_be_changed_and_no_webhook_added_or_removed(raw: RawClient, stolen: RawClient) -> None:
+    owner = {"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "0"}
+    of = {"labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": ["a.org/b"], "ownerReferences": [owner]}
+    for field, value in of.items():
+        assert "not the metadata" in refusal(stolen, {"metadata": {field: value}}), field
     added = {**webhook(raw), "name": "another.frameworkcontroller.microsoft.com"}
-    for body in ({"webhooks": [added]}, {"webhooks": [{"name": webhook(raw)["name"], "$patch": "delete"}]}):
-        with pytest.raises(ApiStatusError) as refused:
-            patch(stolen, body)
-        assert "The injector may change only caBundle" in str(refused.value.body)
+    for one in (added, {"name": webhook(raw)["name"], "$patch": "delete"}):
+        assert "The injector may change only caBundle" in refusal(stolen, {"webhooks": [one]})

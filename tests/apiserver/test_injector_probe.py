@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,29 +15,20 @@ from frameworkinjector.serving import capabilities
 from frameworkinjector.serving.capabilities import Capabilities
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import KubeClient
-from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.credentials import from_kubeconfig
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually_async
 from tests.injector.golden_pods import pod_of
-from tests.injector.replica_processes import (
-    PREFIX,
-    SYSTEM,
-    called,
-    create,
-    framework_pod,
-    manifests,
-    path_of,
-)
+from tests.injector.replica_processes import PREFIX, SYSTEM, called, create, framework_pod, manifests, path_of
 from tests.support.apiserver import beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from localcluster import Cluster
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
-
 
 # The release that brought the feature gate EnvFiles, off; from the next one it is on, and nodes read another syntax.
 FIRST_MINOR = 34
@@ -46,7 +38,6 @@ FIRST_RESTARTING_MINOR = 36
 
 @pytest.fixture(scope="module")
 def minor(raw: RawClient) -> int:
-    """Return the minor version of the API server."""
     return int(raw.get("/version")["minor"].rstrip("+"))
 
 
@@ -70,41 +61,29 @@ def supported(minor: int) -> EnvFiles:
     return EnvFiles.PLAIN if minor == FIRST_MINOR else EnvFiles.QUOTED
 
 
-async def asked(cluster: Cluster, token: str, namespace: str = SYSTEM) -> EnvFiles:
-    client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
+@contextlib.asynccontextmanager
+async def asking_as(identity: Path, cluster: Cluster, namespace: str = SYSTEM) -> AsyncIterator[Capabilities]:
+    client = KubeClient(replace(from_kubeconfig(identity), server=cluster.server))
     try:
-        return await Capabilities(client, namespace).ask()
+        yield Capabilities(client, namespace)
     finally:
         await client.close()
 
 
-def token_in(identity: Path) -> str:
-    token: str = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
-    return token
-
-
-async def test_a_server_with_the_gate_on_says_yes_and_its_version_says_how(
-    gates: tuple[Cluster, Cluster], identity: Path, supported: EnvFiles
+async def test_a_server_with_the_gate_says_whether_it_is_on_and_its_version_says_how(
+    gates: tuple[Cluster, Cluster], raw: RawClient, identity: Path, supported: EnvFiles
 ) -> None:
-    assert await asked(gates[0], token_in(identity)) is supported
-
-
-async def test_a_server_with_the_gate_off_says_no(gates: tuple[Cluster, Cluster], identity: Path) -> None:
-    assert await asked(gates[1], token_in(identity)) is EnvFiles.NONE
-
-
-async def asked_about_restart(cluster: Cluster, token: str) -> bool:
-    client = KubeClient(Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token}"))
-    try:
-        return await Capabilities(client, SYSTEM).ask_in_place_restart()
-    finally:
-        await client.close()
+    for server, expected in zip(gates, (supported, EnvFiles.NONE), strict=True):
+        async with asking_as(identity, server) as found:
+            assert await found.ask() is expected
+    assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == [], "the question stores nothing"
 
 
 async def test_in_place_restart_is_there_from_the_version_that_has_it_on(
     cluster: Cluster, identity: Path, minor: int
 ) -> None:
-    assert await asked_about_restart(cluster, token_in(identity)) is (minor >= FIRST_RESTARTING_MINOR)
+    async with asking_as(identity, cluster) as found:
+        assert await found.ask_in_place_restart() is (minor >= FIRST_RESTARTING_MINOR)
 
 
 @pytest.mark.requires_kubernetes("1.36", "there is a feature gate to be off")
@@ -112,17 +91,14 @@ async def test_a_server_whose_gate_of_in_place_restart_is_off_says_no(
     cluster: Cluster, identity: Path, tmp_path: Path
 ) -> None:
     with beside(cluster, tmp_path, "--feature-gates=RestartAllContainersOnContainerExits=false") as other:
-        assert await asked_about_restart(other, token_in(identity)) is False
-
-
-async def test_the_question_stores_nothing(cluster: Cluster, raw: RawClient, identity: Path) -> None:
-    await asked(cluster, token_in(identity))
-    assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == []
+        async with asking_as(identity, other) as found:
+            assert await found.ask_in_place_restart() is False
 
 
 async def test_without_permission_there_is_no_answer_rather_than_a_guess(cluster: Cluster, identity: Path) -> None:
-    with pytest.raises(ForbiddenError):
-        await asked(cluster, token_in(identity), "kube-system")
+    async with asking_as(identity, cluster, "kube-system") as found:
+        with pytest.raises(ForbiddenError):
+            await found.ask()
 
 
 async def test_the_last_answer_stays_valid_while_the_next_question_fails(
@@ -131,28 +107,25 @@ async def test_the_last_answer_stays_valid_while_the_next_question_fails(
     monkeypatch.setattr(capabilities, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(capabilities, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(capabilities, "RETRY_KNOWN_SECONDS", 0.3)
-    endpoint = Endpoint(cluster.server, ca_file=cluster.ca_file, authorization=f"Bearer {token_in(identity)}")
-    client = KubeClient(endpoint)
-    asking = Capabilities(client, SYSTEM)
-    running = asyncio.create_task(asking.run())
     (permissions,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
 
     async def has_problem(*, expected: bool) -> None:
         assert (asking.status.problem is not None) is expected, asking.status.problem
 
-    try:
+    async with asking_as(identity, cluster) as asking:
+        running = asyncio.create_task(asking.run())
+        try:
+            await eventually_async(lambda: has_problem(expected=False))
+            known = asking.env_files
+            raw.delete(path_of(permissions))
+            await eventually_async(lambda: has_problem(expected=True))
+            assert "forbidden" in (asking.status.problem or "")
+            assert known is not None
+            assert asking.env_files is known
+        finally:
+            raw.apply(path_of(permissions), permissions)
         await eventually_async(lambda: has_problem(expected=False))
-        known = asking.env_files
-        raw.delete(path_of(permissions))
-        await eventually_async(lambda: has_problem(expected=True))
-        assert "forbidden" in (asking.status.problem or "")
-        assert known is not None
-        assert asking.env_files is known
-    finally:
-        raw.apply(path_of(permissions), permissions)
-    await eventually_async(lambda: has_problem(expected=False))
-    running.cancel()
-    await client.close()
+        running.cancel()
 
 
 @contextlib.contextmanager

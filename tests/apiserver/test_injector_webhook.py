@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import ssl
@@ -81,19 +82,12 @@ def test_without_automount_the_application_gets_no_token(raw: RawClient, injecto
     assert paths == ["/mnt/frameworkbarrier", "/etc/hosts"]
 
 
-def test_a_pod_without_the_label_is_not_touched(raw: RawClient, injector: Replica, namespace: str) -> None:
-    pod = framework_pod(namespace)
-    del pod["metadata"]["labels"][LABEL]
-    assert "initContainers" not in create(raw, namespace, pod)["spec"]
-
-
 def test_a_refusal_names_the_annotation_and_is_final(raw: RawClient, injector: Replica, namespace: str) -> None:
     with pytest.raises(ApiStatusError) as refused:
         create(raw, namespace, framework_pod(namespace, preset="tensorfow"))
     # 422: the controller takes it as permanent and does not retry.
     assert refused.value.status == 422
-    assert isinstance(refused.value.body, dict)
-    assert refused.value.body["message"] == (
+    assert refused.value.body["message"] == (  # type: ignore[index]
         'admission webhook "barrier.frameworkcontroller.microsoft.com" denied the request: Annotation '
         "barrier.frameworkcontroller.microsoft.com/preset is 'tensorfow', but must be one or more of "
         f"{', '.join(presets.in_order())}, separated by commas."
@@ -138,9 +132,9 @@ def test_the_server_accepts_each_golden_pod_where_restricted_is_enforced(
 def test_the_server_accepts_the_golden_pods_of_clusters_without_env_files(
     raw: RawClient, identity: Path, injector: Replica, namespace: str, tmp_path: Path
 ) -> None:
+    cases = [case for case in INJECTED if env_files_of(case) is EnvFiles.NONE]
+    assert cases
     with called(raw, identity, tmp_path, "--env-files=none"):
-        cases = [case for case in INJECTED if env_files_of(case) is EnvFiles.NONE]
-        assert cases
         for case in cases:
             check_created(case, raw, namespace, EnvFiles.NONE)
         call(raw, injector.port)
@@ -155,21 +149,13 @@ def test_the_injectors_own_pods_are_accepted_where_restricted_is_enforced(raw: R
     raw.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", pod)
 
 
-def test_a_dry_run_is_injected_and_leaves_nothing(raw: RawClient, injector: Replica, namespace: str) -> None:
-    created = raw.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", framework_pod(namespace))
-    assert created["spec"]["initContainers"][0]["name"] == "frameworkbarrier"
-    assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
-
-
 def test_a_server_that_calls_twice_gets_one_barrier(raw: RawClient, injector: Replica, namespace: str) -> None:
-    """As with `reinvocationPolicy: IfNeeded` after another webhook changed the Pod."""
+    """As with `reinvocationPolicy: IfNeeded` after another webhook changed the Pod; here in dry runs."""
     (webhook,) = raw.get(CONFIGURATION)["webhooks"]
     again = {**webhook, "name": "again.frameworkcontroller.microsoft.com"}
-    metadata = {"name": f"again-{namespace[-8:]}"}
-    path = CONFIGURATION.rpartition("/")[0] + "/" + metadata["name"]
-    document = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    before = reasons(injector)
-    raw.apply(path, {**document, "metadata": metadata, "webhooks": [again]})
+    collection, _, _ = CONFIGURATION.rpartition("/")
+    path, before = f"{collection}/again-{namespace[-8:]}", reasons(injector)
+    raw.create(collection, {"metadata": {"name": f"again-{namespace[-8:]}"}, "webhooks": [again]})
     try:
 
         def called_twice() -> None:
@@ -179,54 +165,49 @@ def test_a_server_that_calls_twice_gets_one_barrier(raw: RawClient, injector: Re
             assert reasons(injector)["already-present"] > before["already-present"]
 
         eventually(called_twice, timeout=15)
+        assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
     finally:
         raw.delete(path)
 
 
 def reasons(injector: Replica) -> dict[str, float]:
     """Return the counts of outcomes so far, by reason."""
-    found = re.findall(
-        r'^frameworkinjector_requests_total\{outcome="[^"]+",reason="([^"]+)"\} (\S+)$',
-        injector.health("/metrics")[1],
-        re.MULTILINE,
-    )
+    series = r'^frameworkinjector_requests_total\{outcome="[^"]+",reason="([^"]+)"\} (\S+)$'
+    found = re.findall(series, injector.health("/metrics")[1], re.MULTILINE)
     return {reason: float(value) for reason, value in found}
 
 
 def test_the_service_account_may_not_do_more_than_it_needs(cluster: Cluster, raw: RawClient, identity: Path) -> None:
     token = yaml.safe_load(identity.read_text())["users"][0]["user"]["token"]
-    limited = RawClient(cluster, token)
-    try:
+    secrets, pods = f"/api/v1/namespaces/{SYSTEM}/secrets", f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All"
+    with contextlib.closing(RawClient(cluster, token)) as limited:
         assert limited.get(SECRET)["metadata"]["name"] == "frameworkinjector-tls"
-        attempts: list[Callable[[], JSON]] = [
-            lambda: limited.get(f"/api/v1/namespaces/{SYSTEM}/secrets"),
-            lambda: limited.get("/api/v1/namespaces/kube-system/secrets"),
-            lambda: limited.merge(f"{SECRET}-other", {"data": None}),
-            lambda: limited.create(f"/api/v1/namespaces/{SYSTEM}/secrets", {"metadata": {"name": "another"}}),
-            lambda: limited.delete(SECRET),
-            lambda: limited.merge(f"{CONFIGURATION}-other", {"webhooks": None}),
-            lambda: limited.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", framework_pod(SYSTEM)),
-            lambda: limited.get("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"),
-            lambda: limited.delete(CONFIGURATION),
-            lambda: limited.get("/api/v1/pods"),
+        attempts: list[tuple[Callable[..., JSON], str, *tuple[JSON, ...]]] = [
+            (limited.get, secrets),
+            (limited.get, "/api/v1/namespaces/kube-system/secrets"),
+            (limited.merge, f"{SECRET}-other", {"data": None}),
+            (limited.create, secrets, {"metadata": {"name": "another"}}),
+            (limited.delete, SECRET),
+            (limited.merge, f"{CONFIGURATION}-other", {"webhooks": None}),
+            (limited.create, pods, framework_pod(SYSTEM)),
+            (limited.get, CONFIGURATION.rpartition("/")[0]),
+            (limited.delete, CONFIGURATION),
+            (limited.get, "/api/v1/pods"),
         ]
-        for attempt in attempts:
+        for attempt, *arguments in attempts:
             with pytest.raises(ApiStatusError) as refused:
-                attempt()
+                attempt(*arguments)
             assert refused.value.status == 403
-    finally:
-        limited.close()
 
 
 def test_an_overwritten_ca_bundle_is_repaired(raw: RawClient, injector: Replica, namespace: str) -> None:
-    before = raw.get(CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"]
+    (before,) = raw.get(CONFIGURATION)["webhooks"]
     other = base64.b64encode(ssl.get_server_certificate(("127.0.0.1", injector.port)).encode()).decode()
-    name = raw.get(CONFIGURATION)["webhooks"][0]["name"]
-    overwritten = {"webhooks": [{"name": name, "clientConfig": {"caBundle": other}}]}
+    overwritten = {"webhooks": [{"name": before["name"], "clientConfig": {"caBundle": other}}]}
     raw.request("PATCH", CONFIGURATION, overwritten, "application/strategic-merge-patch+json")
 
     def repaired() -> None:
-        assert raw.get(CONFIGURATION)["webhooks"][0]["clientConfig"]["caBundle"] == before
+        assert raw.get(CONFIGURATION)["webhooks"] == [before]
 
     eventually(repaired, timeout=20)
     call(raw, injector.port)
@@ -238,13 +219,13 @@ def test_the_log_shows_outcomes_and_nothing_of_a_pod(raw: RawClient, injector: R
     pod["spec"]["containers"][0]["env"] = [{"name": "PASSWORD", "value": "hunter2-very-secret"}]
     create(raw, namespace, pod)
 
-    def logged() -> list[JSON]:
+    def logged() -> JSON:
         lines = [json.loads(line) for line in complete_lines(injector.log)]
         found = [line for line in lines if line.get("namespace") == namespace]
-        assert found
-        return found
+        assert len(found) == 1
+        return found[0]
 
-    (line,) = eventually(logged)
+    line = eventually(logged)
     assert (line["outcome"], line["reason"], line["kind"]) == ("injected", "injected", "Pod")
     assert "hunter2" not in injector.log.read_text()
     assert "secret-bearer" not in injector.log.read_text()
@@ -261,7 +242,7 @@ def test_without_a_replica_only_pods_that_ask_for_the_barrier_are_refused(
     assert "failed calling webhook" in str(refused.value)
     plain = framework_pod(namespace)
     del plain["metadata"]["labels"][LABEL]
-    create(raw, namespace, plain)
+    assert "initContainers" not in create(raw, namespace, plain)["spec"]
     for system in ("kube-system", SYSTEM):
         pod = framework_pod(system, name="opted-in")
         make_restricted(pod)

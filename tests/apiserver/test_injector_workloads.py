@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 
 
-def template(restart: str, labels: dict[str, str] | None = None, **settings: str) -> JSON:
+def template(restart: str, labels: JSON | None = None, **settings: str) -> JSON:
     annotations = {PREFIX + name.replace("_", "-"): value for name, value in settings.items()}
     return {
         "metadata": {"labels": {LABEL: "enabled", "app": "train", **(labels or {})}, "annotations": annotations},
@@ -46,18 +46,6 @@ def pods(raw: RawClient, namespace: str, count: int) -> list[JSON]:
     return eventually(created, 60)
 
 
-def refusal(raw: RawClient, namespace: str) -> str:
-    """Return what an Event of a controller says of a Pod that it could not create."""
-
-    def message() -> str:
-        events = raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]
-        found = [one["message"] for one in events if one["reason"] == "FailedCreate"]
-        assert found
-        return str(found[0])
-
-    return eventually(message, 60)
-
-
 def variables(pod: JSON) -> JSON:
     (barrier,) = pod["spec"]["initContainers"]
     return {one["name"]: one.get("value") or one.get("valueFrom") for one in barrier["env"]}
@@ -82,11 +70,8 @@ def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(raw: R
         raw.create(path, job(template("Never", roles="worker=2", preset="pytorch"), name=name))
     found = pods(raw, namespace, 4)
     for pod in found:
-        mine = {
-            one["metadata"]["name"]
-            for one in found
-            if one["metadata"]["ownerReferences"] == pod["metadata"]["ownerReferences"]
-        }
+        owners = pod["metadata"]["ownerReferences"]
+        mine = {one["metadata"]["name"] for one in found if one["metadata"]["ownerReferences"] == owners}
         assert len(mine) == 2
         assert selected(raw, namespace, pod) == mine
         assert variables(pod)["FB_ROLES"] == "worker=2"
@@ -101,32 +86,31 @@ def test_the_pods_of_a_statefulset_wait_for_what_the_annotation_selects(raw: Raw
     assert all(selected(raw, namespace, one) == {"train-0", "train-1"} for one in found)
 
 
-@pytest.mark.parametrize(
-    ("pod", "sentence"),
-    [
-        pytest.param(template("Never", roles="worker=2"), "set completionMode: Indexed in the Job", id="no index"),
-        pytest.param(template("Never"), f"{PREFIX}roles is missing", id="no roles"),
-        pytest.param(
-            template("Never", {"role": "x"}, selector="app=train", roles="worker=2", role_label="role"),
-            "has with the value 'x'",
-            id="unknown role",
-        ),
-    ],
-)
-def test_a_job_whose_pods_cannot_form_a_gang_says_why_in_its_events(
-    pod: JSON, sentence: str, raw: RawClient, namespace: str
-) -> None:
-    raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed"))
-    message = refusal(raw, namespace)
-    assert "denied the request" in message
-    assert sentence in message
+def test_a_workload_whose_pods_cannot_form_a_gang_says_why_in_its_events(raw: RawClient, namespace: str) -> None:
+    """Those of a Deployment are Events of its ReplicaSet."""
+    of_unknown = template("Never", {"role": "x"}, selector="app=train", roles="worker=2", role_label="role")
+    jobs = {
+        "no-index": (template("Never", roles="worker=2"), "set completionMode: Indexed in the Job"),
+        "no-roles": (template("Never"), f"{PREFIX}roles is missing"),
+        "unknown-role": (of_unknown, "has with the value 'x'"),
+    }
+    for name, (pod, _) in jobs.items():
+        raw.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job(pod, "NonIndexed", name))
+    deployed = workload("Deployment", template("Always", selector="app=train", roles="worker=2"))
+    raw.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployed)
+    sentences = {name: sentence for name, (_, sentence) in jobs.items()}
+    sentences["train-"] = "use a StatefulSet or an Indexed Job instead of a Deployment"
+
+    def is_said() -> None:
+        events = raw.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+        refusals = [one for one in events if one["reason"] == "FailedCreate"]
+        for name, sentence in sentences.items():
+            found = [one["message"] for one in refusals if one["involvedObject"]["name"].startswith(name)]
+            assert found, name
+            assert all("denied the request" in message and sentence in message for message in found), found
+
+    eventually(is_said, 60)
     assert raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
-
-
-def test_a_deployment_says_why_in_the_events_of_its_replicaset(raw: RawClient, namespace: str) -> None:
-    pod = template("Always", selector="app=train", roles="worker=2")
-    raw.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", workload("Deployment", pod))
-    assert "use a StatefulSet or an Indexed Job instead of a Deployment" in refusal(raw, namespace)
 
 
 def test_the_server_keeps_each_entry_of_a_variable_that_envfrom_may_bring(raw: RawClient, namespace: str) -> None:
