@@ -15,7 +15,6 @@ from tests.support.apiserver import beside
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from localcluster import Cluster
@@ -23,21 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.apiserver
 
 CONTROLLER = "system:serviceaccount:frameworkcontroller-system:frameworkcontroller"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "audit.log"
-
-
-@pytest.fixture
-def audited(cluster: Cluster, log: Path, tmp_path: Path) -> Iterator[Cluster]:
-    """The cluster by an API server with the policy of the page."""
-    (policy,) = [block.text for block in blocks("docs/operate/security.md") if block.file == "audit.yaml"]
-    (tmp_path / "audit.yaml").write_text(policy)
-    arguments = (f"--audit-policy-file={tmp_path / 'audit.yaml'}", f"--audit-log-path={log}")
-    with beside(cluster, tmp_path, *arguments) as found:
-        yield found
 
 
 def recorded(log: Path, namespace: str) -> set[tuple[str, str, str, str]]:
@@ -51,10 +35,14 @@ def recorded(log: Path, namespace: str) -> set[tuple[str, str, str, str]]:
 
 
 def test_the_audit_policy_of_the_manual_records_misuse_and_little_else(
-    audited: Cluster, log: Path, namespace: str
+    cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
-    token = audited.token("frameworkcontroller-system", "frameworkcontroller")
+    log, file = tmp_path / "audit.log", tmp_path / "audit.yaml"
+    (policy,) = [block.text for block in blocks("docs/operate/security.md") if block.file == file.name]
+    file.write_text(policy)
+    token = cluster.token("frameworkcontroller-system", "frameworkcontroller")
     with (
+        beside(cluster, tmp_path, f"--audit-policy-file={file}", f"--audit-log-path={log}") as audited,
         contextlib.closing(RawClient(audited)) as user,
         contextlib.closing(RawClient(audited, token)) as controller,
     ):
@@ -69,7 +57,8 @@ def test_the_audit_policy_of_the_manual_records_misuse_and_little_else(
         controller.get(f"/api/v1/namespaces/{namespace}/pods")
         with pytest.raises(ApiStatusError, match="403"):
             controller.get(f"/api/v1/namespaces/{namespace}/secrets")
-    assert recorded(log, namespace) == {
+        found = recorded(log, namespace)
+    assert found == {
         ("admin", "create", "frameworks", "Metadata"),
         ("admin", "create", "roles", "RequestResponse"),
         (CONTROLLER, "list", "secrets", "Metadata"),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.frameworks import POD, role
 from testkit.waiting import eventually
-from tests.barrier.cluster import account, start
+from tests.barrier.cluster import account, exported, start, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,19 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.apiserver
 
 __all__ = ["account", "start"]  # fixtures
-
-
-def with_barrier(name: str, number: int, gpus: int = 0) -> Json:
-    """A TaskRole whose Pods may read the roster."""
-    metadata = {"labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"}}
-    spec = {**POD["spec"], "containers": [dict(one) for one in POD["spec"]["containers"]]}
-    if gpus:
-        spec["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
-    return role(name, number, pod={"metadata": metadata, "spec": spec})
-
-
-def opens(barrier: Barrier) -> None:
-    barrier.reports("open after")
 
 
 def hosts(barrier: Barrier) -> list[str]:
@@ -50,31 +36,24 @@ def finds(barrier: Barrier, *expected: str) -> None:
     eventually(check, 30)
 
 
-def exported(barrier: Barrier, *names: str) -> list[str]:
-    """The values in a shell that sources `injector.sh`."""
-    printing = "".join(f'printf "%s\\n" "${name}";' for name in names)
-    command = ["dash", "-euc", f". ./injector.sh; {printing}"]
-    return subprocess.run(command, cwd=barrier.folder, capture_output=True, text=True, check=True).stdout.splitlines()
-
-
 @pytest.mark.usefixtures("controller")
 def test_horovods_script_lists_the_workers_of_each_rescale_with_slots_by_their_gpus(
     frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
 ) -> None:
-    frameworks.create("fw", with_barrier("launcher", 1), with_barrier("worker", 2, gpus=2))
+    frameworks.create("fw", waiting("launcher", 1), waiting("worker", 2, gpus=2))
     ips = {"fw-launcher-0": "10.255.9.1", "fw-worker-0": "10.255.9.2", "fw-worker-1": "10.255.9.3"}
     found = frameworks.created(*ips)
     launcher = start(found["fw-launcher-0"], FB_MODE="sidecar", FB_PRESET="horovod")
     for name, ip in ips.items():
         kubelet.run(name, ip)
-    opens(launcher)
+    launcher.reports("open after")
     assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
-    frameworks.merge("fw", taskRoles=[with_barrier("launcher", 1), with_barrier("worker", 3, gpus=2)])
+    frameworks.merge("fw", taskRoles=[waiting("launcher", 1), waiting("worker", 3, gpus=2)])
     frameworks.created(*ips, "fw-worker-2")
     assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
     kubelet.run("fw-worker-2", "10.255.9.4")
     finds(launcher, "10.255.9.2:2", "10.255.9.3:2", "10.255.9.4:2")
-    frameworks.merge("fw", taskRoles=[with_barrier("launcher", 1), with_barrier("worker", 1, gpus=2)])
+    frameworks.merge("fw", taskRoles=[waiting("launcher", 1), waiting("worker", 1, gpus=2)])
     finds(launcher, "10.255.9.2:2")
     assert launcher.process.poll() is None
 
@@ -86,12 +65,12 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
     environ = {"FB_MODE": "sidecar", "FB_PRESET": "pytorch", "FB_NNODES": "1:3", "FB_ADDRESSES": "name"}
     shared = ["PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ID", "PET_RDZV_ENDPOINT", "MASTER_ADDR"]
     retry = {"retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 1}}
-    one, two = ({**(made := with_barrier("worker", number)), "task": made["task"] | retry} for number in (1, 2))
+    one, two = ({**(made := waiting("worker", number)), "task": made["task"] | retry} for number in (1, 2))
     frameworks.create("fw", one)
     first = frameworks.created("fw-worker-0")["fw-worker-0"]
     old = start(first, **environ)
     kubelet.run(first, "10.255.9.1")
-    opens(old)
+    old.reports("open after")
     before = exported(old, *shared)
     attempt = frameworks.status("fw")["attemptStatus"]["instanceUID"]
     assert before == ["1:3", "c10d", attempt, "fw-worker-0:29500", "fw-worker-0"]
@@ -99,16 +78,16 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
     second = frameworks.created("fw-worker-0", "fw-worker-1")["fw-worker-1"]
     new = start(second, **environ)
     kubelet.run(second, "10.255.9.2")
-    opens(new)
+    new.reports("open after")
     assert exported(new, *shared) == before
     assert exported(new, "PET_LOCAL_ADDR", "NODE_RANK") == ["10.255.9.2", "1"]
 
-    def both_are_listed() -> None:
-        assert "10.255.9.1\tfw-worker-0 " in new.read("hosts")
-        assert "10.255.9.2\tfw-worker-1 " in old.read("hosts")
-        assert exported(old, *shared) == before
+    def lists(barrier: Barrier, line: str) -> None:
+        assert line in barrier.read("hosts")
 
-    eventually(both_are_listed, 30)
+    assert "10.255.9.1\tfw-worker-0 " in new.read("hosts")
+    eventually(lambda: lists(old, "10.255.9.2\tfw-worker-1 "), 30)
+    assert exported(old, *shared) == before
     kubelet.fail(first, 1)
 
     def retried() -> Json:
@@ -117,9 +96,5 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
         return again
 
     kubelet.run(eventually(retried, 60), "10.255.9.77")
-
-    def moved() -> None:
-        assert "10.255.9.77\tfw-worker-0 " in new.read("hosts")
-
-    eventually(moved, 30)
+    eventually(lambda: lists(new, "10.255.9.77\tfw-worker-0 "), 30)
     assert exported(new, *shared) == before

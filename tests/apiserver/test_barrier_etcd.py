@@ -65,39 +65,23 @@ class Members:
         self.processes[index].wait()
 
     def call(self, index: int, path: str, **body: Any) -> dict[str, Any]:
-        request = urllib.request.Request(
-            f"http://{self.address(index)}:{self.port}/v3/{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=20) as response:
-            found: dict[str, Any] = json.load(response)
-            return found
-
-    def names(self, index: int) -> set[str]:
-        return {one.get("name", "") for one in self.call(index, "cluster/member/list")["members"]}
+        """Return the answer of a member; AssertionError while there is none, as where a cluster has just changed."""
+        url, headers = f"http://{self.address(index)}:{self.port}/v3/{path}", {"Content-Type": "application/json"}
+        try:
+            request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+            with urllib.request.urlopen(request, timeout=20) as response:
+                found: dict[str, Any] = json.load(response)
+                return found
+        except OSError as fault:
+            raise AssertionError(f"{fault}: {(self.folder / f'log-{index}').read_text()[-2000:]}") from fault
 
     def holds(self, index: int, *names: str) -> None:
         """Wait until a member knows these members, and the key of the test."""
 
         def check() -> None:
-            try:
-                known, found = self.names(index), self.call(index, "kv/range", key=KEY)
-            except OSError as fault:
-                raise AssertionError(f"{fault}: {(self.folder / f'log-{index}').read_text()[-2000:]}") from fault
-            assert known == set(names)
-            assert [one["value"] for one in found.get("kvs", [])] == [VALUE]
-
-        eventually(check, 60)
-
-    def until_done(self, path: str, **body: Any) -> None:
-        """Call member 0 until it answers: a cluster that has just changed refuses for some seconds."""
-
-        def check() -> None:
-            try:
-                self.call(0, path, **body)
-            except OSError as fault:
-                raise AssertionError(f"{fault}: {(self.folder / 'log-0').read_text()[-2000:]}") from fault
+            known = self.call(index, "cluster/member/list")["members"]
+            assert {one.get("name", "") for one in known} == set(names)
+            assert [one["value"] for one in self.call(index, "kv/range", key=KEY).get("kvs", [])] == [VALUE]
 
         eventually(check, 60)
 
@@ -122,13 +106,14 @@ def members(tmp_path: Path) -> Iterator[Members]:
 
 def test_etcd_forms_a_cluster_takes_a_member_back_and_grows_by_the_variables_alone(members: Members) -> None:
     assert {members.start(index) for index in range(3)} == {"new"}
-    members.until_done("kv/put", key=KEY, value=VALUE)
+    eventually(lambda: members.call(0, "kv/put", key=KEY, value=VALUE), 60)
     members.holds(2, *THREE)
     # A retry with the data of the volume.
     members.stop(1)
     members.start(1, generation=2, attempt=1)
     members.holds(1, *THREE)
     # A rescale: the cluster learns of it first, as etcd demands, then the new member joins.
-    members.until_done("cluster/member/add", peerURLs=[f"http://{members.address(3)}:{members.port + 1}"])
+    urls = [f"http://{members.address(3)}:{members.port + 1}"]
+    eventually(lambda: members.call(0, "cluster/member/add", peerURLs=urls), 60)
     assert members.start(3, count=4, generation=3) == "existing"
     members.holds(3, *THREE, "mnist-etcd-3")

@@ -84,14 +84,10 @@ def test_a_framework_of_a_controller_without_rosters_opens_by_its_status(
 
 
 def test_whom_the_configmap_is_forbidden_reads_the_framework_after_half_a_minute_or_names_the_role(
-    cluster: Cluster,
-    raw: RawClient,
-    namespace: str,
-    frameworks: Frameworks,
-    start: Callable[..., Barrier],
-    account: Path,
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, start: Callable[..., Barrier], account: Path
 ) -> None:
     """For half a minute a Role could still be on its way."""
+    namespace = frameworks.namespace
     grant(raw, namespace, names.GROUP, "frameworks", "get", "list", "watch")
     raw.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "nobody"}})
     nobody = shutil.copytree(account, account.with_name("nobody"))
@@ -107,16 +103,20 @@ def test_whom_the_configmap_is_forbidden_reads_the_framework_after_half_a_minute
     assert f"system:serviceaccount:{namespace}:nobody" in last
 
 
-WORKLOADS: dict[str, tuple[str, Json]] = {
-    "Job": ("batch/v1/namespaces/{}/jobs", {"completionMode": "Indexed", "completions": 3, "parallelism": 3}),
+LABELS = {"app": "gang"}
+# The paths, the specs, the restart policies of the Pods, and the labels with their ranks.
+WORKLOADS: dict[str, tuple[str, Json, str, str]] = {
+    "Job, which may only be listed": (
+        "batch/v1/namespaces/{}/jobs",
+        {"completionMode": "Indexed", "completions": 3, "parallelism": 3},
+        "Never",
+        "batch.kubernetes.io/job-completion-index",
+    ),
     "StatefulSet": (
         "apps/v1/namespaces/{}/statefulsets",
-        {
-            "replicas": 3,
-            "serviceName": "gang",
-            "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": {"app": "gang"}},
-        },
+        {"replicas": 3, "serviceName": "gang", "podManagementPolicy": "Parallel", "selector": {"matchLabels": LABELS}},
+        "Always",
+        "apps.kubernetes.io/pod-index",
     ),
 }
 
@@ -125,15 +125,12 @@ WORKLOADS: dict[str, tuple[str, Json]] = {
 def test_pods_without_a_framework_open_by_their_labels(
     raw: RawClient, namespace: str, kubelet: Kubelet, start: Callable[..., Barrier], kind: str
 ) -> None:
-    grant(raw, namespace, "", "pods", "list", "watch")
-    spec = {"containers": [{"name": "main", "image": "none"}]}
-    if kind == "Job":
-        spec["restartPolicy"] = "Never"
-    path, body = WORKLOADS[kind]
-    template = {"metadata": {"labels": {"app": "gang"}}, "spec": spec}
-    raw.create(
-        f"/apis/{path.format(namespace)}", {"metadata": {"name": "gang"}, "spec": {**body, "template": template}}
-    )
+    path, body, restart, label = WORKLOADS[kind]
+    may_watch = kind == "StatefulSet"
+    grant(raw, namespace, "", "pods", "list", *["watch"] * may_watch)
+    spec = {"containers": [{"name": "main", "image": "none"}], "restartPolicy": restart}
+    body = {**body, "template": {"metadata": {"labels": LABELS}, "spec": spec}}
+    raw.create(f"/apis/{path.format(namespace)}", {"metadata": {"name": "gang"}, "spec": body})
 
     def created() -> list[Json]:
         items = raw.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector=app%3Dgang")["items"]
@@ -142,37 +139,20 @@ def test_pods_without_a_framework_open_by_their_labels(
 
     found = eventually(created, 20)
     options = {"FB_SELECTOR": "app=gang", "FB_ROLES": "worker=3", "FB_PRESET": "pytorch"}
+    options["BARRIER_CHECK_INTERVAL_SEC"] = "1"
     barriers = [start(pod, FC_FRAMEWORK_NAMESPACE=namespace, **options) for pod in found]
+    if not may_watch:
+        barriers[0].reports("looking every 1 s instead")
     for pod in found[:2]:
         kubelet.run(pod)
     barriers[0].reports("waiting 2/3")
     kubelet.run(found[2])
-    ranks = set()
-    for barrier, pod in zip(barriers, found, strict=True):
+    ranks = [pod["metadata"]["labels"][label] for pod in found]
+    assert sorted(ranks) == ["0", "1", "2"]
+    for barrier, pod, rank in zip(barriers, found, ranks, strict=True):
         code, last = barrier.ends(10)
         assert code == 0, barrier.lines
         assert "3/3 Tasks of Pods 'app=gang'" in last
-        labels = pod["metadata"]["labels"]
-        label = "batch.kubernetes.io/job-completion-index" if kind == "Job" else "apps.kubernetes.io/pod-index"
-        assert f"RANK='{labels[label]}'\n" in barrier.read("env")
-        ranks.add(labels[label])
+        assert f"RANK='{rank}'\n" in barrier.read("env")
         assert pod["metadata"]["name"] in barrier.read("hosts")
         assert "WORLD_SIZE='3'\n" in barrier.read("env")
-    assert ranks == {"0", "1", "2"}
-
-
-def test_without_the_right_to_watch_pods_it_polls(
-    raw: RawClient, namespace: str, kubelet: Kubelet, start: Callable[..., Barrier]
-) -> None:
-    grant(raw, namespace, "", "pods", "list")
-    body: Json = {
-        "metadata": {"name": "solo-0", "labels": {"app": "solo"}},
-        "spec": {"containers": [{"name": "main", "image": "none"}]},
-    }
-    pod = raw.create(f"/api/v1/namespaces/{namespace}/pods", body)
-    options = {"FB_SELECTOR": "app=solo", "FB_ROLES": "solo=1", "BARRIER_CHECK_INTERVAL_SEC": "1"}
-    barrier = start(pod, FC_FRAMEWORK_NAMESPACE=namespace, **options)
-    barrier.reports("looking every 1 s instead")
-    kubelet.run(pod)
-    code, _ = barrier.ends()
-    assert code == 0, barrier.lines

@@ -8,9 +8,9 @@ import pytest
 
 from frameworkinjector import flags
 from frameworkinjector.offline.render import rendered
-from localcluster.client import ApiStatusError
 from testkit.waiting import eventually
 from tests.injector.golden_pods import pod_of
+from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,19 +50,14 @@ def injected(*options: str) -> Json:
     return {**pod, "metadata": {**pod["metadata"], "namespace": None, "ownerReferences": []}}
 
 
-def _says(text: str, words: str) -> None:
-    assert words in text
-
-
 def test_no_user_is_named_where_the_namespace_has_a_range_of_its_own(raw: RawClient, ranged: str) -> None:
-    pods = f"/api/v1/namespaces/{ranged}/pods?dryRun=All"
+    pods = f"/api/v1/namespaces/{ranged}/pods"
 
-    def refusal() -> str:
-        try:
-            return str(raw.create(pods, injected()) and "")
-        except ApiStatusError as error:
-            return str(error)
+    def is_refused() -> None:
+        assert "failed expression" in refusal_of(raw, pods, injected())
 
-    eventually(lambda: _says(refusal(), "failed expression"), timeout=30)
-    assert raw.create(pods, injected("--barrier-uid=none"))["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
-    raw.create(pods, injected("--barrier-uid=1000680001"))
+    eventually(is_refused, timeout=30)
+    for uid in ("none", "1000680001"):
+        pod = injected(f"--barrier-uid={uid}")
+        assert pod["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
+        assert refusal_of(raw, pods, pod) == ""

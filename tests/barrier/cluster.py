@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from testkit.frameworks import POD, role
 from tests.barrier.process import Barrier
 
 if TYPE_CHECKING:
@@ -44,6 +46,22 @@ def start(cluster: Cluster, account: Path, tmp_path: Path) -> Iterator[Callable[
     yield run
     for barrier in started:
         barrier.stop()
+
+
+def waiting(name: str, number: int, gpus: int = 0) -> Json:
+    """A TaskRole whose Pods say that they have a barrier, so that the controller lets them read the roster."""
+    (container,) = POD["spec"]["containers"]
+    if gpus:
+        container = {**container, "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    labels = {"frameworkcontroller.microsoft.com/barrier": "enabled"}
+    return role(name, number, pod={"metadata": {"labels": labels}, "spec": {**POD["spec"], "containers": [container]}})
+
+
+def exported(barrier: Barrier, *names: str) -> list[str]:
+    """The values in a shell that sources `injector.sh`."""
+    printing = "".join(f'printf "%s\\n" "${name}";' for name in names)
+    command = ["dash", "-euc", f". ./injector.sh; {printing}"]
+    return subprocess.run(command, cwd=barrier.folder, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def grant(raw: RawClient, namespace: str, group: str, resource: str, *verbs: str) -> None:
