@@ -1,4 +1,4 @@
-"""Frameworks that the API server refuses, each with what `lint` says; `tests/apiserver` asks the server, too."""
+"""Frameworks that the API server refuses, each with what `lint` says; `tests/apiserver/test_crd.py` asks it, too."""
 
 from __future__ import annotations
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
+from frameworkcontroller.api import names
 from frameworkdemo.cluster import local_cluster
 from frameworkdemo.examples.run import run
+from testkit.frameworks import role
 from tests.e2e import examples
+from tests.e2e.pods import pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,35 +30,17 @@ def test_the_example_ends_as_expected(name: str, cluster: Cluster, installed: No
     examples.ends_as_expected(name, cluster)
 
 
-FAILS = """
-apiVersion: frameworkcontroller.microsoft.com/v1
-kind: Framework
-metadata: {name: fails}
-spec:
-  taskRoles:
-  - name: worker
-    taskNumber: 1
-    frameworkAttemptCompletionPolicy: {minFailedTaskCount: 1, minSucceededTaskCount: -1}
-    task:
-      pod:
-        spec:
-          restartPolicy: Never
-          securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
-          containers:
-          - name: main
-            image: docker.io/frameworkcontroller/barrier:dev
-            imagePullPolicy: IfNotPresent
-            command: [sh, -c, "echo the data is not there; exit 7"]
-            securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
-"""
-
-
 def test_an_example_that_ends_otherwise_says_why_and_leaves_nothing(
     cluster: Cluster, installed: None, tmp_path: Path
 ) -> None:
+    spec = pod(["sh", "-c", "echo the data is not there; exit 7"])["spec"]
+    spec["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    framework = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": {"name": "fails"}}
+    framework["spec"] = {"taskRoles": [role("worker", 1, pod={"spec": spec})]}
     folder = tmp_path / "fails"
     folder.mkdir()
-    (folder / "framework.yaml").write_text(FAILS)
+    (folder / "framework.yaml").write_text(yaml.safe_dump(framework))
     (folder / "kustomization.yaml").write_text("resources: [framework.yaml]")
     lines: list[str] = []
     outcome = run(local_cluster(cluster), folder, lines.append)
