@@ -15,6 +15,7 @@ from tests.support.frameworkctl import Frameworkctl, interrupt
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
 
     from localcluster.client import RawClient
     from testkit.frameworks import ControllerProcess, Frameworks
@@ -30,6 +31,13 @@ def write(ctl: Frameworkctl, name: str, *roles: dict[str, object], **spec: objec
     del manifest["metadata"]["namespace"]
     (ctl.folder / f"{name}.yaml").write_text(yaml.safe_dump(manifest))
     return f"{name}.yaml"
+
+
+def until(condition: Callable[[], bool]) -> None:
+    def check() -> None:
+        assert condition()
+
+    eventually(check, timeout=30)
 
 
 def test_a_framework_from_its_submission_to_its_deletion(
@@ -54,10 +62,10 @@ def test_a_framework_from_its_submission_to_its_deletion(
         assert json.loads(ctl.ok("events training", "-o", "json").output)["items"]
 
         ctl.ok("scale training", "worker=1")
-        eventually(lambda: _has_tasks(frameworks, 1), timeout=30)
+        until(lambda: len(frameworks.tasks("training")) == 1)
 
         ctl.ok("suspend training")
-        eventually(lambda: _lists(ctl, "somebody to resume it (suspend: true)"), timeout=30)
+        until(lambda: "somebody to resume it (suspend: true)" in ctl.ok("list").output)
         assert "-> frameworkctl resume training" in ctl.ok("why training").output
         ctl.ok("resume training")
         ctl.ok("wait training", "--for=ready", "--timeout=300s")
@@ -76,10 +84,6 @@ def test_a_framework_from_its_submission_to_its_deletion(
     assert ctl.ok("list").output == ""
 
 
-def _has_tasks(frameworks: Frameworks, number: int) -> None:
-    assert len(frameworks.tasks("training")) == number
-
-
 def line_of(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline()
@@ -89,7 +93,7 @@ def test_a_framework_that_waits_is_started_and_watched_and_its_result_is_the_exi
     ctl: Frameworkctl, controller: ControllerProcess, player: Player
 ) -> None:
     ctl.ok("submit", "-f", write(ctl, "later", role("worker", 1), executionType="Create"))
-    eventually(lambda: _lists(ctl, "somebody to start it (executionType: Create)"), timeout=30)
+    until(lambda: "somebody to start it (executionType: Create)" in ctl.ok("list").output)
     watching = ctl.start("watch later")
     line_of(watching)
     with player.playing():
@@ -106,10 +110,6 @@ def test_a_framework_that_waits_is_started_and_watched_and_its_result_is_the_exi
         failed = ctl("submit", "-f", write(ctl, "failing", role("worker", 1)), "--wait")
     assert failed.code == 3
     assert "Framework failing failed by worker-0: ContainerUnrecognizedFailed (7)" in failed.errors
-
-
-def _lists(ctl: Frameworkctl, text: str) -> None:
-    assert text in ctl.ok("list").output
 
 
 def test_a_task_and_an_attempt_are_retried(
@@ -147,18 +147,19 @@ def test_a_retry_that_a_quota_refuses_deletes_nothing_and_one_that_is_interrupte
     hard = {"count/frameworks.frameworkcontroller.microsoft.com": "1"}
     quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
     raw.create(quotas, {"metadata": {"name": "one"}, "spec": {"hard": hard}})
-    eventually(lambda: _is_refused(ctl, refused=True), timeout=30)
+    write(ctl, "another", role("worker", 1))
+    until(lambda: "quota" in ctl("submit", "-f", "another.yaml", "--dry-run").errors)
     done = ctl("retry training")
     assert (done.code, "quota" in done.errors, done.errors.endswith("; nothing was deleted\n")) == (1, True, True)
     assert frameworks.get("training")["metadata"]["uid"] == completed["metadata"]["uid"]
     raw.delete(f"{quotas}/one")
-    eventually(lambda: _is_refused(ctl, refused=False), timeout=30)
+    until(lambda: ctl("submit", "-f", "another.yaml", "--dry-run").code == 0)
 
     process = ctl.start("retry training")
     assert process.stderr is not None
     told, _, file = process.stderr.readline().strip().rpartition(" ")
     assert told.endswith("if this is interrupted, create Framework training again with: frameworkctl submit -f")
-    eventually(lambda: _is_being_deleted(frameworks), timeout=30)
+    until(lambda: "deletionTimestamp" in frameworks.get("training")["metadata"])
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=patience(20))
     assert "Traceback" not in errors
@@ -168,18 +169,9 @@ def test_a_retry_that_a_quota_refuses_deletes_nothing_and_one_that_is_interrupte
     assert frameworks.get("training")["spec"] == completed["spec"]
 
 
-def _is_being_deleted(frameworks: Frameworks) -> None:
-    assert "deletionTimestamp" in frameworks.get("training")["metadata"]
-
-
 def _is_told(ctl: Frameworkctl, file: str) -> None:
     again = ctl("retry training")
     assert (again.code, f"if it is gone, create it again: frameworkctl submit -f {file}" in again.errors) == (1, True)
-
-
-def _is_refused(ctl: Frameworkctl, *, refused: bool) -> None:
-    done = ctl("submit", "-f", write(ctl, "another", role("worker", 1)), "--dry-run")
-    assert ("quota" in done.errors) is refused, done
 
 
 def test_what_is_watched_goes_on_until_ctrl_c_or_its_deletion_which_has_its_own_exit_code(

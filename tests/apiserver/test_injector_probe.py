@@ -139,17 +139,6 @@ def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[RawClie
         yield there
 
 
-def test_where_the_gate_is_on_the_barrier_writes_what_the_nodes_read(
-    gates: tuple[Cluster, Cluster], identity: Path, supported: EnvFiles, namespace: str, tmp_path: Path
-) -> None:
-    with called_by(gates[0], identity, tmp_path) as there:
-        created = create(there, namespace, framework_pod(namespace))
-        (barrier,), (app,) = created["spec"]["initContainers"], created["spec"]["containers"]
-        syntax = {one["name"]: one.get("value") for one in barrier["env"]}.get("FB_ENV_SYNTAX")
-        refers = any("fileKeyRef" in one.get("valueFrom", {}) for one in app.get("env", []))
-        assert (syntax, refers) == ((None, False) if supported is EnvFiles.NONE else (supported.value, True))
-
-
 def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
     gates: tuple[Cluster, Cluster], identity: Path, namespace: str, tmp_path: Path
 ) -> None:

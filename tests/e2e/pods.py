@@ -20,12 +20,10 @@ PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 def pod(command: list[str], *, image: str = "barrier", requests: Json | None = None, **annotations: str) -> Json:
     """Return a template with one container and the label that requests a barrier.
 
-    Args:
-        command: The command of the container.
-        image: One of the project's images; the barrier's has Python and is always on the node.
-        requests: The resource requests of the container.
-        annotations: Annotations of the barrier, without their prefix and with `_` for `-`.
+    Annotations of the barrier have no prefix, and `_` for `-`. Of the images, the barrier's has Python and is always on
+    the node.
     """
+    main = {"name": "main", "image": images.reference(image), "imagePullPolicy": "IfNotPresent", "command": command}
     return {
         "metadata": {
             "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
@@ -35,15 +33,7 @@ def pod(command: list[str], *, image: str = "barrier", requests: Json | None = N
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 1,
-            "containers": [
-                {
-                    "name": "main",
-                    "image": images.reference(image),
-                    "imagePullPolicy": "IfNotPresent",
-                    "command": command,
-                    "resources": {"requests": requests or {"cpu": "10m"}},
-                }
-            ],
+            "containers": [{**main, "resources": {"requests": requests or {"cpu": "10m"}}}],
         },
     }
 

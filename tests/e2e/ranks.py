@@ -55,12 +55,10 @@ NAME, ROLE = "fw", "worker"
 
 
 def rank(*, crashes: int = 0, probed: bool = False, **annotations: str) -> Json:
-    """Return the Pod template of a rank.
+    """Return the Pod template of a rank, with annotations of the barrier as `pod` has them.
 
-    Args:
-        crashes: How many times the rank 1 ends as soon as it runs.
-        probed: A liveness probe fails when the rank hangs. It would also fail if the rank exited while it runs.
-        annotations: Of the barrier, see `pod`.
+    Rank 1 `crashes` so many times as soon as it runs. A rank that is `probed` is ended when it hangs; its liveness
+    probe would also fail if the rank exited meanwhile.
     """
     template = pod(python(PROGRAM), restart="in-place", preset="pytorch", **annotations)
     (main,) = template["spec"]["containers"]
@@ -70,12 +68,8 @@ def rank(*, crashes: int = 0, probed: bool = False, **annotations: str) -> Json:
     if probed:
         # The rank ends at SIGTERM; on a busy machine it needs more than a second for that.
         template["spec"]["terminationGracePeriodSeconds"] = 30
-        main["livenessProbe"] = {
-            "exec": {"command": ["sh", "-c", "! test -e /tmp/hung"]},
-            "periodSeconds": 1,
-            "timeoutSeconds": 30,
-            "failureThreshold": 1,
-        }
+        asks = {"exec": {"command": ["sh", "-c", "! test -e /tmp/hung"]}}
+        main["livenessProbe"] = {**asks, "periodSeconds": 1, "timeoutSeconds": 30, "failureThreshold": 1}
     if crashes:
         shell = f'if [ "$FC_TASK_INDEX" = 1 ]; then export CRASHES={crashes}; fi; exec python3 -uc "$0"'
         main["command"] = ["sh", "-c", shell, PROGRAM]
@@ -97,12 +91,7 @@ def disagreements(runs: Mapping[str, list[dict[str, Any]]]) -> list[str]:
 
 @dataclass
 class Gang:
-    """A Framework of ranks in the test's namespace.
-
-    Attributes:
-        cluster: The cluster.
-        frameworks: Of the namespace.
-    """
+    """A Framework of ranks in the test's namespace."""
 
     cluster: Cluster
     frameworks: Frameworks
@@ -128,13 +117,7 @@ class Gang:
             raise AssertionError(error) from error
 
     def run_together(self, size: int, *, epoch: int | None = None, timeout: float = 90) -> dict[str, str]:
-        """Wait until so many ranks run with each other; return the UIDs of their Pods.
-
-        Args:
-            size: The number of ranks.
-            epoch: In which they run; any that is the newest if it is not given.
-            timeout: See `eventually`.
-        """
+        """Wait until so many ranks run with each other, in this epoch or the newest; return the UIDs of their Pods."""
 
         def check() -> dict[str, str]:
             attempt, pods = self.attempt(), self.frameworks.pods()

@@ -1,4 +1,4 @@
-"""What programs find in their environment on a real node: the user's values and those of the presets, by each way."""
+"""What programs find in their Pods on a real node: values of users and presets by each way, files, resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localcluster import LocalClusterError, images
 from testkit.frameworks import framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant
-from tests.e2e.pods import PREFIX, pod, python
+from tests.e2e.pods import PREFIX, all_run, pod, python
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -133,3 +133,50 @@ def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, insta
         assert PREFIX + "status" in one["metadata"]["annotations"]
         ranks.add((printed["RANK"], printed["WORLD_SIZE"]))
     assert ranks == {("0", "2"), ("1", "2")}
+
+
+FOLDER = "/srv/gang"
+REPORT_FILES = """
+import json, os
+seen = {
+    "TF_CONFIG": sorted(json.loads(os.environ["TF_CONFIG"])["cluster"]),
+    "hostfile": os.environ["HYDRA_HOST_FILE"],
+    "hosts": open(os.environ["HYDRA_HOST_FILE"]).read(),
+    "mnt": os.listdir("/mnt"),
+    "files": sorted(os.listdir("/srv/gang")),
+    "peers": "worker-0" in open("/etc/hosts").read(),
+}
+with open("/dev/termination-log", "w") as log:
+    json.dump(seen, log)
+"""
+
+
+def with_volume_at_mnt(**annotations: str) -> Json:
+    template = pod(python(REPORT_FILES), preset="tensorflow,mpi", output_dir=FOLDER, **annotations)
+    template["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/mnt", "readOnly": True}]
+    return template
+
+
+def test_a_pod_with_a_volume_at_mnt_has_the_files_in_another_folder(frameworks: Frameworks) -> None:
+    wrapped = with_volume_at_mnt(env="wrap", mode="sidecar")
+    frameworks.create("fw", role("worker", 1, pod=with_volume_at_mnt()), role("ps", 1, pod=wrapped))
+    completion = frameworks.wait("fw", "Completed", 90)["attemptStatus"]["completionStatus"]
+    assert completion["code"] == 0, completion
+    for task in frameworks.tasks("fw").values():
+        ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
+        seen = json.loads(ends["main"]["message"])
+        assert (seen["TF_CONFIG"], seen["mnt"], seen["peers"]) == (["ps", "worker"], [], True)
+        assert seen["hostfile"] == f"{FOLDER}/hostfile.mpich"
+        assert seen["hosts"]
+        assert {"env", "generation", "hosts", "injector.sh", "run"} <= set(seen["files"])
+
+
+def test_guaranteed_pods_run_as_such(frameworks: Frameworks) -> None:
+    amounts = {"cpu": "100m", "memory": "64Mi"}
+    templates = {mode: pod(["sleep", "600"], mode=mode) for mode in ("init", "sidecar")}
+    for template in templates.values():
+        template["spec"]["containers"][0]["resources"] = {"requests": amounts, "limits": amounts}
+    frameworks.create("fw", *(role(mode, 1, pod=template) for mode, template in templates.items()))
+    all_run(frameworks, 2)
+    assert [each["status"]["qosClass"] for each in frameworks.pods().values()] == ["Guaranteed"] * 2

@@ -1,4 +1,4 @@
-"""Logs of real containers: of all Tasks, over retries and a rescale, to files; and the program of README."""
+"""The client on a real node: logs over retries and a rescale, the program of README, and why a gang does not start."""
 
 from __future__ import annotations
 
@@ -127,3 +127,33 @@ def test_the_program_of_readme_trains_a_function_on_four_pods(
         let_end(cluster, client.namespace, f"training-worker-{rank}")
     output, _ = process.communicate(timeout=patience(60))
     assert (process.returncode, output) == (0, "Succeeded\n")
+
+
+def test_each_reason_of_a_gang_that_does_not_start_is_named(
+    client: Client, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    ctl = Frameworkctl(cluster.kubeconfig, namespace, tmp_path)
+    waiting = Role.container("master", 1, image=IMAGE, preset="pytorch")
+    placed = Role.container("worker", 1, image=IMAGE, preset="pytorch", node_selector={"example.org/none": "none"})
+    pulled = Role.container("ps", 1, image="docker.io/frameworkcontroller/absent:dev", preset="pytorch")
+    client.create(Framework("stuck", [waiting, placed, pulled]))
+    template = dict(Role.container("worker", 1, image=IMAGE, command=["true"]).pod)
+    template["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "absent"}}]
+    client.create(Framework("unconfigured", [Role("worker", 1, template)]))
+
+    def is_said(name: str, *texts: str) -> None:
+        page = ctl.ok(f"why {name}").output
+        for text in texts:
+            assert text in page, page
+
+    told = {
+        "stuck": (
+            "master-0, ps-0: waits in the barrier for 1 Task: worker-0",
+            "worker-0: its Pod cannot be scheduled",
+            "no node has the labels that nodeSelector or affinity asks for",
+        ),
+        "unconfigured": ('container main cannot be created: CreateContainerConfigError: configmap "absent" not found',),
+    }
+    for name, texts in told.items():
+        eventually(lambda name=name, texts=texts: is_said(name, *texts), timeout=60, interval=1)  # type: ignore[misc]
+        client.stop(name)
