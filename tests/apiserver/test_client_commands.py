@@ -43,7 +43,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_a_framework_from_its_submission_to_its_deletion(
     ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
-    file = write(ctl, "training", role("worker", 1), description="Trains")
+    file = write(ctl, "training", role("worker", 1, retry=FANCY), description="Trains", retryPolicy=FANCY)
     player.plan["worker-0"] = player.plan["worker-1"] = ["stay"]
     with player.playing():
         done = ctl.ok("submit", "-f", file, "--set", "taskRoles[worker].taskNumber=2")
@@ -63,6 +63,10 @@ def test_a_framework_from_its_submission_to_its_deletion(
 
         ctl.ok("scale training", "worker=1")
         until(lambda: len(frameworks.tasks("training")) == 1)
+        assert "worker-0 gets another attempt" in ctl.ok("retry training", "worker-0").errors
+        eventually(lambda: _is_attempt(frameworks, framework=0, task=1), timeout=30)
+        assert "another one follows" in ctl.ok("retry training").errors
+        eventually(lambda: _is_attempt(frameworks, framework=1, task=0), timeout=30)
 
         ctl.ok("suspend training")
         until(lambda: "somebody to resume it (suspend: true)" in ctl.ok("list").output)
@@ -110,20 +114,6 @@ def test_a_framework_that_waits_is_started_and_watched_and_its_result_is_the_exi
         failed = ctl("submit", "-f", write(ctl, "failing", role("worker", 1)), "--wait")
     assert failed.code == 3
     assert "Framework failing failed by worker-0: ContainerUnrecognizedFailed (7)" in failed.errors
-
-
-def test_a_task_and_an_attempt_are_retried(
-    ctl: Frameworkctl, controller: ControllerProcess, frameworks: Frameworks, player: Player
-) -> None:
-    player.plan["worker-0"] = ["stay"]
-    file = write(ctl, "training", role("worker", 1, retry=FANCY), retryPolicy=FANCY)
-    with player.playing():
-        ctl.ok("submit", "-f", file)
-        ctl.ok("wait training", "--for=ready", "--timeout=300s")
-        assert "worker-0 gets another attempt" in ctl.ok("retry training", "worker-0").errors
-        eventually(lambda: _is_attempt(frameworks, framework=0, task=1), timeout=30)
-        assert "another one follows" in ctl.ok("retry training").errors
-        eventually(lambda: _is_attempt(frameworks, framework=1, task=0), timeout=30)
 
 
 def _is_attempt(frameworks: Frameworks, *, framework: int, task: int) -> None:

@@ -201,8 +201,13 @@ async def test_a_completed_framework_that_changes_meanwhile_is_not_submitted_aga
     assert (again.uid != made.uid, again.labels) == (True, {"team": "vision"})
 
 
-def test_refusals_have_types_and_name_the_field(client: Client, cluster: Cluster) -> None:
-    client.create(training(execution_type="Create"))
+def test_what_is_stored_is_a_manifest_again_and_refusals_have_types_and_name_the_field(
+    client: Client, cluster: Cluster
+) -> None:
+    worker = Role.container("worker", 2, image="none", preset="pytorch", env={"A": "1"})
+    framework = training(worker, execution_type="Create")
+    again = client.create(framework).manifest()
+    assert (again.name, again.roles, again.execution_type) == (framework.name, tuple(framework.roles), "Create")
     with pytest.raises(AlreadyExistsError, match="delete it first, or choose another name"):
         client.create(training())
     with pytest.raises(RefusedError, match=r"spec.taskRoles\[0\].taskNumber"):
@@ -220,13 +225,6 @@ def test_refusals_have_types_and_name_the_field(client: Client, cluster: Cluster
 async def test_the_blocking_client_works_where_a_loop_runs_as_in_a_notebook(client: Client) -> None:
     assert "training" in client.create(training())._repr_html_()  # type: ignore[attr-defined]
     assert "training" in client.list()._repr_html_()
-
-
-def test_a_stored_framework_can_be_written_as_a_manifest_again(client: Client) -> None:
-    worker = Role.container("worker", 2, image="none", preset="pytorch", env={"A": "1"})
-    framework = training(worker, execution_type="Create")
-    again = client.create(framework).manifest()
-    assert (again.name, again.roles, again.execution_type) == (framework.name, tuple(framework.roles), "Create")
 
 
 async def to_the_end(items: AsyncIterator[object]) -> None:

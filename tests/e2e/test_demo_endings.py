@@ -100,13 +100,6 @@ def test_a_training_that_fails_fails_the_demo_with_the_end_of_its_log(name: str,
     assert "--- log of frameworkcontroller\n" in done.stdout
 
 
-def test_a_missing_image_ends_the_demo_with_its_name(name: str, tmp_path: Path) -> None:
-    image = "docker.io/frameworkcontroller/absent:dev"
-    done = finished(name, "--framework", str(variant(tmp_path, image=image, imagePullPolicy="Never")))
-    assert done.returncode == 1
-    assert f'Container image "{image}" is not present' in done.stdout
-
-
 def test_down_leaves_nothing_and_can_be_repeated(name: str) -> None:
     for _ in range(2):
         assert finished(name, "down").returncode == 0
