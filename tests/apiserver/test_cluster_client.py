@@ -31,8 +31,6 @@ from testkit.waiting import eventually, patience
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-JSON = dict[str, Any]
-
 
 class Meta(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str

@@ -21,16 +21,9 @@ SYSTEM = "team-system"
 
 @contextlib.contextmanager
 def release_for(cluster: Cluster, namespace: str, folder: Path, *arguments: str) -> Iterator[str]:
-    """Install a release for one namespace, with a certificate of the operator's own, and remove it at the end.
+    """Install a release for one namespace, with a certificate of the operator's own in `folder`, until the block ends.
 
-    Args:
-        cluster: The cluster.
-        namespace: The namespace whose Frameworks are run.
-        folder: Where the certificate is written.
-        arguments: More arguments of `helm install`.
-
-    Yields:
-        What helm printed.
+    Gives what helm printed.
     """
     authority = trustme.CA()
     issued = authority.issue_cert(f"{RELEASE}-frameworkinjector.{SYSTEM}.svc")

@@ -52,9 +52,7 @@ def reports(frameworks: Frameworks, timeout: float) -> dict[str, Any]:
     return found
 
 
-FINDS_INTERFACE = (
-    REPORT
-    + """
+FINDS_INTERFACE = """
 import fcntl, os, socket, struct
 probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 found = {}
@@ -65,11 +63,10 @@ for _, name in socket.if_nameindex():
         pass
 report({"holds": found[os.environ["MASTER_ADDR"]], "gloo": os.environ["GLOO_SOCKET_IFNAME"], "all": len(found)})
 """
-)
 
 
 def test_in_the_network_of_the_node_gloo_uses_the_interface_of_the_nodes_address(frameworks: Frameworks) -> None:
-    template = pod(python(FINDS_INTERFACE), preset="pytorch", env="file")
+    template = pod(python(REPORT + FINDS_INTERFACE), preset="pytorch", env="file")
     template["spec"]["hostNetwork"] = True
     frameworks.create("fw", role("worker", 1, pod=template))
     seen = reports(frameworks, 240)["worker-0"]
@@ -77,9 +74,7 @@ def test_in_the_network_of_the_node_gloo_uses_the_interface_of_the_nodes_address
     assert seen["all"] > 1
 
 
-ADDS_BY_MPI = (
-    REPORT
-    + """
+ADDS_BY_MPI = """
 import socket
 from mpi4py import MPI
 world = MPI.COMM_WORLD
@@ -87,7 +82,6 @@ hosts, total = world.gather(socket.gethostname()), world.allreduce(world.rank + 
 if world.rank == 0:
     report({"hosts": sorted(hosts), "sum": total})
 """
-)
 
 
 @pytest.mark.usefixtures("applications_loaded")
@@ -95,7 +89,7 @@ def test_mpirun_distributes_its_ranks_over_the_hosts_of_the_hostfile(frameworks:
     # As usual for MPI jobs, the workers run sshd, the launcher starts the ranks, one of them on itself, and its end is
     # the end of the job.
     settings = {"preset": "mpi", "slots": "launcher=1,worker=2"}
-    launches = pod(["mpirun", PYTHON, "-c", ADDS_BY_MPI], image=IMAGE, **settings)
+    launches = pod(["mpirun", PYTHON, "-c", REPORT + ADDS_BY_MPI], image=IMAGE, **settings)
     serves = pod(["/usr/sbin/sshd", "-De", "-f", "/etc/ssh/sshd_config"], image=IMAGE, **settings)
     done = {"minFailedTaskCount": 1, "minSucceededTaskCount": 1}
     frameworks.create("fw", role("launcher", 1, pod=launches, completion=done), role("worker", 1, pod=serves))
@@ -103,9 +97,7 @@ def test_mpirun_distributes_its_ranks_over_the_hosts_of_the_hostfile(frameworks:
     assert seen["launcher-0"] == {"hosts": ["fw-launcher-0", "fw-worker-0", "fw-worker-0"], "sum": 1 + 2 + 3}
 
 
-ADDS_BY_JAX = (
-    REPORT
-    + """
+ADDS_BY_JAX = """
 import os, sys
 sys.path.insert(0, "/opt/packages")
 import jax
@@ -117,12 +109,9 @@ mine = jax.numpy.asarray([10.0 ** jax.process_index()])
 everyones = multihost_utils.process_allgather(mine)
 report({"rank": jax.process_index(), "of": jax.process_count(), "sum": float(everyones.sum())})
 """
-)
 
 
-ADDS_BY_TORCH = (
-    REPORT
-    + """
+ADDS_BY_TORCH = """
 import os
 import torch
 import torch.distributed as dist
@@ -135,7 +124,6 @@ if os.environ.get("LOCAL_RANK", "0") == "0":
     report(seen)
 dist.barrier()
 """
-)
 
 
 # PyTorch 1.13 on Python 3.11 fails with its own default of redirects and tee, which is 0.
@@ -143,19 +131,19 @@ TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "
 # The command, the barrier's settings, the TaskRoles, and the first rank, the number of ranks and the sum in each.
 GANGS: dict[str, tuple[list[str], dict[str, str], dict[str, int], dict[str, tuple[int, int, float]]]] = {
     "JAX": (
-        [PYTHON, "-c", ADDS_BY_JAX],
+        [PYTHON, "-c", REPORT + ADDS_BY_JAX],
         {"preset": "jax"},
         {"worker": 2},
         {"worker-0": (0, 2, 11.0), "worker-1": (1, 2, 11.0)},
     ),
     "PyTorch by the variables of init_process_group": (
-        [PYTHON, "-c", ADDS_BY_TORCH],
+        [PYTHON, "-c", REPORT + ADDS_BY_TORCH],
         {"preset": "pytorch"},
         {"master": 1, "worker": 1},
         {"master-0": (0, 2, 11.0), "worker-0": (1, 2, 11.0)},
     ),
     "torchrun without arguments about the gang": (
-        [*TORCHRUN, PYTHON, "-c", ADDS_BY_TORCH],
+        [*TORCHRUN, PYTHON, "-c", REPORT + ADDS_BY_TORCH],
         {"preset": "pytorch", "nproc_per_node": "2"},
         {"worker": 2},
         {"worker-0": (0, 4, 1111.0), "worker-1": (2, 4, 1111.0)},
@@ -176,7 +164,7 @@ def test_the_processes_of_two_pods_compute_together(case: str, frameworks: Frame
 @pytest.mark.usefixtures("applications_loaded")
 def test_an_elastic_torchrun_meets_by_the_name_of_its_first_pod(frameworks: Frameworks) -> None:
     settings = {"mode": "sidecar", "preset": "pytorch", "nnodes": "2:3", "max_restarts": "3"}
-    template = pod([*TORCHRUN, PYTHON, "-c", ADDS_BY_TORCH], image=IMAGE, **settings)
+    template = pod([*TORCHRUN, PYTHON, "-c", REPORT + ADDS_BY_TORCH], image=IMAGE, **settings)
     frameworks.create("fw", role("worker", 2, pod=template))
     seen = reports(frameworks, 240)
     assert {seen["worker-0"]["rank"], seen["worker-1"]["rank"]} == {0, 1}
