@@ -154,7 +154,7 @@ async def test_a_stranger_is_unauthorized_and_a_service_account_is_forbidden(
 ) -> None:
     plain = replace(endpoint, client_certificate_file=None, client_key_file=None, reload=None)
     for token, error, text in (
-        ("nobody", UnauthorizedError, ""),
+        ("nobody", UnauthorizedError, None),
         (cluster.token(namespace, "default"), ForbiddenError, 'cannot list resource "pods"'),
     ):
         user = KubeClient(replace(plain, authorization=f"Bearer {token}"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from localcluster import images
 from localcluster.errors import LocalClusterError
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from testkit.frameworks import Frameworks
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+# What a program sees is its termination message, which the controller keeps when it deletes the finished Pod.
+REPORT = """
+import json
+def report(seen):
+    with open("/dev/termination-log", "w") as log:
+        json.dump(seen, log)
+"""
+
+
+def reports(frameworks: Frameworks, timeout: float = 90) -> dict[str, Any]:
+    """Wait until `fw` has succeeded, and return what its Tasks have reported, by `<role>-<index>`."""
+    completion = frameworks.wait("fw", "Completed", timeout)["attemptStatus"]["completionStatus"]
+    assert completion["code"] == 0, completion
+    found: dict[str, Any] = {}
+    for key, task in frameworks.tasks("fw").items():
+        ends = ((task["attemptStatus"]["completionStatus"] or {}).get("pod") or {}).get("containers") or []
+        for end in ends:
+            if end["name"] == "main" and end.get("message"):
+                found[key] = json.loads(end["message"])
+    return found
 
 
 def pod(command: list[str], *, image: str = "barrier", requests: Json | None = None, **annotations: str) -> Json:

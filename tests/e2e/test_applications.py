@@ -5,14 +5,13 @@ TensorFlow does so in the tests of the demo, whose cluster has its image.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from localcluster import images
 from testkit.frameworks import role
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import REPORT, pod, python, reports
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -24,32 +23,11 @@ IMAGE = "training"
 PYTHON = "/usr/bin/python3"
 """Debian's Python, which has the libraries of Debian's packages."""
 
-REPORT = """
-import json
-def report(seen):
-    with open("/dev/termination-log", "w") as log:
-        json.dump(seen, log)
-"""
-
 
 @pytest.fixture(scope="module")
 def applications_loaded(cluster: Cluster) -> None:
     for archive in images.build_all([IMAGE]).values():
         cluster.load(archive)
-
-
-def reports(frameworks: Frameworks, timeout: float) -> dict[str, Any]:
-    """Wait until `fw` is Completed, and return its Tasks' reports by `<role>-<index>`."""
-    status = frameworks.wait("fw", "Completed", timeout)
-    completion = status["attemptStatus"]["completionStatus"]
-    assert completion["code"] == 0, completion
-    found: dict[str, Any] = {}
-    for key, task in frameworks.tasks("fw").items():
-        ends = ((task["attemptStatus"]["completionStatus"] or {}).get("pod") or {}).get("containers") or []
-        for end in ends:
-            if end["name"] == "main" and end.get("message"):
-                found[key] = json.loads(end["message"])
-    return found
 
 
 FINDS_INTERFACE = """

@@ -12,7 +12,7 @@ from localcluster import images
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e import pods
-from tests.e2e.pods import barrier_log, python, touch
+from tests.e2e.pods import REPORT, barrier_log, python, reports, touch
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -21,41 +21,32 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.node
 
-# Reports what it sees in its termination message, which the controller keeps when it deletes the finished Pod.
-REPORT = """
-import json, os, socket
+LOOKS = """
+import os, socket
 names = ("fw-worker-0", "fw-worker-1", "chief-0", "fw-chief-0." + os.environ["FC_FRAMEWORK_NAMESPACE"])
-seen = {
+report({
     "TF_CONFIG": json.loads(os.environ["TF_CONFIG"]),
     "hosts": {name: socket.gethostbyname(name) for name in names},
     "own": socket.gethostbyname(socket.gethostname()),
     "files": sorted(os.listdir("/mnt/frameworkbarrier")),
     "token": os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token"),
-}
-with open("/dev/termination-log", "w") as log:
-    json.dump(seen, log)
+})
 """
 
 
 def pod(*, cpu: str = "10m", **annotations: str) -> Json:
-    return pods.pod(python(REPORT), requests={"cpu": cpu}, preset="tensorflow", **annotations)
-
-
-def succeeded(frameworks: Frameworks) -> None:
-    completion = frameworks.wait("fw", "Completed", 90)["attemptStatus"]["completionStatus"]
-    assert completion["code"] == 0, completion
+    return pods.pod(python(REPORT + LOOKS), requests={"cpu": cpu}, preset="tensorflow", **annotations)
 
 
 def test_each_pod_of_a_gang_finds_its_peers_in_tf_config_and_in_etc_hosts(frameworks: Frameworks) -> None:
     frameworks.create("fw", role("chief", 1, pod=pod()), role("worker", 2, pod=pod()))
-    succeeded(frameworks)
-    tasks = frameworks.tasks("fw")
+    reported, tasks = reports(frameworks), frameworks.tasks("fw")
     ips = {key: task["attemptStatus"]["podIP"] for key, task in tasks.items()}
     assert len(set(ips.values())) == 3
     for key, task in tasks.items():
-        ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
-        assert set(ends) == {"frameworkbarrier", "main"}
-        seen = json.loads(ends["main"]["message"])
+        ends = task["attemptStatus"]["completionStatus"]["pod"]["containers"]
+        assert {end["name"] for end in ends} == {"frameworkbarrier", "main"}
+        seen = reported[key]
         kind, index = key.split("-")
         workers = [f"{ips['worker-0']}:2222", f"{ips['worker-1']}:2222"]
         assert seen["TF_CONFIG"] == {
@@ -148,4 +139,4 @@ def test_a_pod_that_waits_for_arrival_is_held_while_a_peer_with_an_address_runs_
     roster = json.loads(frameworks.config_map("fw")["data"]["roster"])
     assert (roster["readiness"], roster["complete"]) == ("arrived", False)
     touch(cluster, frameworks.namespace, "fw-worker-1", "stage", "/tmp/data")
-    succeeded(frameworks)
+    reports(frameworks)

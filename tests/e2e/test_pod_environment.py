@@ -15,7 +15,7 @@ from localcluster import LocalClusterError, images
 from testkit.frameworks import framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant
-from tests.e2e.pods import PREFIX, all_run, pod, python
+from tests.e2e.pods import PREFIX, REPORT, all_run, pod, python, reports
 
 if TYPE_CHECKING:
     from localcluster import Cluster
@@ -136,23 +136,21 @@ def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, insta
 
 
 FOLDER = "/srv/gang"
-REPORT_FILES = """
-import json, os
-seen = {
+LOOKS = """
+import os
+report({
     "TF_CONFIG": sorted(json.loads(os.environ["TF_CONFIG"])["cluster"]),
     "hostfile": os.environ["HYDRA_HOST_FILE"],
     "hosts": open(os.environ["HYDRA_HOST_FILE"]).read(),
     "mnt": os.listdir("/mnt"),
     "files": sorted(os.listdir("/srv/gang")),
     "peers": "worker-0" in open("/etc/hosts").read(),
-}
-with open("/dev/termination-log", "w") as log:
-    json.dump(seen, log)
+})
 """
 
 
 def with_volume_at_mnt(**annotations: str) -> Json:
-    template = pod(python(REPORT_FILES), preset="tensorflow,mpi", output_dir=FOLDER, **annotations)
+    template = pod(python(REPORT + LOOKS), preset="tensorflow,mpi", output_dir=FOLDER, **annotations)
     template["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
     template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/mnt", "readOnly": True}]
     return template
@@ -161,11 +159,9 @@ def with_volume_at_mnt(**annotations: str) -> Json:
 def test_a_pod_with_a_volume_at_mnt_has_the_files_in_another_folder(frameworks: Frameworks) -> None:
     wrapped = with_volume_at_mnt(env="wrap", mode="sidecar")
     frameworks.create("fw", role("worker", 1, pod=with_volume_at_mnt()), role("ps", 1, pod=wrapped))
-    completion = frameworks.wait("fw", "Completed", 90)["attemptStatus"]["completionStatus"]
-    assert completion["code"] == 0, completion
-    for task in frameworks.tasks("fw").values():
-        ends = {end["name"]: end for end in task["attemptStatus"]["completionStatus"]["pod"]["containers"]}
-        seen = json.loads(ends["main"]["message"])
+    reported = reports(frameworks)
+    assert set(reported) == {"worker-0", "ps-0"}
+    for seen in reported.values():
         assert (seen["TF_CONFIG"], seen["mnt"], seen["peers"]) == (["ps", "worker"], [], True)
         assert seen["hostfile"] == f"{FOLDER}/hostfile.mpich"
         assert seen["hosts"]
