@@ -9,7 +9,7 @@ import pytest
 
 from testkit.frameworks import POD, role
 from testkit.waiting import eventually
-from tests.support.refusals import refusal_of
+from tests.support.refusals import policy_of_pods, refusal_of
 
 if TYPE_CHECKING:
     from localcluster.client import RawClient
@@ -87,24 +87,14 @@ def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exis
     ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     """The API server would refuse them again, so these Frameworks are over."""
-    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-    bindings, name = f"{policies.removesuffix('policies')}policybindings", ctl.namespace
-    pods = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
     has_team = "has(object.metadata.labels) && 'team' in object.metadata.labels"
-    told = {"expression": has_team, "message": "a Pod needs a team", "reason": "Forbidden"}
-    rules = {"resourceRules": [pods]}
-    raw.create(policies, {"metadata": {"name": name}, "spec": {"matchConstraints": rules, "validations": [told]}})
-    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctl.namespace}}}
-    bound = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
-    raw.create(bindings, {"metadata": {"name": name}, "spec": bound})
     marked = {"metadata": {"labels": {"team": "vision"}}, "spec": {**POD["spec"], "serviceAccountName": "absent"}}
-    try:
 
-        def refuses() -> None:
-            """The API server takes a policy over with a delay."""
-            pod = {"metadata": {"name": "probe"}, **POD}
-            assert "a Pod needs a team" in refusal_of(raw, f"/api/v1/namespaces/{ctl.namespace}/pods", pod)
+    def refuses() -> None:
+        assert "a Pod needs a team" in refusal_of(raw, frameworks.pods_path, {"metadata": {"name": "probe"}, **POD})
 
+    told = {"expression": has_team, "message": "a Pod needs a team", "reason": "Forbidden"}
+    with policy_of_pods(raw, ctl.namespace, **told):
         eventually(refuses, timeout=30)
         frameworks.create("stuck", role("worker", 1))
         says(
@@ -115,9 +105,6 @@ def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exis
         )
         frameworks.create("nobody", role("worker", 1, pod=marked))
         says(ctl, 'serviceaccount "absent" not found', "-> create the service account", name="nobody")
-    finally:
-        raw.delete(f"{bindings}/{name}")
-        raw.delete(f"{policies}/{name}")
 
 
 def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks) -> None:

@@ -128,24 +128,16 @@ async def test_the_last_answer_stays_valid_while_the_next_question_fails(
         running.cancel()
 
 
-@contextlib.contextmanager
-def called_by(server: Cluster, identity: Path, folder: Path) -> Iterator[RawClient]:
-    """Start an injector that asks this API server what it supports, and is called by it."""
-    config = yaml.safe_load(identity.read_text())
-    config["clusters"][0]["cluster"]["server"] = server.server
-    file = folder / "kubeconfig"
-    file.write_text(yaml.safe_dump(config))
-    with contextlib.closing(RawClient(server)) as there, called(there, file, folder):
-        yield there
-
-
 def test_where_the_gate_is_off_auto_wraps_the_command_and_refuses_what_has_none(
     gates: tuple[Cluster, Cluster], identity: Path, namespace: str, tmp_path: Path
 ) -> None:
-    with called_by(gates[1], identity, tmp_path) as there:
-        pod = pod_of("wrap-by-auto")
-        pod["metadata"].pop("ownerReferences")
-        pod["metadata"]["namespace"] = namespace
+    config, file = yaml.safe_load(identity.read_text()), tmp_path / "kubeconfig"
+    config["clusters"][0]["cluster"]["server"] = gates[1].server
+    file.write_text(yaml.safe_dump(config))
+    pod = pod_of("wrap-by-auto")
+    pod["metadata"].pop("ownerReferences")
+    pod["metadata"]["namespace"] = namespace
+    with contextlib.closing(RawClient(gates[1])) as there, called(there, file, tmp_path):
         created = create(there, namespace, pod)
         assert created["spec"]["containers"][0]["command"] == ["/mnt/frameworkbarrier/run", "python", "train.py"]
         bare = framework_pod(namespace, name="mnist-worker-2")

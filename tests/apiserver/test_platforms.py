@@ -10,35 +10,17 @@ from frameworkinjector import flags
 from frameworkinjector.offline.render import rendered
 from testkit.waiting import eventually
 from tests.injector.golden_pods import pod_of
-from tests.support.refusals import refusal_of
+from tests.support.refusals import policy_of_pods, refusal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from localcluster.client import Json, RawClient
 
 pytestmark = pytest.mark.apiserver
-POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 # As OpenShift's restricted-v2: a user outside of the namespace's range is refused, one that is not named is chosen.
 ALLOWED = """
 (object.spec.containers + object.spec.?initContainers.orValue([])).all(one,
   int(one.?securityContext.runAsUser.orValue(1000680000)) in [1000680000, 1000680001])
 """
-
-
-@pytest.fixture
-def ranged(raw: RawClient, namespace: str) -> Iterator[str]:
-    """The namespace, whose Pods may have two users."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    chosen = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": ALLOWED}]}
-    bound = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": {"namespaceSelector": chosen}}
-    raw.create(POLICIES, {"metadata": {"name": namespace}, "spec": spec})
-    raw.create(BINDINGS, {"metadata": {"name": namespace}, "spec": bound})
-    yield namespace
-    raw.delete(f"{BINDINGS}/{namespace}")
-    raw.delete(f"{POLICIES}/{namespace}")
 
 
 def injected(*options: str) -> Json:
@@ -50,14 +32,15 @@ def injected(*options: str) -> Json:
     return {**pod, "metadata": {**pod["metadata"], "namespace": None, "ownerReferences": []}}
 
 
-def test_no_user_is_named_where_the_namespace_has_a_range_of_its_own(raw: RawClient, ranged: str) -> None:
-    pods = f"/api/v1/namespaces/{ranged}/pods"
+def test_no_user_is_named_where_the_namespace_has_a_range_of_its_own(raw: RawClient, namespace: str) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
 
     def is_refused() -> None:
         assert "failed expression" in refusal_of(raw, pods, injected())
 
-    eventually(is_refused, timeout=30)
-    for uid in ("none", "1000680001"):
-        pod = injected(f"--barrier-uid={uid}")
-        assert pod["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
-        assert refusal_of(raw, pods, pod) == ""
+    with policy_of_pods(raw, namespace, expression=ALLOWED):
+        eventually(is_refused, timeout=30)
+        for uid in ("none", "1000680001"):
+            pod = injected(f"--barrier-uid={uid}")
+            assert pod["spec"]["initContainers"][-1]["name"] == "frameworkbarrier"
+            assert refusal_of(raw, pods, pod) == ""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from localcluster.client import ApiStatusError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localcluster.client import Json, RawClient
+
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
 def refusal_of(raw: RawClient, path: str, body: Json) -> str:
@@ -25,3 +31,19 @@ def refusal_of(raw: RawClient, path: str, body: Json) -> str:
     except ApiStatusError as error:
         return str(error)
     return ""
+
+
+@contextlib.contextmanager
+def policy_of_pods(raw: RawClient, namespace: str, **validation: str) -> Iterator[None]:
+    """Let a policy judge the Pods of a namespace until the block ends; the API server takes it over with a delay."""
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    bound = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": here}
+    raw.create(_POLICIES, {"metadata": {"name": namespace}, "spec": spec})
+    raw.create(_BINDINGS, {"metadata": {"name": namespace}, "spec": bound})
+    try:
+        yield
+    finally:
+        raw.delete(f"{_BINDINGS}/{namespace}")
+        raw.delete(f"{_POLICIES}/{namespace}")
