@@ -125,15 +125,15 @@ def test_a_framework_whose_code_is_refused_is_not_left_behind(client: Client, na
     assert client.list() == ()
 
 
-def is_retried(view: FrameworkView) -> bool:
-    task = view.task("worker-0")
-    return task is not None and task.attempt == 1 and bool(task.ip)
-
-
 def test_a_task_is_retried_and_a_role_is_scaled(client: Client, controller: ControllerProcess, player: Player) -> None:
     player.plan["worker-0"] = player.plan["worker-1"] = ["stay"]
     worker = Role.container("worker", 1, image="none", retry_policy=RetryPolicy(fancy_retry_policy=True))
     client.create(training(worker))
+
+    def is_retried(view: FrameworkView) -> bool:
+        task = view.task("worker-0")
+        return task is not None and task.attempt == 1 and bool(task.ip)
+
     with player.playing():
         client.wait("training", for_="ready", timeout=patience(30))
         assert isinstance(client.retry("training", "worker-0"), DeletePod)

@@ -21,12 +21,6 @@ pytestmark = [
 ]
 
 
-def kill_controllers(cluster: Cluster) -> None:
-    """Remove all replicas of the controller at once; their Deployment makes others."""
-    selector = "app.kubernetes.io/name=frameworkcontroller"
-    cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", selector, "--grace-period=0", "--force", "--wait=false")
-
-
 def test_a_crash_while_there_is_no_controller(cluster: Cluster, gang: Gang) -> None:
     gang.create(3, rank())
     before = gang.run_together(3, epoch=0)
@@ -54,7 +48,9 @@ def test_the_controller_is_killed_during_a_restart(cluster: Cluster, gang: Gang,
         assert (attempt["gangEpoch"], attempt["gangReleased"] > 0) == (1, is_open)
 
     eventually(is_there, 30, 0.05)
-    kill_controllers(cluster)
+    # All replicas at once; their Deployment makes others.
+    which = ("-n", SYSTEM, "-l", "app.kubernetes.io/name=frameworkcontroller")
+    cluster.kubectl("delete", "pod", *which, "--grace-period=0", "--force", "--wait=false")
     assert gang.run_together(3, timeout=120) == before
     assert [reason for reason, *_ in gang.causes()] == ["Exited"]
     gang.do(2, "17")
