@@ -31,7 +31,7 @@ def says(ctl: Frameworkctl, *texts: str, name: str = "stuck") -> None:
 
 
 @pytest.mark.usefixtures("controller")
-def test_one_that_waits_to_be_started_and_a_quota_that_is_used_up(
+def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_way_are_named(
     ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     frameworks.create("waits", role("worker", 1), executionType="Create")
@@ -46,10 +46,8 @@ def test_one_that_waits_to_be_started_and_a_quota_that_is_used_up(
     eventually(is_enforced, timeout=30)
     frameworks.create("stuck", role("worker", 2))
     says(ctl, "worker-0, worker-1: its Pod cannot be created", "exceeded quota: small", "kubectl describe quota")
+    raw.delete(f"{quotas}/small")
 
-
-@pytest.mark.usefixtures("controller")
-def test_a_webhook_that_does_not_answer(ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient) -> None:
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     webhook = {
         "name": "absent.example.org",
@@ -61,23 +59,20 @@ def test_a_webhook_that_does_not_answer(ctl: Frameworkctl, frameworks: Framework
     }
     raw.create(path, {"metadata": {"name": ctl.namespace}, "webhooks": [webhook]})
     try:
-        frameworks.create("stuck", role("worker", 1))
-        says(ctl, "failed calling webhook", "-> the webhook does not answer")
+        frameworks.create("called", role("worker", 1))
+        says(ctl, "failed calling webhook", "-> the webhook does not answer", name="called")
     finally:
         raw.delete(f"{path}/{ctl.namespace}")
 
-
-@pytest.mark.usefixtures("controller")
-def test_a_controller_that_may_not_create_pods(ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient) -> None:
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
     rules = raw.get(path)["rules"]
     others = [rule for rule in rules if rule["resources"] != ["pods"]]
     less = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"]}
     raw.merge(path, {"rules": [*others, less]})
+    advice = "-> the controller has no permission: an administrator has to install its roles again"
     try:
-        frameworks.create("stuck", role("worker", 1))
-        says(ctl, "worker-0: its Pod cannot be created", 'cannot create resource "pods"')
-        says(ctl, "-> the controller has no permission: an administrator has to install its roles again")
+        frameworks.create("denied", role("worker", 1))
+        says(ctl, "worker-0: its Pod cannot be created", 'cannot create resource "pods"', advice, name="denied")
     finally:
         raw.merge(path, {"rules": rules})
 
