@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
-from frameworkcontroller.api.spec import MAX_TASKS, SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.core.machines.framework import is_going
 from frameworkcontroller.core.policies.role import wanted_by
-from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND
+from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.cache.outline import is_pending
@@ -28,11 +28,11 @@ class Beginning:
     """The large Frameworks that begin, and those that wait for a place.
 
     Args:
-        room: for how many Tasks without a Pod a namespace has room, where so many are wanted.
+        idle_of: the Tasks of a namespace that have no Pod.
     """
 
-    def __init__(self, room: Callable[[str, int], int]) -> None:
-        self._room = room
+    def __init__(self, idle_of: Callable[[str], IdleTasks]) -> None:
+        self._idle_of = idle_of
         # By namespace, each as long as there are any. A work that is gone is there for as long as an effect of it waits
         # for its turn: so long it takes memory.
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
@@ -45,8 +45,9 @@ class Beginning:
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
         works -= {work for work in works if work.settled}
-        brought = _brought(found, config_map) if self._room(key[0], MAX_TASKS) <= 0 else 0
-        if brought and brought > self._room(key[0], brought):
+        idle = self._idle_of(key[0])
+        brought = _brought(found, config_map) if idle.is_full else 0
+        if brought and brought > idle.room("", brought):
             waiting.add(key)
             # That others get Pods takes long, and each look may be a request.
             return max(LONGEST_LOOK_SECONDS, len(waiting) / LOOKS_A_SECOND)

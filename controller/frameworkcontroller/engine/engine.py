@@ -103,7 +103,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._shares: defaultdict[str, Shares] = defaultdict(Shares)
-        self._beginning = Beginning(lambda namespace, wanted: self._shares[namespace].idle.room("", wanted))
+        self._beginning = Beginning(lambda namespace: self._shares[namespace].idle)
         self._tasks = asyncio.TaskGroup()
         self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)
@@ -430,5 +430,6 @@ def _leftover(view: CacheView) -> str:
     is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
     if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
         return "" if is_going(workload) else "Workload"
-    is_left = is_waiting and not is_going(found)
-    return "ConfigMap" if is_left and found is not None and is_ours(found.metadata, meta.uid) else ""
+    if not is_waiting or found is None or is_going(found):
+        return ""
+    return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""

@@ -426,11 +426,10 @@ async def test_of_many_large_ones_that_are_started_few_are_read_until_others_hav
 PENDING = {"state": "AttemptCreationPending"}
 
 
-LARGE_ROOM = IdleTasks().room
-
-
 def test_all_that_wait_where_too_many_tasks_have_no_pod_look_ten_times_a_second() -> None:
-    beginning, found = Beginning(lambda _namespace, _wanted: 0), decoded(large(0, 300) | {"status": PENDING})
+    idle = IdleTasks()
+    idle.note("others", MOST_IDLE)
+    beginning, found = Beginning(lambda _namespace: idle), decoded(large(0, 300) | {"status": PENDING})
     pauses = [beginning.wait_seconds(("n", f"fw{number}"), found, None) for number in range(1000)]
     assert (pauses[0], pauses[-1]) == (LONGEST_LOOK_SECONDS, 100)
 
@@ -467,14 +466,14 @@ def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
     idle.note("others", spec.pop("others", MOST_IDLE))
     going = GOING if spec.pop("going", False) else {}
     found = decoded(large(0, tasks, **spec) | going | ({} if status is None else {"status": status}))
-    full, free = Beginning(lambda _, wanted: idle.room("", wanted)), Beginning(LARGE_ROOM)
+    full, free = Beginning(lambda _namespace: idle), Beginning(lambda _namespace: IdleTasks())
     assert full.wait_seconds(("n", "fw"), found, left) == (LONGEST_LOOK_SECONDS if waits else 0)
     assert free.wait_seconds(("n", "fw"), found, left) == 0
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     """Two empty sets for each namespace that ever had a Framework were 0.7 KB."""
-    beginning = Beginning(LARGE_ROOM)
+    beginning = Beginning(lambda _namespace: IdleTasks())
     assert not beginning.wait_seconds(("n", "fw"), decoded(framework()), None)
     beginning.forget(("n", "fw"))
     assert (beginning._works, beginning._waiting) == ({}, {})

@@ -252,7 +252,7 @@ def _create(
 
 def _is_orphan(config_map: Partial, facts: AttemptFacts) -> bool:
     """Report whether this Framework owns a ConfigMap that its status does not name."""
-    return is_ours(config_map.metadata, facts.uid) and config_map.metadata.deletion_timestamp is None
+    return is_ours(config_map.metadata, facts.uid) and not is_going(config_map)
 
 
 def is_going(found: Partial | Workload | None) -> bool:
