@@ -7,6 +7,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from frameworkcontroller.core.policies.pace import Pace
+
 
 class RateLimiter:
     """A token bucket.
@@ -25,9 +27,8 @@ class RateLimiter:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._rate, self._burst = rate, max(burst, 1)
+        self._pace = None if rate is None else Pace(rate, burst)
         self._clock, self._sleep = clock, sleep
-        self._next = float("-inf")
 
     async def wait(self) -> None:
         """Wait until a request may be sent; calls return in their order."""
@@ -36,9 +37,4 @@ class RateLimiter:
 
     def reserve(self) -> float:
         """Reserve the next request, and return in how many seconds it may be sent, 0 if at once."""
-        if self._rate is None:
-            return 0.0
-        now = self._clock()
-        # When this request would be sent if requests were spread evenly; a burst may be ahead of that.
-        self._next = max(self._next + 1 / self._rate, now - (self._burst - 1) / self._rate)
-        return max(0.0, self._next - now)
+        return 0.0 if self._pace is None else self._pace.reserve(self._clock())

@@ -14,7 +14,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import CreatePod, WriteStatus
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT, CrashLoops, pause_after
-from frameworkcontroller.core.policies.shares import Pace
+from frameworkcontroller.core.policies.shares import Shares
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios import tasks
 from tests.controller.core.values import at, core_config, ended, known, moment, role, spec, task
@@ -379,14 +379,14 @@ def hopeless(*, pause: bool = True, others: int = 30) -> Life:
     life = retried(pause=pause)
     life.edit_task(0, pod={"spec": {"containers": [{}] * (MAX_CONTAINERS_OF_POD + 1)}})
     for _ in range(others):
-        life.shares.hopeless.reserve(life.now.steady)
+        life.shares.hopeless.reserve(life.now.steady.timestamp())
     return life
 
 
 def test_of_a_namespace_ten_attempts_that_can_only_fail_begin_at_once_and_then_one_a_second() -> None:
-    pace = Pace()
+    pace = Shares().hopeless
     for now in (100, 200):
-        assert [pace.reserve(at(now)) for _ in range(13)] == [at(now + seconds) for seconds in range(-9, 4)]
+        assert [pace.reserve(now) for _ in range(13)] == [0] * 10 + [1, 2, 3]
 
 
 def test_an_attempt_that_can_only_fail_waits_for_its_turn_and_says_so() -> None:

@@ -2,5 +2,5 @@
 
 When to retry, by code, type and count (`retry`), which code a failed Pod has (`classification`), when an attempt is
 over (`completion`), who waits (`dependencies`), who is ready (`readiness`), how long what failed waits (`backoff`,
-`crash_loop`), and what the Frameworks of a namespace share (`shares`).
+`crash_loop`), how often something may happen (`pace`), and what the Frameworks of a namespace share (`shares`).
 """

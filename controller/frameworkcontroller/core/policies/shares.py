@@ -1,11 +1,11 @@
 """What all Frameworks of a namespace share, whose owner may make as many of them as it likes."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
-from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.policies.backoff import Spending
+from frameworkcontroller.core.policies.pace import Pace
 
 MOST_IDLE: Final = 100_000
 """Tasks without a Pod, of one namespace: 70 MiB, and 150 of those that have ended."""
@@ -60,22 +60,11 @@ class IdleTasks:
         self.go_on(uid)
 
 
-class Pace:
-    """The attempts of a namespace that can only fail, since Pods of theirs can never be."""
-
-    def __init__(self) -> None:
-        self._next = EARLIEST
-
-    def reserve(self, now: datetime) -> datetime:
-        """Reserve the next turn, and return when it is: the attempt begins then, or at once if that is over."""
-        self._next = max(self._next + timedelta(seconds=1), now - timedelta(seconds=HOPELESS_AT_ONCE - 1))
-        return self._next
-
-
 @dataclass
 class Shares:
     """What the Frameworks of a namespace share."""
 
     spending: Spending = field(default_factory=Spending)
     idle: IdleTasks = field(default_factory=IdleTasks)
-    hopeless: Pace = field(default_factory=Pace)
+    hopeless: Pace = field(default_factory=lambda: Pace(1, HOPELESS_AT_ONCE))
+    """Of attempts that can only fail, since Pods of theirs can never be."""

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.meta import Identity
@@ -188,7 +188,7 @@ class FrameworkPass:
             return None
         is_next = self._state.status.state is State.CREATION_PENDING and self._config.crash_loop_pause
         if is_next and self._state.facts.is_hopeless:
-            self._turn = self._turn or self._pace.reserve(ctx.now)
+            self._turn = self._turn or ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
             return self._state.crash_loops.hold(ATTEMPT, ctx.now, self._turn)
         return self._state.crash_loops.hold(ATTEMPT, ctx.now)
 
