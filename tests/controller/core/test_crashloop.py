@@ -374,17 +374,22 @@ def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(lif
     assert len(pauses) <= len(life.ended) < len(pauses) + 4
 
 
-def hopeless(*, pause: bool = True, others: int = 30) -> Life:
-    """A Framework with a Pod that can never be, after so many others of its namespace that can only fail, too."""
-    life = retried(pause=pause)
-    life.edit_task(0, pod={"spec": {"containers": [{}] * (MAX_CONTAINERS_OF_POD + 1)}})
+def beside(life: Life, others: int = 30) -> Life:
+    """Begin so many other attempts of its namespace that can only fail, or follow one that has ended at once."""
     for _ in range(others):
-        life.shares.hopeless.reserve(life.now.steady.timestamp())
+        life.shares.attempts.reserve(life.now.steady.timestamp())
     return life
 
 
+def hopeless(*, pause: bool = True, others: int = 30) -> Life:
+    """A Framework with a Pod that can never be."""
+    life = retried(pause=pause)
+    life.edit_task(0, pod={"spec": {"containers": [{}] * (MAX_CONTAINERS_OF_POD + 1)}})
+    return beside(life, others)
+
+
 def test_of_a_namespace_ten_attempts_that_can_only_fail_begin_at_once_and_then_one_a_second() -> None:
-    pace = Shares().hopeless
+    pace = Shares().attempts
     for now in (100, 200):
         assert [pace.reserve(now) for _ in range(13)] == [0] * 10 + [1, 2, 3]
 
@@ -397,6 +402,16 @@ def test_an_attempt_that_can_only_fail_waits_for_its_turn_and_says_so() -> None:
     life.live(15)
     assert len(life.ended) == 1
     assert 21 <= life.ended[0] < 30
+
+
+def test_the_attempt_after_one_that_others_have_ended_waits_for_its_turn_too() -> None:
+    life = beside(retried(deleted=0))
+    life.live(15)
+    assert len(life.ended) == 1
+    assert known(life.condition) == ("True", "AttemptPaused", ATTEMPT_WAITS)
+    life.live(15)
+    assert len(life.ended) == 2
+    assert 21 <= life.ended[1] < 30
 
 
 @pytest.mark.parametrize("kind", ["few others can only fail", "the setting is off", "another template can make Pods"])
@@ -412,9 +427,9 @@ def test_an_attempt_begins_at_once_if(kind: str) -> None:
 NOBODY_PAUSES = {
     "the setting is off for Tasks": Life(retries=-2, pause=False),
     "the setting is off for a Framework whose Tasks fail": Life(framework=-2, pause=False),
-    "the setting is off for one whose ConfigMap is deleted": retried(deleted=0, pause=False),
+    "the setting is off for one whose ConfigMap is deleted": beside(retried(deleted=0, pause=False)),
     "the setting is off for one whose status is too large": too_large(pause=False),
-    "each attempt has run for 11 s": retried(deleted=11),
+    "each attempt has run for 11 s": beside(retried(deleted=11)),
 }
 
 

@@ -66,11 +66,16 @@ class CrashLoops:
     def hold(self, key: TaskKey, now: datetime, turn: datetime | None = None) -> datetime | None:
         """Return until when a Task that asks for a Pod gets none, and note that it waits; None if it may have one.
 
-        Likewise until when no other attempt begins; not before its `turn`, if it is to fail for certain.
+        Likewise until when no other attempt begins; not before its `turn`, if it has to wait for one.
         """
         until = max(self._runs.get(key, (0, now))[1], turn or now)
         (self.held.add if now < until else self.held.discard)(key)
         return until if now < until else None
+
+    @property
+    def has_ended_at_once(self) -> bool:
+        """Whether the last attempt was ended by others soon after its start, or by Pods that were refused for good."""
+        return ATTEMPT in self._runs
 
     @property
     def until(self) -> datetime | None:

@@ -12,8 +12,9 @@ MOST_IDLE: Final = 100_000
 SMALL: Final = 200
 """A Framework that takes no more goes on until there are twice as many."""
 LOOKS_A_SECOND: Final = 10
-HOPELESS_AT_ONCE: Final = 10
-"""So many attempts of a namespace begin at once that can only fail, then one a second: each takes 14 requests."""
+ATTEMPTS_AT_ONCE: Final = 10
+"""So many attempts of a namespace begin at once that can only fail, or follow one that has ended at once, then one a
+second: each takes 14 requests."""
 
 
 class IdleTasks:
@@ -66,5 +67,5 @@ class Shares:
 
     spending: Spending = field(default_factory=Spending)
     idle: IdleTasks = field(default_factory=IdleTasks)
-    hopeless: Pace = field(default_factory=lambda: Pace(1, HOPELESS_AT_ONCE))
-    """Of attempts that can only fail, since Pods of theirs can never be."""
+    attempts: Pace = field(default_factory=lambda: Pace(1, ATTEMPTS_AT_ONCE))
+    """Of attempts that can only fail, since Pods of theirs can never be, and that follow one that has ended at once."""

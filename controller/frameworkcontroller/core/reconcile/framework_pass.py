@@ -62,7 +62,7 @@ class FrameworkPass:
         draw: Callable[[], float],
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
-        self._queue, self._idle, self._pace = queue, shares.idle, shares.hopeless
+        self._queue, self._idle, self._pace = queue, shares.idle, shares.attempts
         self._turn: datetime | None = None
         """When the attempt may begin though it can only fail."""
         self._new_uid, self._draw = new_uid, draw
@@ -187,7 +187,7 @@ class FrameworkPass:
             self._turn = None
             return None
         is_next = self._state.status.state is State.CREATION_PENDING and self._config.crash_loop_pause
-        if is_next and self._state.facts.is_hopeless:
+        if is_next and (self._state.facts.is_hopeless or self._state.crash_loops.has_ended_at_once):
             self._turn = self._turn or ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
             return self._state.crash_loops.hold(ATTEMPT, ctx.now, self._turn)
         return self._state.crash_loops.hold(ATTEMPT, ctx.now)
