@@ -113,32 +113,31 @@ fuzz: venv ## Send broken input to injector, watches and barrier, and search for
 	$(BIN)/python -m tests.cost.fuzzer --seconds "$(COST_SECONDS)"
 
 bench: venv ## Measure the controller against a bare create loop, on simulated nodes (SCALE=0.1 SHAPES=1x100,200x10)
-	$(BIN)/python tools/bench/controller.py --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
+	$(BIN)/python -m bench.controller --scale "$(SCALE)" $(if $(SHAPES),--shapes "$(SHAPES)")
 
 bench-start: venv ## Measure a start of the controller in a full cluster (PODS=1000,100000 COMPLETED=100,10000)
-	$(BIN)/python tools/bench/start.py --pods "$(PODS)" --completed "$(COMPLETED)"
+	$(BIN)/python -m bench.start --pods "$(PODS)" --completed "$(COMPLETED)"
 
 bench-restart: venv ## Measure how long a gang is away after a crash: in place, and by a Framework retry (root; CRASHES=10)
-	$(BIN)/python tools/bench/restart.py $(if $(CRASHES),--crashes "$(CRASHES)")
+	$(BIN)/python -m bench.restart $(if $(CRASHES),--crashes "$(CRASHES)")
 
 bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it and without (root)
-	$(BIN)/python tools/bench/queues.py
+	$(BIN)/python -m bench.queues
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/performance.md
 	$(BIN)/python -m frameworkrelease scale
 
 bench-barrier: venv ## Measure the barrier: its start, and the release of gangs of 1,000
-	$(BIN)/python tools/bench/barrier.py
+	$(BIN)/python -m bench.barrier
 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
-	$(BIN)/python tools/bench/injector.py
+	$(BIN)/python -m bench.injector
 
 .PHONY: lint format
 lint: venv ## Run ruff, mypy --strict, the import contracts, and what holds for pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=tools/bench $(BIN)/mypy tools/bench/*.py
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 0 -p no:cacheprovider tests/test_documents.py
 

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-BENCH = Path(__file__).parents[1] / "tools" / "bench"
-
-
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Imports a module of a benchmark, which are scripts beside each other."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    return importlib.import_module
+from bench import metrics
+from bench.controller import shapes
 
 
 @pytest.mark.parametrize(
@@ -33,8 +22,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
         ("1x4", "1x2"),
     ],
 )
-def test_a_scaled_shape_has_the_same_rate(module: Callable[[str], Any], text: str, scaled: str) -> None:
-    shapes = module("controller_shapes")
+def test_a_scaled_shape_has_the_same_rate(text: str, scaled: str) -> None:
     shape = shapes.parse(text)
     assert shape.name == text
     assert shape.scaled(1.0) == shape
@@ -53,9 +41,9 @@ def test_a_scaled_shape_has_the_same_rate(module: Callable[[str], Any], text: st
         ("life:1x10", "has less than 20 Tasks"),
     ],
 )
-def test_a_word_that_is_no_shape_is_refused(module: Callable[[str], Any], text: str, problem: str) -> None:
+def test_a_word_that_is_no_shape_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        module("controller_shapes").parse(text)
+        shapes.parse(text)
 
 
 METRICS = """\
@@ -70,10 +58,7 @@ workqueue_depth 3
 """
 
 
-def test_metrics_are_read_by_their_whole_names_bounded_by_buckets_and_compared_with_an_earlier_reading(
-    module: Callable[[str], Any],
-) -> None:
-    metrics = module("metrics")
+def test_metrics_are_read_by_their_whole_names_bounded_by_buckets_and_compared_with_an_earlier_reading() -> None:
     found = list(metrics.samples(METRICS, "apiserver_request_total"))
     assert [(labels["subresource"], value) for labels, value in found] == [("", 7.0), ("status", 1e6)]
     assert metrics.total(METRICS, "workqueue_depth") == 3
@@ -84,7 +69,7 @@ def test_metrics_are_read_by_their_whole_names_bounded_by_buckets_and_compared_w
     assert (grown["Pods created"], grown["others"], grown["all requests"]) == (7, 1_000_000, 1_000_007)
 
 
-def test_each_request_has_one_kind_and_watches_and_objects_of_others_have_none(module: Callable[[str], Any]) -> None:
+def test_each_request_has_one_kind_and_watches_and_objects_of_others_have_none() -> None:
     kinds = {
         "POST pods": "Pods created",
         "POST pods/binding": "others",
@@ -101,6 +86,6 @@ def test_each_request_has_one_kind_and_watches_and_objects_of_others_have_none(m
     def kind_of(request: str) -> Any:
         verb, _, path = request.partition(" ")
         resource, _, subresource = path.partition("/")
-        return module("metrics").request_of({"resource": resource, "subresource": subresource, "verb": verb})
+        return metrics.request_of({"resource": resource, "subresource": subresource, "verb": verb})
 
     assert {request: kind_of(request) for request in kinds} == kinds

@@ -9,7 +9,7 @@ from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
 
 MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/test_store.py"]
 FILES = {
-    "tools/localcluster/node.py": "1",
+    "tools/localcluster/node/node.py": "1",
     "tools/frameworkdemo/gang.py": "2",
     "examples/mnist.py": "3",
     "kube/store.py": "4",
@@ -23,7 +23,7 @@ BY_PATH = set(MODULES[:2])
     ("changed", "out"),
     [
         pytest.param({}, BY_PATH, id="nothing"),
-        pytest.param({"tools/localcluster/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
+        pytest.param({"tools/localcluster/node/node.py": "9"}, {MODULES[1]}, id="a file that one watches"),
         pytest.param({"tools/localcluster/new.py": "9"}, {MODULES[1]}, id="a new one"),
         pytest.param({"examples/mnist.py": "9"}, {MODULES[0]}, id="the second path of another"),
         pytest.param({"tests/demo/test_demo_cluster.py": "9"}, {MODULES[0]}, id="its own folder"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.logs import complete_lines
+from localcluster.processes.logs import complete_lines
 from testkit.frameworks import Frameworks, role
 from tests.support.apiserver import beside
 from tests.support.pages import blocks

@@ -13,7 +13,8 @@ import pytest
 from frameworkbarrier import settings
 from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.render import render
-from localcluster import binaries, ports
+from localcluster.processes import ports
+from localcluster.programs import binaries
 from testkit.waiting import eventually
 from tests.barrier.gangs import environment, released, roster
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess, role, two_controllers
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import MAX_ROLES
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import (
     POD,
     ControllerProcess,

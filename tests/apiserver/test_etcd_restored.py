@@ -10,7 +10,7 @@ import pytest
 
 import localcluster
 from localcluster.client import ApiStatusError
-from localcluster.supervisor import Supervisor
+from localcluster.processes.supervisor import Supervisor
 from testkit.frameworks import role
 from testkit.waiting import eventually, patience
 

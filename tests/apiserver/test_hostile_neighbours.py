@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import Frameworks
 from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
-from localcluster.logs import complete_lines
+from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually, patience
 from tests.injector.replica_processes import CONFIGURATION, PREFIX, SECRET, SYSTEM, Replica, call, framework_pod, start
 from tests.support.background import in_background

@@ -16,7 +16,7 @@ import yaml
 from frameworkbarrier.presets import model as presets
 from frameworkinjector.review.config import EnvFiles
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.logs import complete_lines
+from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually
 from tests.injector.created_pods import check_created, make_restricted
 from tests.injector.golden_pods import INJECTED, env_files_of, pod_of

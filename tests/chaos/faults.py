@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import localcluster
-from localcluster.supervisor import Supervisor
+from localcluster.processes.supervisor import Supervisor
 from tests.chaos.patience import persistently
 from tests.chaos.replicas import CODES, NO_FAULT
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 import frameworkcontroller.engine.config
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess
 from tests.support.http import fetch
 from tests.support.proxy import Fault, Proxy, Request

@@ -11,7 +11,7 @@ import yaml
 from frameworkclient import Client
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
-from localcluster import images
+from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.onenamespace import release_for
 from tests.e2e.ranks import Gang

@@ -9,7 +9,7 @@ import pytest
 from frameworkdemo.cluster import local_cluster
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, run
-from localcluster import images
+from localcluster.images import images
 from tests.examples import choice
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import localcluster
-from localcluster.supervisor import Supervisor
+from localcluster.processes.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

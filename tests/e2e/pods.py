@@ -6,8 +6,8 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from localcluster import images
 from localcluster.errors import LocalClusterError
+from localcluster.images import images
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import images
+from localcluster.images import images
 from testkit.frameworks import role
 from tests.e2e.pods import REPORT, pod, python, reports
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from frameworkrelease import plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from frameworkrelease.commands import ReleaseError
-from localcluster import Cluster, Depth, images
+from frameworkrelease.generate import plain
+from localcluster import Cluster, Depth
+from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.onenamespace import release_for

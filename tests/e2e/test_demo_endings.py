@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from frameworkdemo import manifests
-from localcluster import settings
+from localcluster.cluster import settings
 from tests.e2e.demo import REPOSITORY, command, demo_cluster, finished
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import images
+from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.outages import SYSTEM, without, without_replicas

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import images
+from localcluster.images import images
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e import pods

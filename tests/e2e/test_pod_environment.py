@@ -11,7 +11,8 @@ from frameworkbarrier.presets import model as presets
 from frameworkinjector import __version__
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
-from localcluster import LocalClusterError, images
+from localcluster import LocalClusterError
+from localcluster.images import images
 from testkit.frameworks import framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from localcluster import binaries, images
+from localcluster.images import images
+from localcluster.programs import binaries
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e.pods import all_run, pod, python

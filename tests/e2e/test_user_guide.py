@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import binaries
+from localcluster.programs import binaries
 from tests.support.console import built_here
 from tests.support.pages import blocks
 

@@ -18,7 +18,7 @@ from frameworkdemo.examples.__main__ import main
 from frameworkdemo.examples.example import Example
 from frameworkdemo.examples.run import AS_EXPECTED, Outcome, as_table
 from frameworkdemo.examples.story import Story, changes, places_of
-from localcluster import images
+from localcluster.images import images
 from tests.client.documents import SUCCEEDED, container, framework, pod
 from tests.support.rows import each
 

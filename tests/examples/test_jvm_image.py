@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from localcluster.images import CATALOGUE, REPOSITORY
+from localcluster.images.images import CATALOGUE, REPOSITORY
 
 if TYPE_CHECKING:
     from pathlib import Path

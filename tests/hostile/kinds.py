@@ -13,7 +13,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
-from localcluster.kwok import EXIT_CODE, RUN_SECONDS
+from localcluster.cluster.kwok import EXIT_CODE, RUN_SECONDS
 from testkit.frameworks import framework, role
 from testkit.restarting_gang import TEMPLATE, RestartingGang
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from localcluster import kubeconfigs
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import manifests_of
 from testkit.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from frameworkinjector.serving.run import DRAIN_SECONDS, STOP_SECONDS
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.waiting import patience
 from tests.injector.golden_pods import pod_of
 from tests.injector.loopback_server import ReviewClient, head, until

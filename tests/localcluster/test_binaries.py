@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster import binaries, gobuild, progress
-from localcluster.binaries import kubernetes_version
-from localcluster.downloads import Source, expected_sum, fetch, source
+from localcluster import progress
 from localcluster.errors import BinaryError, SetupError
-from localcluster.programs import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
+from localcluster.programs import binaries, gobuild
+from localcluster.programs.binaries import kubernetes_version
+from localcluster.programs.catalogue import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
+from localcluster.programs.downloads import Source, expected_sum, fetch, source
 from localcluster.progress import task
 from testkit.waiting import eventually
 from tests.support.http import serving
@@ -93,7 +94,7 @@ class TestOrder:
         folder = tmp_path / "cache" / pinned_version("etcd")
         # What a killed build leaves.
         script(folder / ".etcd.new", "half a program")
-        code = f"from localcluster.binaries import find; print(find('etcd', kubernetes={PINNED!r}), end='')"
+        code = f"from localcluster.programs.binaries import find; print(find('etcd', kubernetes={PINNED!r}), end='')"
         command = [sys.executable, "-c", code]
         started = [subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) for _ in range(3)]
         assert {process.communicate()[0] for process in started} == {str(folder / "etcd")}

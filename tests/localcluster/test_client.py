@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from localcluster.client import RawClient
-from localcluster.health import check_health
+from localcluster.processes.health import check_health
 from tests.support.http import serving
 
 if TYPE_CHECKING:

@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import localcluster
-from localcluster import Cluster, Depth, SetupError, binaries, ports, settings
+from localcluster import Cluster, Depth, SetupError
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.process import identify, processes_of
-from localcluster.removal import mounts_below
-from localcluster.supervisor import Supervisor
+from localcluster.cluster import settings
+from localcluster.cluster.removal import mounts_below
+from localcluster.processes import ports
+from localcluster.processes.process import identify, processes_of
+from localcluster.processes.supervisor import Supervisor
+from localcluster.programs import binaries
 from testkit.waiting import eventually
 from tests.support.clusters import is_required, own_name, remove_abandoned
 from tests.support.rows import each

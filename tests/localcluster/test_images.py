@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import SetupError, archive, base, dockerfiles, images
+from localcluster import SetupError, packages
+from localcluster.images import archive, base, dockerfiles, images
 from testkit.waiting import patience
 from tests.support.http import serving
 
-INSTALL = Path(base.__file__).with_name("install-apt")
+INSTALL = Path(packages.__file__).with_name("install-apt")
 
 
 @pytest.fixture

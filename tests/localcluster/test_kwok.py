@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from localcluster.cluster.kwok import EXIT_CODE, RUN_SECONDS
 from localcluster.errors import LocalClusterError
-from localcluster.kwok import EXIT_CODE, RUN_SECONDS
-from localcluster.logs import complete_lines
+from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 import responses
 
-from localcluster import SetupError, base, baselock, debian, jars
-from localcluster.baselock import Lock
-from localcluster.debian import Package
-from localcluster.images import CATALOGUE, REPOSITORY
+from localcluster import SetupError
+from localcluster.images import base, baselock, debian, jars
+from localcluster.images.baselock import Lock
+from localcluster.images.debian import Package
+from localcluster.images.images import CATALOGUE, REPOSITORY
 from tests.support.rows import each
 
 if TYPE_CHECKING:

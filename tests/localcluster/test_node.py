@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import localcluster
-from localcluster import Cluster, Depth, images, process
+from localcluster import Cluster, Depth
+from localcluster.images import images
+from localcluster.processes import process
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from localcluster.errors import LocalClusterError, StartError
-from localcluster.logs import complete_lines, relevant_tail
-from localcluster.process import identify, processes_of
-from localcluster.supervisor import Supervisor
+from localcluster.processes.logs import complete_lines, relevant_tail
+from localcluster.processes.process import identify, processes_of
+from localcluster.processes.supervisor import Supervisor
 from testkit.waiting import eventually
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_processes_outlive_the_one_that_started_them_and_ignore_no_signal_that_i
     code = f"""
         import signal
         from pathlib import Path
-        from localcluster.supervisor import Supervisor
+        from localcluster.processes.supervisor import Supervisor
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         Supervisor(Path({str(processes.state)!r})).start("a", {SLEEP!r}, ready=lambda: True, timeout_seconds=10)
     """

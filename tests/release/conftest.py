@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from frameworkrelease import chart
-from localcluster.programs import pinned_version
+from localcluster.programs.catalogue import pinned_version
 from tests.release.manifests import MATRIX, Manifests, Render, Values
 
 

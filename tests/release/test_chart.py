@@ -17,9 +17,10 @@ import yaml
 
 from frameworkcontroller.api import definition
 from frameworkcontroller.engine.config.settings import FILE_NAME, default_config, read_settings
-from frameworkrelease import chart, cut, plain, registry
+from frameworkrelease import chart, cut, registry
 from frameworkrelease.chart import CHART
 from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.generate import plain
 from testkit.frameworks import manifests_of
 from tests.release.manifests import CASES, MATRIX, Values, by_identity, documented, only, pod_of
 from tests.support.monitoring import GROUPS, MODEL

@@ -12,7 +12,7 @@ import yaml
 from frameworkrelease.chart import CHART, helm
 from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.programs import BUILDABLE
+from localcluster.programs.catalogue import BUILDABLE
 from testkit import go_modules
 from testkit.waiting import eventually
 from tests.release.manifests import MATRIX, only

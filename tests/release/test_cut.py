@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from frameworkrelease import cut, plain
+from frameworkrelease import cut
 from frameworkrelease.__main__ import main
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.cut import CHANGELOG
+from frameworkrelease.generate import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ import yaml
 from frameworkbarrier.values import DNS_LABEL
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkinjector.review.config import DEFAULT_LIMITS, DEFAULT_REQUESTS, EnvFiles, PullPolicy
-from frameworkrelease import fields, permissions, plain, schema
 from frameworkrelease.__main__ import GENERATED
 from frameworkrelease.chart import CHART
+from frameworkrelease.generate import fields, permissions, plain, schema
 from tests.release.manifests import documented
 
 if TYPE_CHECKING:

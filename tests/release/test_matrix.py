@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease import matrix, performance
 from frameworkrelease.__main__ import main
 from frameworkrelease.chart import REPOSITORY
-from frameworkrelease.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
-from localcluster.programs import BUILDABLE, minor_of, pinned_version
+from frameworkrelease.generate import matrix, performance
+from frameworkrelease.generate.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
+from localcluster.programs.catalogue import BUILDABLE, minor_of, pinned_version
 
 if TYPE_CHECKING:
     from pathlib import Path

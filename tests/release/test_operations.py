@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from frameworkcontroller.api import names
-from frameworkrelease import plain
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, REPOSITORY, helm
+from frameworkrelease.generate import plain
 from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.errors import LocalClusterError

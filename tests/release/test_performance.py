@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease import performance
 from frameworkrelease.__main__ import main
 from frameworkrelease.commands import ReleaseError
-from frameworkrelease.performance import merged, row, table, tables
+from frameworkrelease.generate import performance
+from frameworkrelease.generate.performance import merged, row, table, tables
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkrelease import chart, permissions
+from frameworkrelease import chart
 from frameworkrelease.commands import ReleaseError
+from frameworkrelease.generate import permissions
 from tests.release.manifests import MATRIX, only, pod_of
 
 if TYPE_CHECKING:

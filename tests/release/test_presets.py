@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from frameworkbarrier.presets import model
-from frameworkrelease import presets
 from frameworkrelease.commands import ReleaseError
+from frameworkrelease.generate import presets
 from tests.barrier.test_goldens import render_case
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from frameworkrelease import build, chart, check, publish, registry, signing
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of, moved
-from localcluster import Depth, base, baselock
+from localcluster import Depth
+from localcluster.images import base, baselock
 from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import blocks
 

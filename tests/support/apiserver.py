@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.ports import free_port
-from localcluster.supervisor import Supervisor
+from localcluster.processes.ports import free_port
+from localcluster.processes.supervisor import Supervisor
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:

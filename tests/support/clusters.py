@@ -24,9 +24,11 @@ from filelock import FileLock
 from xdist.scheduler import LoadScopeScheduling
 
 import localcluster
-from localcluster import Cluster, Depth, SetupError, process, settings
+from localcluster import Cluster, Depth, SetupError
 from localcluster.client import RawClient
-from localcluster.cluster import require_root
+from localcluster.cluster import settings
+from localcluster.cluster.cluster import require_root
+from localcluster.processes import process
 from testkit.frameworks import apply_definition, apply_permissions
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frameworkrelease.matrix import NOT_APPLICABLE
-from localcluster.binaries import kubernetes_version
+from frameworkrelease.generate.matrix import NOT_APPLICABLE
 from localcluster.errors import SetupError
-from localcluster.programs import minor_of, pinned_version
+from localcluster.programs.binaries import kubernetes_version
+from localcluster.programs.catalogue import minor_of, pinned_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

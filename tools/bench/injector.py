@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 import psutil
-from injector_load import Server, at_rate, idler, server, throughput
-from results import Results, flags, quantile
-from scene import cpu_seconds, new_cluster, peak_mib, resident_mib
 
+from bench.injector_load import Server, at_rate, idler, server, throughput
+from bench.results import Results, flags, quantile
+from bench.scene import cpu_seconds, new_cluster, peak_mib, resident_mib
 from frameworkcontroller.api import names
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import Reason

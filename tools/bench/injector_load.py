@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import trustme
 
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.waiting import eventually
 
 NAME = "frameworkinjector.frameworkcontroller-system.svc"

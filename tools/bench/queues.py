@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-from results import Results, flags
-from scene import controller, cpu_seconds, new_cluster
 
+from bench.results import Results, flags
+from bench.scene import controller, cpu_seconds, new_cluster
 from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL, WORKLOADS
 from frameworkkube.http.client import KubeClient

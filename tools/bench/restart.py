@@ -9,11 +9,10 @@ import sys
 import time
 from statistics import median
 
-from metrics import counted, since
-from restart_ways import RANKS, WAYS, crashes
-from results import Results, flags
-from scene import controller, new_cluster
-
+from bench.metrics import counted, since
+from bench.restart_ways import RANKS, WAYS, crashes
+from bench.results import Results, flags
+from bench.scene import controller, new_cluster
 from localcluster import Depth
 from localcluster.client import RawClient
 from testkit.frameworks import Frameworks

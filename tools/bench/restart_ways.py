@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from frameworkcontroller.api import names
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
-from localcluster import Cluster, LocalClusterError, images
+from localcluster import Cluster, LocalClusterError
 from localcluster.client import Json, RawClient
+from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 

@@ -4,7 +4,7 @@ import argparse
 import statistics
 from collections.abc import Collection, Mapping
 
-from frameworkrelease.performance import MEASURED, Row, of_page, origin, row, write
+from frameworkrelease.generate.performance import MEASURED, Row, of_page, origin, row, write
 
 
 def flags(description: str | None) -> argparse.ArgumentParser:

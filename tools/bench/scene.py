@@ -18,7 +18,7 @@ import psutil
 import localcluster
 from localcluster import Cluster, Depth
 from localcluster.client import Json, RawClient
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess, apply_definition, apply_permissions
 
 # With a hundred thousand Pods an API server needs more than localcluster gives it, and collects garbage all the time.

@@ -11,7 +11,7 @@ import yaml
 
 from frameworkclient import Client
 from frameworkdemo.errors import DemoError
-from localcluster import binaries
+from localcluster.programs import binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

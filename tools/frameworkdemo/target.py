@@ -13,8 +13,9 @@ import yaml
 import localcluster
 from frameworkdemo import manifests
 from frameworkdemo.cluster import Cluster, local_cluster
-from localcluster import binaries, images
-from localcluster.cluster import require_root
+from localcluster.cluster.cluster import require_root
+from localcluster.images import images
+from localcluster.programs import binaries
 from localcluster.progress import task
 
 if TYPE_CHECKING:

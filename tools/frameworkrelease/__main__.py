@@ -13,17 +13,18 @@ import typer
 from frameworkcontroller.api import definition
 from frameworkcontroller.engine.config.settings import FILE_NAME, default_config
 from frameworkrelease import build as building
-from frameworkrelease import chart, fields, figures, matrix, performance, permissions, plain, presets, schema, signing
+from frameworkrelease import chart, figures, signing
 from frameworkrelease import check as checking
 from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.commands import ReleaseError
+from frameworkrelease.generate import fields, matrix, performance, permissions, plain, presets, schema
 from frameworkrelease.release import HELLO, PREFIX, Release
-from localcluster import base
-from localcluster.binaries import cache_root
 from localcluster.errors import LocalClusterError
-from localcluster.programs import BUILDABLE
+from localcluster.images import base
+from localcluster.programs.binaries import cache_root
+from localcluster.programs.catalogue import BUILDABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,9 +21,9 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from frameworkrelease.release import PROJECT
-from localcluster.archive import digest as digest_of
-from localcluster.debian import paragraphs
-from localcluster.programs import architecture
+from localcluster.images.archive import digest as digest_of
+from localcluster.images.debian import paragraphs
+from localcluster.programs.catalogue import architecture
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

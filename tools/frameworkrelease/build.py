@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frameworkrelease import bills, chart, cut, plain, signing
+from frameworkrelease import bills, chart, cut, signing
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.generate import plain
 from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
-from localcluster.images import build_release
+from localcluster.images.images import build_release
 from localcluster.progress import task
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from frameworkrelease.commands import run
-from localcluster import binaries
-from localcluster.programs import pinned_version
+from localcluster.programs import binaries
+from localcluster.programs.catalogue import pinned_version
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CHART: Final = REPOSITORY / "charts" / "frameworkcontroller"

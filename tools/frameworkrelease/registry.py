@@ -6,15 +6,17 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from frameworkrelease.commands import ReleaseError
-from localcluster import Cluster, namespaces
-from localcluster.health import check_health
+from localcluster.node import namespaces
 from localcluster.packages import require
-from localcluster.ports import free_port
-from localcluster.supervisor import Supervisor
+from localcluster.processes.health import check_health
+from localcluster.processes.ports import free_port
+from localcluster.processes.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from localcluster import Cluster
 
 _START_SECONDS: Final = 300
 _CONFIG: Final = "registry.yml"

@@ -5,7 +5,7 @@ depths and is idempotent. Clusters with different names run side by side. `pytho
 operations as commands.
 """
 
-from localcluster.cluster import Cluster, down, get, up
+from localcluster.cluster.cluster import Cluster, down, get, up
 from localcluster.context import Depth
 from localcluster.errors import BinaryError, LocalClusterError, SetupError, StartError
 

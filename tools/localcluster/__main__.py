@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localcluster import cluster, images, settings
+from localcluster.cluster import cluster, settings
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
+from localcluster.images import images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,9 +22,11 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from localcluster import binaries, kubeconfigs, ports
+from localcluster import kubeconfigs
 from localcluster.pki import NO_GROUP, Pki
-from localcluster.supervisor import Supervisor
+from localcluster.processes import ports
+from localcluster.processes.supervisor import Supervisor
+from localcluster.programs import binaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

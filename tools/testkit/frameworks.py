@@ -16,7 +16,7 @@ import yaml
 from frameworkcontroller.api import names
 from localcluster import Cluster, kubeconfigs
 from localcluster.client import Json, RawClient
-from localcluster.logs import complete_lines
+from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually, patience
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "install.yaml"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from localcluster.errors import BinaryError
-from localcluster.gobuild import download, go_command
-from localcluster.programs import GO_MODULES, MODULES, pinned_version
+from localcluster.programs.catalogue import GO_MODULES, MODULES, pinned_version
+from localcluster.programs.gobuild import download, go_command
 from localcluster.progress import task
 
 

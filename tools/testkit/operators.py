@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import yaml
 
 from localcluster import kubeconfigs
-from localcluster.ports import free_port
+from localcluster.processes.ports import free_port
 from testkit import go_modules
 from testkit.waiting import eventually, patience
 

@@ -1,0 +1,1 @@
+"""The barrier: its start, and the release of a gang of 1,000."""

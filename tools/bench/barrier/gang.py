@@ -1,0 +1,97 @@
+"""Gangs for the benchmarks of the barrier: real Frameworks and the real controller, with Pods that no kubelet runs."""
+
+import contextlib
+import itertools
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.scene import controller, new_cluster
+from frameworkcontroller.api import names
+from localcluster import Cluster, Depth, LocalClusterError
+from testkit.absent_pods import addressed, create, report
+from testkit.frameworks import Frameworks
+from testkit.waiting import eventually
+
+NAMESPACE = "bench-barrier"
+_PREPARE_SECONDS = 300.0
+
+
+@dataclass
+class Stage:
+    """The environment of gangs: a namespace with a running controller; `account` is the folder that its Pods mount."""
+
+    cluster: Cluster
+    frameworks: Frameworks
+    account: Path
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def token(self) -> str:
+        """The token of the service account."""
+        return (self.account / "token").read_text()
+
+
+class Gang:
+    """A Framework of which all Tasks but the last have an address in the roster."""
+
+    def __init__(self, stage: Stage, tasks: int) -> None:
+        self._stage, self._tasks = stage, tasks
+        self.name = f"gang{next(stage.numbers)}"
+        # By this label the controller lets the Pods read the roster.
+        self._pods = create(stage.frameworks, self.name, tasks, **{names.BARRIER_LABEL: "enabled"})
+        report(stage.frameworks, self._pods[:-1], addressed)
+
+        def waits() -> None:
+            roster = json.loads(stage.frameworks.config_map(self.name)["data"][names.ROSTER_KEY])
+            assert (roster["ready"], roster["total"], roster["complete"]) == (tasks - 1, tasks, False)
+
+        eventually(waits, _PREPARE_SECONDS, 0.5)
+
+    def release(self) -> float:
+        """Give the last Task its address; return the time just before, in monotonic seconds."""
+        at = time.monotonic()
+        report(self._stage.frameworks, self._pods[-1:], addressed)
+        return at
+
+    def environment(self, index: int, output: str) -> dict[str, str]:
+        """Return the whole environment of one Task's barrier as a process of this machine that writes into a folder."""
+        pod = self._pods[index]
+        given = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"] if "value" in each}
+        return given | {
+            "FC_POD_UID": pod["metadata"]["uid"],
+            "PATH": os.environ["PATH"],
+            "KUBE_APISERVER_ADDRESS": self._stage.cluster.server,
+            "FB_TOKEN_DIR": str(self._stage.account),
+            "FB_OUTPUT_DIR": output,
+            "FB_TERMINATION_LOG": f"{output}/termination-log",
+            "FB_PRESET": "tensorflow",
+            "FB_FRAMEWORK_JSON": "never",
+        }
+
+
+@contextlib.contextmanager
+def stage() -> Iterator[Stage]:
+    """Make a control plane, and run a controller in it, for the block."""
+    with (
+        new_cluster("bench-barrier", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw),
+        TemporaryDirectory() as folder,
+        controller(cluster),
+    ):
+        account = Path(folder)
+        eventually(lambda: _write_account(cluster, account), 30, 0.2)
+        yield Stage(cluster, Frameworks(raw, NAMESPACE), account)
+
+
+def _write_account(cluster: Cluster, folder: Path) -> None:
+    try:
+        token = cluster.token(NAMESPACE, "default")
+    except LocalClusterError as absent:
+        raise AssertionError("the service account does not exist yet") from absent
+    (folder / "token").write_text(token)
+    (folder / "ca.crt").write_bytes(cluster.ca_file.read_bytes())
+    (folder / "namespace").write_text(NAMESPACE)

@@ -1,0 +1,1 @@
+"""The controller beside a bare loop that does the same to Pods, on simulated nodes."""

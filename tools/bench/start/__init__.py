@@ -1,0 +1,1 @@
+"""A start of the controller in a full cluster."""

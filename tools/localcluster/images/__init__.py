@@ -1,0 +1,1 @@
+"""Container images, built from packages, wheels and jars that are pinned."""

@@ -1,0 +1,149 @@
+"""The base image of the project's images: Docker's official Python, or a Debian root made on this machine.
+
+Where no image registry answers, a Debian root with Python 3.11 is made from a Debian mirror, trimmed to what programs
+need at run time. It stands in for the official slim image: `python3`, `python` and `pip` are on PATH, apt and dpkg are
+there, a compiler is not.
+
+A release is always built on such a root, on the one that `images/base.lock` names: it is the same on every machine, and
+it is the one that the tests run on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localcluster.errors import SetupError
+from localcluster.images import archive, baselock, debian, wheels
+from localcluster.images.buildah import Base
+from localcluster.packages import require
+from localcluster.progress import task
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OFFICIAL = "docker.io/library/python:3.11-slim-bookworm"
+REPOSITORY = Path(__file__).parents[3]
+LOCK = REPOSITORY / "images" / "base.lock"
+_PIP = REPOSITORY / "requirements" / "base.txt"
+_REGISTRY = "https://registry-1.docker.io/v2/"
+_PATIENCE_SECONDS = 4.0
+_DIGITS = 12
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def choose(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
+    """Return the base image for this machine, and make it if no registry answers: about a minute, once.
+
+    `BASE_IMAGE` of the environment names another one, for example in a private registry. `cache` has image archives.
+
+    Raises:
+        SetupError: No registry answers, and mmdebstrap fails or may not run; the text says why.
+    """
+    if wished := environ.get("BASE_IMAGE"):
+        return Base(wished, None)
+    recipe = repr((debian.SUITE, debian.TRIMMED, debian.KEPT_EMPTY, debian.PIP_SCRIPT))
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:_DIGITS]
+    # A machine that began without a registry keeps the local base: images do not change under a working setup.
+    if not _archive(cache, digest).is_file():
+        if registry_answers():
+            return Base(OFFICIAL, None)
+        with task("make a Debian base image (no image registry answers)"):
+            _make(digest, cache, int(time.time()), None)
+    return Base(_reference(digest), _archive(cache, digest))
+
+
+def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
+    """Report whether an image registry answers in time, the resolution of its name included."""
+    answers: list[bool] = []
+
+    def ask() -> None:
+        try:
+            with urllib.request.urlopen(url, timeout=patience_seconds):
+                answers.append(True)
+        except urllib.error.HTTPError as error:
+            # 401: the registry answers and wants a token, which a pull fetches.
+            answers.append(error.code == 401)
+        except OSError:
+            answers.append(False)
+
+    # In a thread, because a dead name server blocks getaddrinfo for longer than any timeout given to urlopen.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(patience_seconds)
+    return answers == [True]
+
+
+def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
+    """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
+
+    `DEBIAN_SNAPSHOT` of the environment is a time of snapshot.debian.org (`20261122T000000Z`).
+
+    Raises:
+        SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
+    """
+    lock = baselock.read(LOCK)
+    digest = _named(lock)
+    if not _archive(cache, digest).is_file():
+        with task("make the base image of a release"):
+            made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"))
+        if made != lock:
+            _archive(cache, _named(made)).unlink()
+            raise SetupError(baselock.difference(LOCK, lock, made))
+    return Base(_reference(digest), _archive(cache, digest))
+
+
+def relock(cache: Path) -> baselock.Lock:
+    """Make the base image of Debian's packages of today, and write the lock that names it."""
+    day = 24 * 60 * 60
+    epoch = int(time.time()) // day * day
+    with task("make a base image of Debian's packages of today"):
+        lock = _make(None, cache, epoch, None)
+    LOCK.write_text(baselock.text(lock))
+    return lock
+
+
+def _named(lock: baselock.Lock) -> str:
+    return lock.layer.removeprefix("sha256:")[:_DIGITS]
+
+
+def _reference(digest: str) -> str:
+    return f"localhost/frameworkcontroller/python:{wheels.PYTHON}-{digest}"
+
+
+def _archive(cache: Path, digest: str) -> Path:
+    return cache / f"base-{digest}.tar"
+
+
+def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None) -> baselock.Lock:
+    """Write the archive of a base image, by default named by its digest, and return the lock of its contents."""
+    if os.geteuid() != 0:
+        raise SetupError(
+            "no image registry answers, and only root can make a base image with mmdebstrap:"
+            " run as root, or set BASE_IMAGE to an image that can be pulled"
+        )
+    require(("mmdebstrap", "debian-keyring"))
+    cache.mkdir(parents=True, exist_ok=True)
+    found = wheels.download([_PIP], cache.parent / "wheels")
+    assert found
+    (pip,) = found.glob("pip-*.whl")
+    with tempfile.TemporaryDirectory(prefix=".base-", dir=cache) as folder:
+        root, layer = Path(folder, "root"), Path(folder, "layer.tar")
+        packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)
+        debian.pack(root, layer, epoch)
+        lock = baselock.Lock(epoch, archive.digest(layer), packages)
+        digest = digest or _named(lock)
+        archive.write(
+            _archive(cache, digest),
+            reference=_reference(digest),
+            layer=layer,
+            config={"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
+        )
+    return lock
