@@ -105,6 +105,7 @@ class Caches:
     ) -> None:
         self._queues = Queues(client, namespaces, listener.on_workload, listener.on_queues) if kueue else None
         self._listener, self._namespaces = listener, namespaces
+        self._slim_pods = SlimPods()
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
 
@@ -135,7 +136,7 @@ class Caches:
             "pods",
             POD_DECODER,
             on_change=self._on_pod,
-            keep=SlimPods(),
+            keep=self._slim_pods,
             on_deleted=self._on_pod_deletion,
             label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
         )
@@ -211,6 +212,7 @@ class Caches:
         seen = new or old
         assert seen is not None
         if new is None:
+            self._slim_pods.forget(seen)
             self._gone_pods.add(seen)
         # All: somebody may have changed the label, or use the name of a Task's Pod.
         for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:

@@ -5,6 +5,7 @@ UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB
 """
 
 import functools
+from collections import Counter
 from collections.abc import Hashable
 from typing import Final, TypeVar, cast
 
@@ -45,6 +46,14 @@ MAX_CONTAINERS: Final = 256
 exit codes alone are looked through for seconds."""
 MAX_CONTAINERS_SHARED: Final = 20
 """What a Pod with more of them, or of sidecars, has is not shared."""
+CONTAINER_BYTES: Final = 512
+"""What a container takes beside its texts."""
+LARGE: Final = 2 * MAX_CONTAINERS_SHARED * CONTAINER_BYTES
+"""Bytes of a Pod that few take."""
+MOST_LARGE: Final = 32 * 1024 * 1024
+"""Bytes of the large Pods of a namespace. With more, another one is cut to fewer containers and texts."""
+CUT: Final = {name: size // 8 for name, size in MOST_OF_POD.items()}
+"""Bytes of its texts; its containers are `MAX_CONTAINERS_SHARED`, first those that have failed."""
 
 
 class SlimPods:
@@ -54,16 +63,24 @@ class SlimPods:
         self._shared: dict[Hashable, object] = {}
         self.size = 0
         """About how many bytes the parts have that are remembered."""
+        self._large: dict[tuple[str, str], int] = {}
+        """About how many bytes each large Pod takes that is cached, by namespace and name."""
+        self._large_of: Counter[str] = Counter()
 
     def __call__(self, pod: F) -> F:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
-        left = dict(MOST_OF_POD)
+        self.forget(pod)
+        namespace = pod.metadata.namespace
+        whole = self._large_of[namespace] < MOST_LARGE
+        texts, most = (MOST_OF_POD, MAX_CONTAINERS) if whole else (CUT, MAX_CONTAINERS_SHARED)
+        left = dict(texts)
         meta, status = pod.metadata.slim(ANNOTATIONS), _cut(pod.status, left)
         # In this order they take what is left: where an application has failed, its message matters most.
-        containers = self._containers(status.container_statuses[:MAX_CONTAINERS], left)
-        init_containers = self._containers(status.init_container_statuses[: MAX_CONTAINERS - len(containers)], left)
+        containers = self._containers(status.container_statuses, most, left)
+        init_containers = self._containers(status.init_container_statuses, most - len(containers), left)
         conditions = {one.type: one for one in reversed(status.conditions) if _is_kept(one)}  # the first of each type
-        return replace(
+        spec = self._spec(pod.spec, most)
+        slim = replace(
             pod,
             metadata=replace(
                 meta,
@@ -73,7 +90,7 @@ class SlimPods:
                 annotations=self._annotations(meta.annotations),
                 owner_references=self._share(meta.owner_references),
             ),
-            spec=self._spec(pod.spec),
+            spec=spec,
             status=replace(
                 status,
                 phase=self._share(status.phase),
@@ -83,21 +100,35 @@ class SlimPods:
                 container_statuses=containers,
             ),
         )
+        number = len(containers) + len(init_containers) + len(spec.init_containers)
+        if (size := number * CONTAINER_BYTES + sum(texts.values()) - sum(left.values())) > LARGE:
+            self._large[namespace, pod.metadata.name] = size
+            self._large_of[namespace] += size
+        return slim
 
-    def _spec(self, spec: PodSpec) -> PodSpec:
+    def forget(self, pod: Pod) -> None:
+        """Forget a Pod that is not cached any more."""
+        namespace = pod.metadata.namespace
+        if size := self._large.pop((namespace, pod.metadata.name), 0):
+            self._large_of[namespace] -= size
+            if not self._large_of[namespace]:
+                del self._large_of[namespace]
+
+    def _spec(self, spec: PodSpec, most: int) -> PodSpec:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
-        kept = tuple(filter(_is_looked_for, spec.init_containers))[:MAX_CONTAINERS]
+        looked_for = filter(_is_looked_for, spec.init_containers)
+        kept = tuple(sorted(looked_for, key=lambda one: one.name != names.BARRIER_CONTAINER)[:most])
         slim = replace(_cut(spec, {}), init_containers=kept)
         return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
-    def _containers(self, statuses: tuple[C, ...], left: dict[str, int]) -> tuple[C, ...]:
+    def _containers(self, statuses: tuple[C, ...], most: int, left: dict[str, int]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
         if not statuses:
             return statuses
-        places = range(len(statuses))
-        failed_first = sorted(places, key=lambda place: not _has_failed(statuses[place]))
+        places = range(min(len(statuses), MAX_CONTAINERS))
+        failed_first = sorted(places, key=lambda place: not _has_failed(statuses[place]))[:most]
         by_place = {place: _slim_status(statuses[place], left) for place in failed_first}
-        slim = tuple(by_place[place] for place in places)
+        slim = tuple(by_place[place] for place in sorted(failed_first))
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
         return self._share(slim) if is_shared else slim
 
