@@ -52,6 +52,7 @@ class Kind:
         name: What it is.
         frameworks: Makes the manifests for a namespace.
         edits: What the tenant does afterwards; yields the seconds from one step to the next.
+        edits_of_plain: The same beside the plain client, if it is something else there.
         kubelet: What kubelets report, beside the plain client too; yields likewise.
         is_asked_for: Whether the controller can ask for the Pods at all; those with too many containers it never can.
         scales: The numbers of Tasks, in turn.
@@ -61,6 +62,7 @@ class Kind:
     name: str
     frameworks: Callable[[str], list[Json]]
     edits: Callable[[Frameworks], Iterator[float]] = _nothing
+    edits_of_plain: Callable[[Frameworks], Iterator[float]] | None = None
     kubelet: Callable[[Frameworks], Iterator[float]] = _nothing
     is_asked_for: bool = True
     scales: tuple[int, ...] = ()
@@ -193,12 +195,20 @@ def _rescaled(frameworks: Frameworks) -> Iterator[float]:
         yield SCALE_SECONDS
 
 
-def _without_config_maps(frameworks: Frameworks) -> Iterator[float]:
-    """Delete the ConfigMaps of its own attempts, each of which begins the next attempt."""
+def _without_config_maps(frameworks: Frameworks, pods: int = 0) -> Iterator[float]:
+    """Delete the ConfigMaps of its own attempts, each of which begins the next attempt.
+
+    The plain client has none: of so many `pods` each, those are deleted that go with the first attempt, so that it
+    makes them again as often as the controller does.
+    """
     for number in itertools.count():
-        name = names.config_map_name(f"hostile{number % LONG}")
-        with contextlib.suppress(ApiStatusError):
-            frameworks.raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/configmaps/{name}")
+        name = f"hostile{number % LONG}"
+        paths = [f"configmaps/{names.config_map_name(name)}"]
+        if number < LONG:
+            paths += [f"pods/{name}-r0-{index}" for index in range(pods)]
+        for path in paths:
+            with contextlib.suppress(ApiStatusError):
+                frameworks.raw.delete(f"/api/v1/namespaces/{frameworks.namespace}/{path}")
         yield EDIT_SECONDS
 
 
@@ -250,6 +260,7 @@ KINDS = (
         f"{LONG} whose ConfigMaps are deleted ten times a second",
         _made(_pod(), 2, frameworks=LONG, retryPolicy=_AGAIN),
         _without_config_maps,
+        functools.partial(_without_config_maps, pods=2),
     ),
     Kind("500 Tasks of 100 KB, denied", _made(_pod(padding=100_000, labels=DENIED), 500)),
     Kind("100 roles of 10 Tasks of 10 KB, denied", _made(_pod(padding=10_000, labels=DENIED), 10, roles=100)),

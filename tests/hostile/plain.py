@@ -2,7 +2,8 @@
 
 The standard input is a JSON object: `namespace`, and `pods` as `Kind.pods` has them. The client watches its Pods, as
 each must that acts on their ends, and the Frameworks, as each must that acts on edits. A Pod that has ended is deleted
-and made again, without a pause; one that is refused for good is asked for once. It runs until it is killed.
+and made again, without a pause, and so is one that others delete; one that is refused for good is asked for once. It
+runs until it is killed.
 """
 
 from __future__ import annotations
@@ -118,6 +119,10 @@ class Plain:
                 async for line in self._client.stream(self._pods, {"watch": "true"}):
                     event = _EVENT.decode(line)
                     meta = event.object.metadata
+                    if event.type == "DELETED":
+                        self._made.discard(meta.name)
+                    elif event.type == "ADDED":
+                        self._made.add(meta.name)
                     if event.type != "DELETED" and event.object.status.phase in ENDED:
                         self._ended[meta.name] = meta.uid
                     else:

@@ -18,7 +18,7 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -217,7 +217,8 @@ class Run:
             try:
                 process.stdin.write(json.dumps(work).encode())
                 process.stdin.close()
-                with _paced(_tenant(kind, self.plain, self._statuses), gauge), _paced(kind.kubelet(self.plain), gauge):
+                tenant = _tenant(replace(kind, edits=kind.edits_of_plain or kind.edits), self.plain, self._statuses)
+                with _paced(tenant, gauge), _paced(kind.kubelet(self.plain), gauge):
                     yield
                 assert process.poll() is None, "the plain client has ended"
             finally:
