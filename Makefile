@@ -79,9 +79,9 @@ matrix: venv ## Run the API server tests on each supported Kubernetes, end to en
 
 .PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
-ALONE := chaos hostile_neighbours controller_large_life
+ALONE := chaos hostile_neighbours large_life
 test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
-	EVERYTHING=1 $(BIN)/pytest $(PARALLEL) -m "" $(ALONE:%=--ignore=tests/apiserver/test_%.py)
+	EVERYTHING=1 $(BIN)/pytest $(PARALLEL) -m "" $(ALONE:%=--ignore=tests/apiserver/controller/test_%.py)
 	$(MAKE) test-roles
 	$(MAKE) large TASKS=1000
 	$(MAKE) chaos CHAOS_SECONDS=180
@@ -94,16 +94,16 @@ test-roles: venv ## Run the end-to-end tests with the chart installed for one na
 	FRAMEWORKCONTROLLER_ROLES_ONLY=1 $(BIN)/pytest -m "node and not long" tests/e2e
 
 large: venv ## Follow ten thousand Tasks of one Framework through their life on simulated nodes (TASKS=200)
-	LARGE_TASKS="$(TASKS)" $(BIN)/pytest -s -m long tests/apiserver/test_controller_large_life.py
+	LARGE_TASKS="$(TASKS)" $(BIN)/pytest -s -m long tests/apiserver/controller/test_large_life.py
 
 chaos: venv ## Let everything go wrong at random for 30 minutes on a real API server (CHAOS_SECONDS=600 SEED=123)
-	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/test_chaos.py
+	CHAOS_SECONDS="$(CHAOS_SECONDS)" SEED="$(SEED)" $(BIN)/pytest -s -m long tests/apiserver/controller/test_chaos.py
 
 hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on simulated nodes (HOSTILE_KINDS=roles)
-	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/test_hostile_neighbours.py
+	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/controller/test_hostile_neighbours.py
 
 soak: venv ## Run the controller through twenty thousand random schedules (SOAK=1000)
-	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/test_schedules.py $(if $(SEED),--hypothesis-seed=$(SEED))
+	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/reconcile/test_schedules.py $(if $(SEED),--hypothesis-seed=$(SEED))
 
 fuzz: venv ## Send broken input to injector, watches and barrier, and search for what is costly (COST_SECONDS=300)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt

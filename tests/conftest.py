@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from localcluster.client import RawClient
 from tests.support.apiserver import fresh_namespace
-from tests.support.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

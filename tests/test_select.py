@@ -7,7 +7,7 @@ import pytest
 from tests.support import select
 from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
 
-MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/test_store.py"]
+MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/informer/test_store.py"]
 FILES = {
     "tools/localcluster/node/node.py": "1",
     "tools/frameworkdemo/gang.py": "2",
@@ -48,8 +48,9 @@ def test_what_is_made_from_programs_and_pages_is_not_left_out() -> None:
     [("injector/x.py", {0}), ("kube/x.py", {0, 2}), ("barrier/x.py", {0, 1}), ("client/x.py", set())],
 )
 def test_slow_tests_of_a_program_run_if_it_or_what_it_stands_on_has_changed(changed: str, runs: set[int]) -> None:
-    slow = [f"tests/apiserver/test_{name}.py" for name in ("injector_webhook", "barrier_roster", "etcd_restored")]
-    always = "tests/apiserver/test_controller_life.py"
+    names = ("injector/test_webhook", "barrier/test_roster", "controller/test_etcd_restored")
+    slow = [f"tests/apiserver/{name}.py" for name in names]
+    always = "tests/apiserver/controller/test_life.py"
     assert left_out([*slow, always], FILES, RECORD) == set(slow)
     assert left_out([*slow, always], FILES | {changed: "9"}, RECORD) == set(slow) - {slow[place] for place in runs}
 

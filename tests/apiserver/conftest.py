@@ -13,11 +13,11 @@ from testkit import kueue
 from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
 from tests.injector.replica_processes import called, identity_of, installed_on
+from tests.support.beside.player import Player
+from tests.support.beside.queued import CONFIG_MAPS, Queued, restarted
+from tests.support.beside.refusals import refusal_of
 from tests.support.clusters import require_node
 from tests.support.frameworkctl import Frameworkctl
-from tests.support.player import Player
-from tests.support.queued import CONFIG_MAPS, Queued, restarted
-from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
     from tests.injector.replica_processes import Replica
-    from tests.support.kubelet import Kubelet
+    from tests.support.beside.kubelet import Kubelet
 
 
 @pytest.fixture

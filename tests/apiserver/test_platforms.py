@@ -10,7 +10,7 @@ from frameworkinjector import flags
 from frameworkinjector.offline.render import rendered
 from testkit.waiting import eventually
 from tests.injector.golden_pods import pod_of
-from tests.support.refusals import policy_of_pods, refusal_of
+from tests.support.beside.refusals import policy_of_pods, refusal_of
 
 if TYPE_CHECKING:
     from localcluster.client import Json, RawClient

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.proxy import Proxy
+from tests.support.beside.proxy import Proxy
 
 if TYPE_CHECKING:
     from localcluster import Cluster

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.barrier.faulty_server import FaultyServer, Script, Serve
 from tests.barrier.process import Barrier
+from tests.barrier.source.faulty_server import FaultyServer, Script, Serve
 
 
 def serve_with(tls: ssl.SSLContext | None, request: pytest.FixtureRequest) -> Serve:

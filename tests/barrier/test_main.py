@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from testkit.waiting import patience
-from tests.barrier.faulty_server import Reply, Request, Script, Serve, answers
+from tests.barrier.files.test_output import probe
 from tests.barrier.gangs import configmap, environment, ip, roster
 from tests.barrier.process import Barrier
-from tests.barrier.test_output import probe
+from tests.barrier.source.faulty_server import Reply, Request, Script, Serve, answers
 
 Start = Callable[..., Barrier]
 

@@ -1,1 +1,1 @@
-"""Everything goes wrong at random, on a real API server: the run of `tests/apiserver/test_chaos.py`, `make chaos`."""
+"""Everything goes wrong at random, on a real API server: the run of `make chaos` (`controller/test_chaos.py`)."""

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from frameworkcontroller.api import names
 from tests.chaos.lives import COUNTED, End
 from tests.chaos.patience import api_faults_pass
-from tests.support.kubelet import ignore_vanished
+from tests.support.beside.kubelet import ignore_vanished
 
 if TYPE_CHECKING:
     from localcluster.client import Json
     from testkit.frameworks import Frameworks
     from tests.chaos.journal import Journal
     from tests.chaos.lives import Life
-    from tests.support.kubelet import Kubelet
+    from tests.support.beside.kubelet import Kubelet
 
 
 class Nodes:

@@ -14,8 +14,8 @@ import yaml
 import frameworkcontroller.engine.config
 from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess
+from tests.support.beside.proxy import Fault, Proxy, Request
 from tests.support.http import fetch
-from tests.support.proxy import Fault, Proxy, Request
 
 if TYPE_CHECKING:
     import random

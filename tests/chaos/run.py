@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
     from testkit.frameworks import Frameworks
     from tests.chaos.lives import Life
-    from tests.support.kubelet import Kubelet
+    from tests.support.beside.kubelet import Kubelet
 
 CONTROLLERS = 3
 MAX_MIB, MAX_SOCKETS = 256, 120

@@ -1,4 +1,4 @@
-"""Frameworks that the API server refuses, each with what `lint` says; `tests/apiserver/test_crd.py` asks it, too."""
+"""Frameworks that the API server refuses, each with what `lint` says; the tests of the definition ask it, too."""
 
 from __future__ import annotations
 

@@ -178,8 +178,17 @@ def test_the_oldest_client_of_kubernetes_that_the_extra_takes_is_enough(tmp_path
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path)]
     subprocess.run([*pip, f"kubernetes=={oldest[2]}.*"], check=True)
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    suites = ["tests/kube/test_credentials.py", "tests/client/test_start.py"]
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suites, "tests/client/test_lint.py"]
+    suites = ["tests/kube/http/test_credentials.py", "tests/client/test_start.py"]
+    tests = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *suites,
+        "tests/client/checks/test_lint.py",
+    ]
     done = subprocess.run(tests, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

@@ -21,7 +21,7 @@ from tests.support.clusters import own_cluster
 if TYPE_CHECKING:
     from localcluster import Cluster as LocalCluster
     from localcluster.client import RawClient
-    from tests.support.kubelet import Kubelet
+    from tests.support.beside.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 IMAGE = "registry.example/nothing:v1"

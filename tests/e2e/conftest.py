@@ -13,8 +13,8 @@ from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
 from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
+from tests.e2e.gangs.ranks import Gang
 from tests.e2e.onenamespace import release_for
-from tests.e2e.ranks import Gang
 from tests.support.clusters import once
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ KINDS = {
 """The examples of CI by kind: of each kind one at least, beside those of the presets."""
 
 OTHER_TESTS = {
-    "jax": "tests/e2e/test_applications.py",
-    "mpi": "tests/e2e/test_applications.py",
-    "pytorch": "tests/e2e/test_applications.py",
-    "tensorflow": "tests/e2e/test_demo.py",
+    "jax": "tests/e2e/examples/test_applications.py",
+    "mpi": "tests/e2e/examples/test_applications.py",
+    "pytorch": "tests/e2e/examples/test_applications.py",
+    "tensorflow": "tests/e2e/demo/test_demo.py",
 }
 """Presets that another test of CI runs on the node."""
 

@@ -5,7 +5,7 @@ import pytest
 import structlog
 
 from frameworkkube.http.client import KubeClient
-from tests.kube.electorate import Election
+from tests.kube.election.electorate import Election
 from tests.kube.lab import Lab
 from tests.kube.scripted import ScriptedServer, a_client, a_server, answer
 from tests.kube.virtualtime import VirtualLoop

@@ -11,7 +11,7 @@ from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:
-    from tests.support.kubelet import Kubelet
+    from tests.support.beside.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 

@@ -16,8 +16,8 @@ from localcluster.programs.catalogue import BUILDABLE
 from testkit import go_modules
 from testkit.waiting import eventually
 from tests.release.manifests import MATRIX, only
+from tests.support.beside.refusals import refusal_of
 from tests.support.clusters import own_cluster
-from tests.support.refusals import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,10 +22,10 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.errors import LocalClusterError
 from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 from tests.support.clusters import own_cluster
-from tests.support.kubelet import Kubelet
 from tests.support.pages import blocks, commands_of, typed
-from tests.support.player import Player
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,6 +26,7 @@ RECORD: Final = "tests/last-full.json"
 
 _INJECTOR: Final = ("injector/", "barrier/", "kube/", "charts/", "tools/localcluster/")
 _BARRIER: Final = ("barrier/", "controller/frameworkcontroller/core/gang/", "tools/localcluster/")
+_ENGINE: Final = ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/")
 _EXAMPLES: Final = ("examples/", "tools/frameworkdemo/", "images/", "barrier/frameworkbarrier/presets/")
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -41,22 +42,20 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
-    "tests/e2e/test_demo_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),
+    "tests/e2e/demo/test_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),
     "tests/e2e/test_chart.py": ("charts/", "deploy/"),
-    "tests/e2e/test_code.py": ("client/", "barrier/frameworkbarrier/presets/"),
-    "tests/apiserver/test_audit_policy.py": ("docs/operate/", "charts/"),
-    "tests/e2e/test_client_docs.py": ("docs/cli.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
-    "tests/e2e/test_applications.py": _EXAMPLES,
-    "tests/e2e/test_examples.py": _EXAMPLES,
-    "tests/e2e/test_training_examples.py": _EXAMPLES,
-    "tests/injector/test_process.py": ("injector/", "kube/"),
-    "tests/apiserver/test_injector": _INJECTOR,
-    "tests/apiserver/test_barrier": _BARRIER,
-    "tests/e2e/test_startup_probe.py": (*_BARRIER, *_INJECTOR),
-    "tests/e2e/test_sidecar.py": (*_BARRIER, *_INJECTOR),
-    "tests/apiserver/test_election.py": ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/"),
-    "tests/apiserver/test_etcd_restored.py": ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/"),
-    "tests/apiserver/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
+    "tests/e2e/client/test_code.py": ("client/", "barrier/frameworkbarrier/presets/"),
+    "tests/apiserver/operate/test_audit_policy.py": ("docs/operate/", "charts/"),
+    "tests/e2e/client/test_docs.py": ("docs/cli.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
+    "tests/e2e/examples/": _EXAMPLES,
+    "tests/injector/serving/test_process.py": ("injector/", "kube/"),
+    "tests/apiserver/injector/": _INJECTOR,
+    "tests/apiserver/barrier/": _BARRIER,
+    "tests/e2e/gangs/test_startup_probe.py": (*_BARRIER, *_INJECTOR),
+    "tests/e2e/gangs/test_sidecar.py": (*_BARRIER, *_INJECTOR),
+    "tests/apiserver/controller/test_election.py": _ENGINE,
+    "tests/apiserver/controller/test_etcd_restored.py": _ENGINE,
+    "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
 ALWAYS: Final = (
     *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", "tools/testkit/"),

@@ -153,7 +153,7 @@ def test_every_example_says_what_is_expected_of_it() -> None:
     assert all(path.read_text().startswith("# ") for path in invalid)
     assert len(list(FRAMEWORKS.glob("valid/*.yaml"))) >= 20
     expected = {path.read_text().partition("\n")[0] for path in invalid}
-    # The one is of two versions of an object, the other of a thousand lines: tests/apiserver/test_crd.py.
+    # The one is of two versions of an object, the other of a thousand lines: tests/apiserver/controller/test_crd.py.
     elsewhere = ("executionType may change only", "taskRoles must have at most")
     for rule in [rule for found in DEFINED.values() for rule in found.get("x-kubernetes-validations", ())]:
         if not rule["message"].startswith(elsewhere):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from frameworkcontroller.core.effects import Effect
 from tests.controller.core.driver import Driver
-from tests.controller.core.scenarios import TWO_ROLES
+from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.world import Plan, World, framework_of
 
 if TYPE_CHECKING:

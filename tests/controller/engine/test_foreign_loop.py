@@ -18,7 +18,7 @@ from frameworkcontroller.engine.observe.metrics import Metrics
 from tests.controller.engine import stubs
 from tests.controller.engine.stubs import beside, running, until
 from tests.kube.virtualtime import in_virtual_time
-from tests.support import foreign_pods as make
+from tests.support.beside import foreign_pods as make
 
 
 class Client(stubs.Client):

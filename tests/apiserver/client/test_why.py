@@ -1,0 +1,114 @@
+"""`why` and `doctor` against a real API server, which says itself why: no reason is written down."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testkit.frameworks import POD, role
+from testkit.waiting import eventually
+from tests.support.beside.refusals import policy_of_pods, refusal_of
+
+if TYPE_CHECKING:
+    from localcluster.client import RawClient
+    from testkit.frameworks import Frameworks
+    from tests.support.frameworkctl import Frameworkctl
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
+
+
+def says(ctl: Frameworkctl, *texts: str, name: str = "stuck") -> None:
+    """Wait until `why` says all of this of a Framework."""
+
+    def check() -> None:
+        page = ctl.ok(f"why {name}").output
+        for text in texts:
+            assert text in page, page
+
+    eventually(check, timeout=30, interval=0.3)
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_way_are_named(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
+) -> None:
+    frameworks.create("waits", role("worker", 1), executionType="Create")
+    says(ctl, "waits to be started", "-> frameworkctl start waits", name="waits")
+    assert json.loads(ctl.ok("why waits", "-o", "json").output)["findings"][0]["todo"] == "frameworkctl start waits"
+    quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
+    raw.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
+
+    def is_enforced() -> None:
+        assert raw.get(f"{quotas}/small").get("status", {}).get("hard") == {"pods": "0"}
+
+    eventually(is_enforced, timeout=30)
+    frameworks.create("stuck", role("worker", 2))
+    says(ctl, "worker-0, worker-1: its Pod cannot be created", "exceeded quota: small", "kubectl describe quota")
+    raw.delete(f"{quotas}/small")
+
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    webhook = {
+        "name": "absent.example.org",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctl.namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    raw.create(path, {"metadata": {"name": ctl.namespace}, "webhooks": [webhook]})
+    try:
+        frameworks.create("called", role("worker", 1))
+        says(ctl, "failed calling webhook", "-> the webhook does not answer", name="called")
+    finally:
+        raw.delete(f"{path}/{ctl.namespace}")
+
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
+    rules = raw.get(path)["rules"]
+    others = [rule for rule in rules if rule["resources"] != ["pods"]]
+    less = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch", "delete"]}
+    raw.merge(path, {"rules": [*others, less]})
+    advice = "-> the controller has no permission: an administrator has to install its roles again"
+    try:
+        frameworks.create("denied", role("worker", 1))
+        says(ctl, "worker-0: its Pod cannot be created", 'cannot create resource "pods"', advice, name="denied")
+    finally:
+        raw.merge(path, {"rules": rules})
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exist(
+    ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
+) -> None:
+    """The API server would refuse them again, so these Frameworks are over."""
+    has_team = "has(object.metadata.labels) && 'team' in object.metadata.labels"
+    marked = {"metadata": {"labels": {"team": "vision"}}, "spec": {**POD["spec"], "serviceAccountName": "absent"}}
+
+    def refuses() -> None:
+        assert "a Pod needs a team" in refusal_of(raw, frameworks.pods_path, {"metadata": {"name": "probe"}, **POD})
+
+    told = {"expression": has_team, "message": "a Pod needs a team", "reason": "Forbidden"}
+    with policy_of_pods(raw, ctl.namespace, **told):
+        eventually(refuses, timeout=30)
+        frameworks.create("stuck", role("worker", 1))
+        says(
+            ctl,
+            "it is Completed and has failed by worker-0: PodCreationUnknownError (-310)",
+            "a Pod needs a team",
+            "-> change what the message names in the Pod template, and run it again: frameworkctl retry stuck",
+        )
+        frameworks.create("nobody", role("worker", 1, pod=marked))
+        says(ctl, 'serviceaccount "absent" not found', "-> create the service account", name="nobody")
+
+
+def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks) -> None:
+    done = ctl("doctor")
+    lines = {line.split()[1]: line.split()[0] for line in done.output.splitlines()}
+    assert done.code == 1
+    expected = {"Kubernetes": "ok", "definition": "ok", "controller": "failing", "injector": "failing"}
+    assert lines.items() >= expected.items()
+    assert "ok        permissions" in done.output
+    stranger = ctl("doctor", "--as=nobody", "-o", "json")
+    grades = {one["subject"]: one["grade"] for one in json.loads(stranger.output)}
+    assert (grades["permissions"], grades["controller"]) == ("warning", "warning")

@@ -1,0 +1,156 @@
+"""Gangs of the real controllers of JobSets and LeaderWorkerSets, as the page says, with real barriers."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from testkit.operators import JobSet, LeaderWorkerSet
+from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
+from tests.barrier.cluster import account, start
+from tests.support.beside.foreign_gangs import becomes, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from localcluster import Cluster
+    from localcluster.client import Json
+    from tests.barrier.process import Barrier
+    from tests.support.beside.foreign_gangs import Gangs
+
+__all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
+
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.chart,
+    pytest.mark.long,
+    pytest.mark.turns("injector"),
+    pytest.mark.usefixtures("operators", "webhook", "keeper"),
+]
+PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text()
+MANIFESTS = {
+    found["kind"]: found
+    for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    if "kind" in (found := yaml.safe_load(text))
+}
+ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+
+
+@pytest.fixture(scope="module")
+def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Both controllers run at once."""
+    with contextlib.ExitStack() as stack:
+        for kind in (JobSet, LeaderWorkerSet):
+            made = kind(cluster, tmp_path_factory.mktemp(kind.name))
+            made.install()
+            stack.callback(made.stop)
+            made.start()
+        yield
+
+
+def create(gangs: Gangs, kind: str, **spec: object) -> str:
+    """Create the object of the page, with these fields of its spec instead, and return its path."""
+    found = MANIFESTS[kind]
+    path = f"/apis/{found['apiVersion']}/namespaces/{gangs.namespace}/{kind.lower()}s"
+    gangs.raw.create(path, found | {"spec": found["spec"] | spec})
+    return f"{path}/{found['metadata']['name']}"
+
+
+def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
+    """A replicated job like that of the page."""
+    job = MANIFESTS["JobSet"]["spec"]["replicatedJobs"][0]
+    spec = job["template"]["spec"] | {"parallelism": pods, "completions": pods}
+    return job | {"name": name, "replicas": replicas, "template": {"spec": spec}} | more
+
+
+def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_and_when_it_restarts(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    path = create(gangs, "JobSet", suspend=True)
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    first = gangs.pods(4)
+    early = start(first[3], **environment(first[3]))
+    roster = gangs.complete(first)
+    assert (roster["framework"]["name"], roster["framework"]["attemptID"]) == ("train", 0)
+    assert early.ends(30)[0] == 0
+    opened(start, first)
+
+    gangs.raw.merge(path, {"spec": {"suspend": True}})
+    gangs.pods(0)
+    gangs.end(first)
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    second = gangs.pods(4, after=first)
+    gangs.complete(second)
+    opened(start, second)
+
+    # The barriers of the next attempt open for its Pods alone.
+    gangs.kubelet.fail(second[1])
+    gangs.pods(0, **{ATTEMPT: "0"})
+    gangs.end(second)
+    third = gangs.pods(4, **{ATTEMPT: "1"})
+    early = start(third[0], **environment(third[0]))
+    assert gangs.complete(third)["framework"]["attemptID"] == 1
+    assert early.ends(30)[0] == 0
+    opened(start, third)
+    becomes(lambda: [one["framework"]["attemptID"] for one in gangs.rosters().values()], [1])
+
+
+def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    head = {"replicatedJob": "worker", "jobIndex": 1, "podIndex": 0}
+    jobs = [replicated("driver", 1, 1), replicated("worker", 2, 2)]
+    create(gangs, "JobSet", replicatedJobs=jobs, coordinator=head)
+    pods = gangs.pods(5)
+    roster = gangs.complete(pods[1:] + pods[:1])
+    assert [(role["name"], len(role["tasks"])) for role in roster["taskRoles"]] == [("worker", 4), ("driver", 1)]
+    barrier = start(pods[3], **environment(pods[3]))
+    assert barrier.ends(30)[0] == 0, barrier.lines
+    assert "RANK='0'" in barrier.read("env")
+
+
+def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    create(gangs, "LeaderWorkerSet")
+    groups = [gangs.pods(3, **{GROUP: group}) for group in "01"]
+    for pods in groups:
+        gangs.complete(pods)
+        opened(start, pods)
+    again = gangs.pods(3, after=groups[0], **{GROUP: "0"})
+    gangs.complete(again)
+    opened(start, again)
+
+
+DRIVER = replicated("driver", 1, 1)
+AFTER_DRIVER = replicated("worker", 1, 2, dependsOn=[{"name": "driver", "status": "Ready"}])
+IN_ORDER = {
+    "replicatedJobs": [DRIVER, replicated("worker", 1, 2)],
+    "startupPolicy": {"startupPolicyOrder": "InOrder"},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("JobSet", IN_ORDER, "spec.startupPolicy.startupPolicyOrder is InOrder"),
+        ("JobSet", {"replicatedJobs": [DRIVER, AFTER_DRIVER]}, "spec.replicatedJobs[worker].dependsOn names driver"),
+        ("LeaderWorkerSet", {"startupPolicy": "LeaderReady"}, "spec.startupPolicy is LeaderReady"),
+    ],
+    ids=["InOrder", "dependsOn", "LeaderReady"],
+)
+def test_what_can_never_be_complete_is_said_at_once(
+    kind: str, spec: Json, field: str, gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    create(gangs, kind, **spec)
+    pods = gangs.pods(1 if kind == "JobSet" else 2)
+    code, last = start(pods[0], **environment(pods[0])).ends(60)
+    assert code == 210
+    assert field in last
+    becomes(lambda: gangs.is_told(kind, field), wanted=True)

@@ -1,0 +1,202 @@
+"""What `lint` finds in a Framework, without a cluster."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkclient import Framework
+from frameworkclient.checks import schema
+from frameworkclient.checks.lint import lint
+from frameworkclient.checks.pods import pods_of
+from frameworkclient.checks.problem import Severity
+from frameworkclient.checks.rules import RULES
+from frameworkclient.errors import ManifestError
+from frameworkclient.model.yaml_text import documents
+from frameworkcontroller.api import definition
+from tests.client.broken import POLICY, REFUSED, ROLE, SOUND, TAKEN, changed, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+POD = "spec/taskRoles/0/task/pod"
+PREFIX = "barrier.frameworkcontroller.microsoft.com"
+
+
+def found(manifest: Any) -> list[str]:
+    return [str(problem) for problem in lint(manifest)]
+
+
+def depends_on(role: str) -> list[dict[str, str]]:
+    return [{"name": role, "status": "Ready"}]
+
+
+@pytest.mark.parametrize(("manifest", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_the_api_server_refuses_is_an_error(manifest: dict[str, Any], text: str) -> None:
+    problems = lint(manifest)
+    assert problems[0].severity is Severity.ERROR
+    assert text in str(problems[0])
+
+
+@pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN)
+def test_what_the_api_server_takes_has_no_error_of_the_schema(manifest: dict[str, Any]) -> None:
+    assert list(schema.problems(manifest, definition.schema())) == []
+
+
+def test_a_sound_framework_has_no_problems_and_another_kind_and_no_object_are_errors() -> None:
+    assert lint(SOUND) == []
+    assert found(SOUND | {"kind": "Pod"}) == ["error: kind: must be Framework, not Pod"]
+    assert found("text") == ["error: the document: must be an object"]
+
+
+def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+    yield value
+    for one in value.get("properties", {}).values():
+        yield from _schemas(one)
+    if "items" in value:
+        yield from _schemas(value["items"])
+
+
+# Keywords that make a value invalid or change what is valid, and those that do not.
+CHECKED = (
+    "type properties items required nullable enum pattern minimum maximum maxItems format x-kubernetes-list-map-keys "
+    "x-kubernetes-validations x-kubernetes-preserve-unknown-fields"
+)
+ANNOTATIONS = "default description x-kubernetes-list-type x-kubernetes-map-type"
+
+
+def test_every_keyword_and_rule_of_the_definition_is_known() -> None:
+    whole = definition.schema()
+    keywords = {key for one in _schemas(whole) for key in one}
+    assert keywords <= set(f"{CHECKED} {ANNOTATIONS}".split())
+    rules = {rule["rule"] for one in _schemas(whole) for rule in one.get("x-kubernetes-validations", ())}
+    assert rules == set(RULES)
+
+
+def advice(path: str, severity: str, value: object, message: str) -> tuple[dict[str, Any], str]:
+    """SOUND with one field set, and how the line about it begins."""
+    manifest, text = wrong(path, value, message)
+    return manifest, f"{severity}: {text}"
+
+
+FIELDS: dict[str, tuple[str, object, str]] = {
+    f"{POD}/spec/restartPolicy": ("warning", None, "is missing, and means Always"),
+    f"{POD}/spec/containers/0/comand": ("warning", [], "no Pod has such a field; did you mean command?"),
+    f"{POD}/spec/affinity/nodeAffinity/required": ("warning", {}, "no Pod has such a field"),
+    f"{POD}/spec/containers": ("error", [], "must be a list of at least one container"),
+    f"{POD}/spec/containers/0/image": ("error", None, "is missing"),
+    f"{ROLE}/dependsOn": ("error", depends_on("worker"), "waits for itself: worker -> worker; remove one of them"),
+    f"{POLICY}/minSucceededTaskCount": ("warning", 3, "is 3, and the role has only 2 Tasks: it never counts"),
+    f"{ROLE}/taskNumber": ("warning", 0, "is 0: the role has no Tasks until it is scaled"),
+}
+LONG = f"the Pod {'a' * 60}-worker-1 has more than 63 characters, so its host name is cut; use shorter names"
+ADVICE: dict[str, tuple[dict[str, Any], str]] = {
+    **{path: advice(path, *row) for path, row in FIELDS.items()},
+    "suspended and stopped": (
+        changed("spec", SOUND["spec"] | {"suspend": True, "executionType": "Stop"}),
+        "warning: spec.suspend: has no effect: executionType Stop ends the Framework",
+    ),
+    "long names": (changed("metadata/name", "a" * 60), f"warning: spec.taskRoles[worker].name: {LONG}"),
+}
+
+
+@pytest.mark.parametrize(("manifest", "text"), ADVICE.values(), ids=ADVICE)
+def test_what_would_not_run_as_it_was_meant(manifest: dict[str, Any], text: str) -> None:
+    assert any(line.startswith(text) for line in found(manifest)), found(manifest)
+
+
+def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dict[str, Any]:
+    """A Framework with the barrier, and these annotations on each role."""
+    manifest = copy.deepcopy(SOUND)
+    template = manifest["spec"]["taskRoles"][0]
+    template["task"]["pod"]["metadata"] = {
+        "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"} if label else {},
+        "annotations": {f"{PREFIX}/{key.replace('_', '-')}": value for key, value in annotations.items()},
+    }
+    manifest["spec"]["taskRoles"] = [{**copy.deepcopy(template), "name": name, "taskNumber": n} for name, n in roles]
+    return manifest
+
+
+OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
+    "roles without ranks": (
+        gang(("actor", 2), ("learner", 1), preset="pytorch"),
+        "preset pytorch: none of the roles actor, learner is named master, worker: say which of them count as ranks",
+    ),
+    "no head": (gang(("a", 1), ("b", 2), preset="spark"), "say whose Task 0 is the head by FB_HEAD_ROLE=a"),
+    "unknown preset": (gang(("worker", 2), preset="pytorhc"), "pytorch"),
+    "unknown annotation": (gang(("worker", 2), presets="pytorch"), "presets"),
+    "a value that is not valid": (gang(("worker", 2), preset="pytorch", timeout="soon"), "timeout"),
+    "no label": (
+        gang(("worker", 2), label=False, preset="pytorch"),
+        f"has no frameworkcontroller.microsoft.com/barrier: enabled, so {PREFIX}/preset does nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "text"), OF_GANGS.values(), ids=OF_GANGS)
+def test_what_injector_and_barrier_would_refuse(manifest: dict[str, Any], text: str) -> None:
+    problems = lint(manifest)
+    assert problems
+    assert text in problems[0].text
+    assert problems[0].path.startswith("spec.taskRoles[")
+
+
+PROCESSES: dict[str, tuple[int, dict[str, Any], str]] = {
+    "torchrun train.py": (8, {}, ""),
+    "python3 -m torch.distributed.run train.py": (8, {}, ""),
+    "/usr/bin/python3.11 train.py": (8, {}, "/usr/bin/python3.11 starts one process for 8 GPUs"),
+    "python train.py": (1, {}, ""),
+    "torchrun": (8, {"nproc_per_node": "4"}, "nproc-per-node is 4, and each Pod asks for 8 GPUs"),
+}
+
+
+@pytest.mark.parametrize("command", PROCESSES)
+def test_processes_that_are_not_as_many_as_gpus(command: str) -> None:
+    gpus, nproc, text = PROCESSES[command]
+    manifest = gang(("worker", 2), preset="pytorch", **nproc)
+    container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
+    container |= {"command": command.split(), "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    problems = found(manifest)
+    assert len(problems) == bool(text)
+    assert text in "".join(problems)
+
+
+def test_roles_that_cannot_restart_together() -> None:
+    manifest = gang(("ps", 1), ("worker", 2), restart="in-place", wait_for="arrived")
+    assert found(manifest) == []
+    manifest["spec"]["taskRoles"][1]["dependsOn"] = depends_on("ps")
+    text = "must begin together, but their dependsOn differ (ps: nothing; worker: ps)"
+    assert any(text in one for one in found(manifest))
+    del manifest["spec"]["taskRoles"][1]["dependsOn"]
+    del manifest["spec"]["taskRoles"][1]["task"]["pod"]["metadata"]["annotations"][f"{PREFIX}/restart"]
+    assert any("must ask for the same restart" in one for one in found(manifest))
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
+def test_the_examples_have_no_problems_and_can_be_read_and_rendered(file: Path) -> None:
+    example = next(one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework")
+    manifest = {"metadata": {"name": "named"}} | example
+    # The program of an example may complete its manifest, which has no metadata then.
+    assert (found(manifest) == []) is ("metadata" in example)
+    framework = Framework.from_dict(manifest)
+    assert Framework.from_yaml(framework.to_yaml()) == framework
+    pods = list(pods_of(manifest, "demo", all_tasks=True))
+    assert len(pods) == sum(role.get("taskNumber", 0) for role in manifest["spec"]["taskRoles"])
+
+
+def test_a_rendered_pod_is_the_one_of_controller_and_injector_and_none_that_would_be_refused() -> None:
+    manifest = gang(("worker", 3), preset="pytorch")
+    container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
+    container["args"] = ["{{FC_POD_NAME}}", "{{FC_TASK_INDEX}}"]
+    assert [one.task for one in pods_of(manifest, "demo")] == ["worker-0"]
+    last = list(pods_of(manifest, "demo", all_tasks=True))[2].pod
+    assert (last["metadata"]["name"], last["metadata"]["namespace"]) == ("sound-worker-2", "demo")
+    assert last["spec"]["containers"][0]["args"] == ["sound-worker-2", "2"]
+    assert [one["name"] for one in last["spec"]["initContainers"]] == ["frameworkbarrier"]
+    assert next(iter(last)) == "apiVersion"
+    with pytest.raises(ManifestError, match=r"spec.taskRoles\[worker\].task.pod: .*containers"):
+        list(pods_of(gang(("worker", 1), preset="pytorch", containers="none"), "demo"))

@@ -1,0 +1,161 @@
+"""What gangs of other controllers cost: an event as much among many Pods as among few, whatever their labels say.
+
+It is counted in calls of Python functions, so that neither the machine nor the time decides.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from frameworkcontroller.api.meta import Meta, Partial
+from frameworkcontroller.core.effects import Done, FindOwner, Found
+from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.members import Members
+from frameworkcontroller.core.foreign.owners import size_of
+from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
+from frameworkcontroller.engine.cache.slim_pods import SlimPods
+from tests.controller.core.foreign.foreign_world import START, World
+from tests.controller.core.reconcile.test_cost import calls
+from tests.support.beside import foreign_pods as make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+MOST_CALLS = 60_000
+"""Of one event in a gang of 10,000 Pods: about 10 ms."""
+
+
+def member(keep: ForeignPods, pod: dict[str, Any]) -> Member:
+    found = keep(FOREIGN_POD_DECODER.decode(msgspec.json.encode(pod)))
+    assert isinstance(found, Member)
+    return found
+
+
+def gathering(number: int) -> tuple[ForeignGang, Callable[[int], Member]]:
+    """A gang of a Job whose Pods are all there and wait for their addresses."""
+    keep = ForeignPods(SlimPods())
+    gang = ForeignGang("default", "gang-job.train.uid-of-train", lambda: 0.5, grants=True)
+    for index in range(number):
+        gang.members.replace(None, member(keep, make.of_job(index)))
+    (effect,) = gang.decide(START, None).effects
+    assert isinstance(effect, FindOwner)
+    owner = make.owner({"parallelism": number, "completions": number})
+    meta = member(keep, make.of_job(0)).metadata
+    gang.apply_outcome(effect, Found(meta, document=msgspec.json.encode(owner)), START)
+    gang.decide(START, None)
+    return gang, lambda index: member(keep, make.of_job(index, ip="10.1.0.1"))
+
+
+def test_an_event_costs_the_same_among_few_and_many_pods() -> None:
+    costs = []
+    for number in (10, 1000):
+        gang, addressed = gathering(number)
+        pod, before = addressed(5), next(one for one in gang.members.all() if one.place.index == 5)
+
+        def event(gang: ForeignGang = gang, before: Member = before, pod: Member = pod) -> None:
+            gang.members.replace(before, pod)
+            gang.decide(START, None)
+
+        costs.append(calls(event))
+    assert costs[1] <= costs[0] + 10, costs
+
+
+def hostile_lws(number: int) -> dict[str, Any]:
+    """Workers and leaders of any age and size, by any account."""
+    return make.of_lws(0, number % 7, number, pod=f"p{number}", account=f"a{number}", created=number % 60)
+
+
+HOSTILE: dict[str, Callable[[int], dict[str, Any]]] = {
+    "one place": lambda number: make.of_job(0, pod=f"p{number}", created=number % 60, account=f"a{number}"),
+    "any place": lambda number: make.of_job(number * 7919 % 99_999, pod=f"p{number}", ip="10.1.0.1"),
+    "any size": lambda number: make.bare("worker", number % 9999, f"worker={number}", pod=f"p{number}"),
+    "any role": lambda number: make.bare(f"r{number}", 0, f"r{number}=1", pod=f"p{number}"),
+    "any worker": hostile_lws,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
+    keep, pod = ForeignPods(SlimPods()), HOSTILE[kind]
+    members = [member(keep, pod(number)) for number in range(10_000)]
+    gang = ForeignGang("default", members[0].claim.gang, lambda: 0.5, grants=True)
+    for one in members:
+        gang.members.replace(None, one)
+    draw = random.Random(7)
+    for one in draw.sample(members, 3):
+        changed = msgspec.structs.replace(one, gpus=1)
+        assert calls(lambda one=one, changed=changed: gang.members.replace(one, changed)) < MOST_CALLS
+        for effect in gang.decide(START, None).effects:
+            meta = one.metadata
+            gang.apply_outcome(effect, Found(meta, document=msgspec.json.encode(make.owner({"completions": 5}))), START)
+        assert calls(lambda: gang.decide(START, None)) < MOST_CALLS
+        assert calls(lambda changed=changed: gang.members.replace(changed, None)) < MOST_CALLS
+
+
+def leader(number: int) -> dict[str, Any]:
+    """One of many that say they are the leader."""
+    return make.of_lws(0, 0, 3, pod=f"p{number}", created=number % 60)
+
+
+@pytest.mark.parametrize("pod", [HOSTILE["one place"], leader])
+def test_of_many_pods_at_one_place_the_youngest_counts_and_each_costs_little(
+    pod: Callable[[int], dict[str, Any]],
+) -> None:
+    keep, members = ForeignPods(SlimPods()), Members()
+    left = [member(keep, pod(number)) for number in range(400)]
+    random.Random(7).shuffle(left)
+    costs = [calls(lambda one=one: members.replace(None, one)) for one in left]
+    while left:
+        youngest = max(left, key=lambda one: (one.metadata.creation_timestamp or START, one.metadata.uid))
+        assert members.current(youngest.place) is youngest
+        gone = left.pop()
+        costs.append(calls(lambda gone=gone: members.replace(gone, None)))
+    assert not members
+    assert max(costs) < 100
+
+
+class Name(str):
+    """One that counts comparisons."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_replicated_jobs_are_not_compared_with_each_role_that_pods_name() -> None:
+    jobs = [make.replicated_job(f"w{number}", 1, 1) for number in range(100)]
+    size_of("JobSet", msgspec.json.encode(make.jobset(jobs)), [Name(f"r{number}") for number in range(100)], [""])
+    assert Name.compared < 100
+
+
+def test_owners_that_are_gone_are_asked_for_seldom() -> None:
+    world = World()
+    world.put(*(make.of_job(0, name=f"job{number}") for number in range(100)))
+    world.settle(600, every=5)
+    assert len(world.requests) <= 100 * 12
+    assert not world.config_maps
+
+
+@pytest.mark.parametrize(("deleted", "most"), [(None, 20), (START, 0)])
+def test_the_deletion_of_a_roster_that_stays_is_asked_for_seldom_and_not_once_it_is_deleted(
+    deleted: datetime | None, most: int
+) -> None:
+    gang, asked = ForeignGang("default", "gang-pod.mine", lambda: 0.5, grants=True), 0
+    config_map = Partial(Meta(name="gang-pod.mine-attempt", uid="u", resource_version="7", deletion_timestamp=deleted))
+    for seconds in range(0, 3600, 5):
+        now = START + timedelta(seconds=seconds)
+        for effect in gang.decide(now, config_map).effects:
+            gang.apply_outcome(effect, Done("u", "7"), now)
+            asked += 1
+    assert bool(most) <= asked <= most

@@ -1,0 +1,408 @@
+"""Gangs of other controllers: who is in one, what its roster says, and that no start opens for Pods of another."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkbarrier.source import roster
+from frameworkcontroller.core.effects import FindOwner, GrantRosterAccess, WriteRoster
+from tests.controller.core.foreign.foreign_world import World
+from tests.support.beside import foreign_pods as make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkbarrier.gate.gang import Gang
+    from tests.support.beside.foreign_pods import Json
+
+
+def replicas(number: int) -> Json:
+    return make.owner({"replicas": number, "podManagementPolicy": "Parallel"})
+
+
+# For each kind: its owner, what that says of a size, and what makes the Pod of an index.
+KINDS: dict[str, tuple[tuple[str, str], Callable[[int], Json], Callable[..., Json]]] = {
+    "jobset": (
+        ("JobSet", "train"),
+        lambda number: make.jobset([make.replicated_job("worker", 1, number)]),
+        lambda index, **more: make.of_jobset("worker", 0, index, **more),
+    ),
+    "job": (("Job", "train"), lambda number: make.owner({"parallelism": number, "completions": number}), make.of_job),
+    "statefulset": (("StatefulSet", "train"), replicas, make.of_stateful_set),
+    "lws": (
+        ("LeaderWorkerSet", "serve"),
+        lambda _number: make.owner({}, name="serve"),
+        lambda index, **more: make.of_lws(0, index, 3, **more),
+    ),
+    "pods": (("", ""), lambda _number: {}, lambda index, **more: make.bare("worker", index, "3", **more)),
+}
+
+
+class Three(World):
+    """A gang of three."""
+
+    def __init__(self, kind: str = "job", answer: Callable[[], str] = lambda: "ok") -> None:
+        super().__init__(answer)
+        self.key, self.owner, self.pod = KINDS[kind]
+        self.owners[self.key] = self.owner(3)
+
+    def run(self, *indexes: int, seconds: int = 3, uid: str = "", **more: Any) -> None:
+        """Pods of these indexes, all three by default, have addresses and UIDs; and so much time passes."""
+        for index in indexes or (0, 1, 2):
+            self.put(self.pod(index, **{"ip": f"10.1.0.{index}"} | ({"uid": f"{uid}{index}"} if uid else {}) | more))
+        self.settle(seconds)
+
+    @property
+    def members(self) -> list[list[str]]:
+        """The workers in complete rosters."""
+        return [roles["worker"] for roles in self.complete().values()]
+
+    @property
+    def roster(self) -> Gang:
+        ((_, text),) = self.config_maps.values()
+        return roster.decode(text)
+
+
+def running(kind: str = "job") -> Three:
+    """A gang whose Pods run."""
+    world = Three(kind)
+    world.run()
+    return world
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestEachKind:
+    def test_it_opens_for_all_once_each_index_has_a_pod_with_an_address(self, kind: str) -> None:
+        world = Three(kind)
+        world.run(0, 1, seconds=10)
+        assert (world.members, list(world.waiting()), world.opened) == ([], ["worker-2 has no Pod yet"], {})
+        world.run(2, ip="", seconds=10)
+        assert list(world.waiting()) == ["worker-2 Pending: no IP yet"]
+        world.run(2)
+        pods = [world.pod(index)["metadata"] for index in range(3)]
+        assert world.members == [[one["name"] for one in pods]]
+        assert set(world.opened) == {one["uid"] for one in pods}
+
+    def test_what_is_left_of_it_is_deleted_with_its_last_pod_also_by_the_next_controller(self, kind: str) -> None:
+        world = running(kind)
+        assert len(world.config_maps) == 1
+        world.pods.clear()
+        world.restart()
+        world.settle(3)
+        assert not world.config_maps
+
+    def test_it_starts_again_at_once_after_all_its_pods_were_gone(self, kind: str) -> None:
+        world = running(kind)
+        world.pods.clear()
+        world.settle(1)
+        world.run(uid="again", created=9, seconds=4)
+        assert {"again0", "again1", "again2"} <= set(world.opened)
+
+    def test_a_replaced_pod_is_a_new_generation_and_opens_for_the_others_as_they_are(self, kind: str) -> None:
+        world = running(kind)
+        world.run(1, deleting=True, seconds=8)
+        assert not world.members
+        world.run(1, uid="next", ip="10.1.0.9", created=5, seconds=8)
+        assert world.roster.generation == 2
+        assert "next1" in world.opened
+
+    def test_a_pod_that_is_another_one_by_the_next_look_is_listed(self, kind: str) -> None:
+        world = running(kind)
+        world.run(1, uid="next", ip="10.1.0.9", created=5)
+        assert "next1" in world.opened
+
+    def test_one_deletion_of_the_roster_by_somebody_is_mended(self, kind: str) -> None:
+        world = running(kind)
+        world.config_maps.clear()
+        world.settle(8)
+        assert len(world.members) == 1
+
+
+def test_an_attempt_of_a_jobset_has_a_roster_of_its_own_and_lists_no_pod_of_another() -> None:
+    world = running("jobset")
+    world.run(0, 1, attempt=1)
+    assert len(world.config_maps) == 2
+    assert not any(pod.endswith("-1") for pods in world.opened.values() for pod in pods)
+    for index in range(3):
+        del world.pods[f"train-worker-0-{index}-0"]
+    world.run(2, attempt=1)
+    assert world.members == [[f"train-worker-0-{index}-1" for index in range(3)]]
+
+
+def test_workers_that_are_older_than_their_leader_are_of_an_earlier_start() -> None:
+    world = running("lws")
+    world.run(0, uid="new", created=30, seconds=8)
+    assert "new0" not in world.opened
+    assert any("older than the leader" in why for why in world.waiting())
+    world.run(1, 2, uid="new", created=31, seconds=8)
+    assert {"new0", "new1", "new2"} <= set(world.opened)
+
+
+def test_two_jobs_of_one_role_are_numbered_through_and_the_coordinator_has_rank_0() -> None:
+    world, where = Three("jobset"), {"replicatedJob": "worker", "jobIndex": 1, "podIndex": 0}
+    jobs = [make.replicated_job("ps", 1, 1), make.replicated_job("worker", 2, 2)]
+    world.owners[world.key] = make.jobset(jobs, coordinator=where)
+    world.put(make.of_jobset("ps", 0, 0, ip="10.1.0.1"))
+    world.put(*(make.of_jobset("worker", job, index, ip="10.1.0.1", gpus=8) for job in (0, 1) for index in (0, 1)))
+    world.settle(3)
+    gang = world.roster
+    assert [(role.name, role.gpus, len(role.tasks)) for role in gang.roles] == [("worker", 8, 4), ("ps", 0, 1)]
+    assert gang.roles[0].tasks[2].pod == "train-worker-1-0-0"
+    assert gang.first == "worker-2"
+    assert (gang.framework, gang.uid) == ("train", "uid-of-train")
+
+
+@pytest.mark.parametrize("arrive", [True, False], ids=["until all arrive", "until it asks no more"])
+def test_a_gang_waits_for_arrival_where_one_pod_asks_for_that(arrive: bool) -> None:
+    world, asks = Three(), {f"{make.ANNOTATION}wait-for": "arrived"}
+    world.run(0, annotations=asks)
+    world.run(1, 2, arrived=arrive, seconds=10)
+    assert next(world.waiting()) == "worker-0 Pending: its barrier does not run yet"
+    world.run(0, annotations=asks if arrive else {}, arrived=arrive)
+    assert len(world.opened) == 3
+
+
+def test_what_fails_is_missing_and_what_has_succeeded_is_not() -> None:
+    world = Three()
+    for index, phase in enumerate(("Failed", "Pending", "Succeeded")):
+        world.run(index, phase=phase, seconds=10)
+    assert list(world.waiting()) == ["worker-0 its Pod has failed"]
+    world.run(0, pod="train-0-y", uid="again", created=39)
+    assert "again0" in world.opened
+
+
+def test_a_pod_that_does_not_say_all_is_no_member() -> None:
+    world = Three()
+    for key in ("controller-uid", "job-completion-index"):
+        strange = world.pod(0, pod=f"without-{key}", ip="10.1.0.9", created=40)
+        del strange["metadata"]["labels"][f"batch.kubernetes.io/{key}"]
+        world.put(strange)
+    world.run()
+    assert world.members == [["train-0-x", "train-1-x", "train-2-x"]]
+
+
+@pytest.mark.parametrize(("role", "gang", "is_member"), [(63, 63, True), (64, 1, False), (1, 64, False)])
+def test_a_pod_whose_role_or_gang_has_a_name_longer_than_a_label_is_no_member(
+    role: int, gang: int, *, is_member: bool
+) -> None:
+    world = World()
+    world.put(make.bare("r" * role, 0, "1", gang="g" * gang, pod="p", ip="10.1.0.1"))
+    world.settle(3)
+    assert bool(world.opened) == is_member
+
+
+def test_only_resources_that_are_gpus_count() -> None:
+    world = Three()
+    pods = [world.pod(index, ip="10.1.0.1") for index in range(3)]
+    for one in pods:
+        one["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "7", "amd.com/gpu": "2", "x.com/gpu": "2.5"}
+    world.put(*pods)
+    world.settle(3)
+    assert world.roster.roles[0].gpus == 2
+
+
+def test_a_gang_that_can_never_be_complete_is_told_once_with_the_field_until_that_is_changed() -> None:
+    world = Three("statefulset")
+    world.owners[world.key] = make.owner({"replicas": 2})
+    world.run(0, seconds=60)
+    assert "spec.podManagementPolicy is OrderedReady" in world.told[0]
+    assert [event.partition(":")[0] for event in world.events] == ["GangImpossible"]
+    assert sum(isinstance(one, WriteRoster) for one in world.requests) == 1
+    world.owners[world.key] = make.owner({"replicas": 1})
+    world.settle(70)
+    assert world.opened
+
+
+def test_a_gang_that_has_all_its_pods_and_could_never_start_starts_once_its_owner_says_otherwise() -> None:
+    world, jobs = Three("jobset"), [make.replicated_job("ps", 1, 1), make.replicated_job("worker", 1, 1)]
+    in_order = make.jobset(jobs, startupPolicy={"startupPolicyOrder": "InOrder"})
+    world.owners[world.key] = in_order
+    world.put(*(make.of_jobset(role, 0, 0, ip="10.1.0.1") for role in ("ps", "worker")))
+    for _ in range(2):
+        world.settle(5)
+        assert not world.opened
+        world.put(make.of_jobset("worker", 0, 0, ip="10.1.0.1"))
+        world.owners[world.key] = make.jobset(jobs)
+        world.settle(70)
+        assert len(world.opened) == 2
+        world.opened.clear()
+        # And back again, which is told again.
+        world.owners[world.key] = in_order
+        del world.pods["train-worker-0-0-0"]
+        world.settle(130)
+        world.opened.clear()
+    assert [event.partition(":")[0] for event in world.events].count("GangImpossible") == 3
+
+
+@pytest.mark.parametrize("answer", ["failed", "lost"])
+def test_that_it_can_never_be_complete_is_told_again_where_the_request_failed(answer: str) -> None:
+    answers = iter(["ok", "ok", "ok", answer, answer])
+    world = Three("statefulset", lambda: next(answers, "ok"))
+    world.owners[world.key] = make.owner({"replicas": 2})
+    world.run(0, seconds=30)
+    assert world.told
+
+
+def test_the_size_is_asked_for_again_while_pods_and_size_disagree_more_and_more_seldom() -> None:
+    def asked() -> int:
+        return sum(isinstance(one, FindOwner) for one in world.requests)
+
+    world = Three("statefulset")
+    world.run(seconds=300)
+    assert asked() == 1
+    world.owners[world.key] = replicas(5)
+    world.run(3, 4, seconds=8)
+    assert list(map(len, world.members)) == [5]
+    del world.pods["train-4"], world.pods["train-3"]
+    world.settle(300)
+    assert asked() <= 9
+    world.owners[world.key] = replicas(3)
+    world.settle(70)
+    assert list(map(len, world.members)) == [3]
+
+
+def test_another_owner_of_the_name_gets_no_roster() -> None:
+    world = Three()
+    world.owners[world.key]["metadata"]["uid"] = "another"
+    world.run(seconds=300)
+    assert not world.config_maps
+    assert len(world.requests) < 20
+
+
+def test_all_service_accounts_of_its_pods_may_read_the_roster() -> None:
+    world = Three()
+    world.put(*(world.pod(index, account=account) for index, account in enumerate("aba")))
+    world.settle(3)
+    granted = [one.service_accounts for one in world.requests if isinstance(one, GrantRosterAccess)]
+    assert granted == [("a", "b")]
+
+
+def test_a_roster_that_somebody_changes_is_written_again_with_an_event() -> None:
+    world = running()
+    ((name, (config_map, _)),) = world.config_maps.items()
+    meta = msgspec.structs.replace(config_map.metadata, resource_version="9999")
+    world.config_maps[name] = msgspec.structs.replace(config_map, metadata=meta), "{}"
+    world._versions = iter(range(10_000, 20_000))
+    world.settle(5)
+    assert world.members
+    assert any(event.startswith("RosterRestored") for event in world.events)
+
+
+def test_a_config_map_of_somebody_else_that_has_the_name_is_told_and_left_alone() -> None:
+    world, name = Three(), "gang-job.train.uid-of-train-attempt"
+    world.squat(name)
+    world.run(seconds=120)
+    assert world.events[0].startswith(f"RosterNameTaken: ConfigMap {name} is somebody else's")
+    assert len(world.requests) < 20
+    del world.config_maps[name]
+    world.settle(60)
+    assert len(world.opened) == 3
+
+
+def test_a_controller_that_goes_on_counts_no_start_again() -> None:
+    world = running()
+    world.settle(2)
+    assert world.milestones == ["open"]
+    world.restart()
+    world.settle(5)
+    assert world.milestones == ["open"]
+
+
+class Life(Three):
+    """Anything that may become of one gang."""
+
+    def __init__(self, kind: str, answer: Callable[[], str]) -> None:
+        super().__init__(kind, answer)
+        self.number, self._serial = 3, 0
+        self.placed: dict[int, Json] = {}
+        self._attempts = {"attempt": 0} if kind == "jobset" else {}
+
+    def _of(self, index: int, **more: Any) -> Json:
+        return self.pod(index, created=self._serial, **self._attempts, **more)
+
+    def resize(self, index: int) -> None:
+        """Change the size to one more than this index."""
+        self.number = index + 1
+        for one in [one for one in self.placed if one > index]:
+            self.remove(one)
+        self.owners[self.key] = self.owner(self.number)
+
+    def create(self, index: int) -> None:
+        """Create the Pod, if there is none and it has a place."""
+        self._serial += 1
+        if index not in self.placed and index < self.number:
+            self.placed[index] = self._of(index, uid=f"pod{self._serial:05}")
+            self.put(self.placed[index])
+
+    def change(self, index: int, **more: Any) -> None:
+        """Give the Pod an address, and these news."""
+        if index in self.placed:
+            uid = self.placed[index]["metadata"]["uid"]
+            self.placed[index] = self._of(index, uid=uid, ip=f"10.0.0.{index}", **more)
+            self.put(self.placed[index])
+
+    def remove(self, index: int) -> None:
+        """Let the Pod be gone."""
+        if (gone := self.placed.pop(index, None)) is not None:
+            self.pods.pop(gone["metadata"]["name"], None)
+
+    def again(self, _index: int) -> None:
+        """Start again: all Pods are gone, and a JobSet begins its next attempt."""
+        for one in [*self.placed]:
+            self.remove(one)
+        self._attempts = {name: number + 1 for name, number in self._attempts.items()}
+
+    def heal(self) -> None:
+        """Give each index a Pod that stays."""
+        for index in range(self.number):
+            if index in self.placed and "deletionTimestamp" in self.placed[index]["metadata"]:
+                self.remove(index)
+            self.create(index)
+            self.change(index)
+
+
+CHANGES: dict[str, Callable[..., None]] = {
+    "create": Life.create,
+    "address": Life.change,
+    "delete": functools.partial(Life.change, deleting=True),
+    "remove": Life.remove,
+    "fail": functools.partial(Life.change, phase="Failed"),
+    "die": lambda life, _index: life.restart(),
+    "again": Life.again,
+    "resize": Life.resize,
+}
+CHANGE = st.tuples(st.sampled_from([*CHANGES]), st.integers(0, 3), st.booleans())
+ANSWERS = st.lists(st.sampled_from(["ok", "ok", "ok", "failed", "lost"]), max_size=60)
+
+
+@pytest.mark.parametrize("kind", ["jobset", "job", "statefulset"])
+@given(changes=st.lists(CHANGE, max_size=40), answers=ANSWERS)
+def test_over_any_life_barriers_open_for_one_start_and_the_roster_is_right_in_the_end(
+    kind: str, changes: list[tuple[str, int, bool]], answers: list[str]
+) -> None:
+    """Pods come and go in any order, requests fail or are lost, caches are late, controllers die."""
+    given_answers = iter(answers)
+    world = Life(kind, lambda: next(given_answers, "ok"))
+    for what, index, is_late in changes:
+        CHANGES[what](world, index)
+        if not is_late:
+            world.sync()
+        world.step()
+    for listed in world.opened.values():
+        assert len(set(listed)) == len(listed) >= 1
+        if kind == "jobset":
+            assert len({name.rpartition("-")[2] for name in listed}) == 1, "one start opened for Pods of another"
+    world.heal()
+    world.settle(300, every=5)
+    expected = [world.placed[index]["metadata"]["name"] for index in range(world.number)]
+    assert world.members == [expected]
+    assert {one["metadata"]["uid"] for one in world.placed.values()} <= set(world.opened)
+    quiet = len(world.requests)
+    world.settle(300, every=5)
+    assert len(world.requests) == quiet

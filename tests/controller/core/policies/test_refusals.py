@@ -1,0 +1,367 @@
+"""Pods that are refused for good, of Tasks that are retried: what they cost, and that nobody waits for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
+from frameworkcontroller.core.policies.backoff import (
+    BYTES_A_MINUTE,
+    DEBT_MINUTES,
+    FIRST_BATCH,
+    LEAST_BYTES,
+    UNSENT_BYTES,
+    Refusals,
+    Spending,
+)
+from frameworkcontroller.core.reconcile.in_flight import InFlight
+from tests.controller.core.manual import Manual, bad_and_good
+from tests.controller.core.scenarios.lives import tasks
+from tests.controller.core.values import at, known
+from tests.support.memory import memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frameworkcontroller.core.effects import Effect, Outcome
+    from frameworkcontroller.core.pods.template import PodSource
+
+
+# --- the rules -------------------------------------------------------------------------------------------------------
+
+
+def test_of_many_roles_that_are_refused_one_is_probed_each_second() -> None:
+    refusals, probes = Refusals(lambda: 1.0, Spending()), 0
+    roles = [f"r{number}" for number in range(150)]
+    for role in roles:
+        refusals.refuse(role, "no", at(0))
+    for now in range(1, 5000):
+        for role in roles:
+            if refusals.closed_until(role, at(now)) is None:
+                refusals.probe(role, at(now))
+                refusals.refuse(role, "no", at(now))
+                probes += now > 3000
+    assert probes <= 2000 * 1.1
+
+
+@pytest.mark.parametrize("news", [False, True])
+def test_refusals_of_one_batch_count_once(news: bool) -> None:
+    refusals = Refusals(lambda: 1.0, Spending())
+    for number in range(64):
+        window = refusals.refuse("worker", f"no {number}" if news else "no", at(0))
+    assert (window.failures, window.until) == (1, at(1))
+
+
+def spent(pods: int) -> Spending:
+    """So many Pods of 3 MB were refused."""
+    spending = Spending()
+    for _ in range(pods):
+        spending.pay(3_000_000, at(0))
+    return spending
+
+
+def test_an_edited_template_waits_too_while_others_have_spent_what_refused_pods_may_cost() -> None:
+    """Three roles whose templates were edited each second sent 123 MiB a minute, where one other had a Pod."""
+    refusals = Refusals(lambda: 0.5, spent(10))
+    refusals.open("good", taken=True)
+    refusals.refuse("bad", "no", at(0))
+    refusals.open("bad", taken=False)
+    assert (refusals.spent_until("good", at(0)), refusals.spent_until("bad", at(0))) == (None, at(6))
+    refusals.open("bad", taken=True)
+    assert refusals.spent_until("bad", at(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("pods", "seconds"),
+    [(9, None), (10, 6), (11, 12), (1000, 60 * DEBT_MINUTES - 54)],
+    ids=["nine", "ten", "one more", "any number"],
+)
+def test_a_minute_pays_for_ten_of_the_largest_pods_and_a_namespace_is_closed_for_minutes_only(
+    pods: int, seconds: int | None
+) -> None:
+    """It was closed for an hour, and the time grew with that of the attack."""
+    spending = spent(pods)
+    assert spending.until(at(0)) == (None if seconds is None else at(seconds))
+    assert spending.until(at(seconds or 0)) is None
+    spending.pay(3_000_000, at(seconds or 0))
+    assert spending.until(at(seconds or 0)) == at((seconds or 0) + 6), "the next one is paid for in six seconds"
+
+
+def small_pods(spending: Spending, seconds: float, *, sent: bool = True) -> int:
+    """So many may be asked for then."""
+    number = 0
+    while spending.until(at(seconds)) is None:
+        spending.pay(300, at(seconds), sent=sent)
+        number += 1
+    return number
+
+
+def test_small_pods_that_are_refused_count_too() -> None:
+    """160 roles whose templates were edited ten times a second made 85 creations a second."""
+    spending = Spending()
+    sent = sum(small_pods(spending, second) for second in range(120))
+    assert sent == pytest.approx(3 * BYTES_A_MINUTE / LEAST_BYTES, abs=12)
+
+
+def test_pods_that_can_never_be_cost_a_little() -> None:
+    """80 Frameworks of 9,999 such Tasks took two thirds of a core; gangs beside started in 0.48 s (0.13)."""
+    spending = Spending()
+    assert small_pods(spending, 0, sent=False) == BYTES_A_MINUTE / UNSENT_BYTES
+    assert small_pods(spending, 30, sent=False) == BYTES_A_MINUTE / UNSENT_BYTES / 2
+
+
+def test_a_large_pod_that_is_paid_for_gives_small_ones_no_more_of_a_minute() -> None:
+    """After one of 3 MiB, 912 small ones were sent in each minute for ever."""
+    spending = Spending()
+    spending.pay(3 * 1024 * 1024, at(0))
+    assert small_pods(spending, 60) == BYTES_A_MINUTE / LEAST_BYTES
+
+
+def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> None:
+    spending = spent(9)
+    refused, new, good = (InFlight(lambda: 0.5, spending) for _ in range(3))
+    assert new.free_creations(at(0)) == FIRST_BATCH
+    spending.pay(3_000_000, at(0))
+    refused.refusals.refuse("worker", "no", at(0))
+    assert [refused.refusals.spent_until("worker", at(second)) for second in (0, 6)] == [at(6), None]
+    good.slow_start.succeed(at(0))
+    assert good.free_creations(at(0)) > FIRST_BATCH
+    # One that has no Pod yet finds out with a single one.
+    assert new.free_creations(at(0)) == 1
+    new.start(CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=0))))
+    assert new.free_creations(at(0)) == 0
+    assert new.free_creations(at(6)) == FIRST_BATCH - 1
+
+
+def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spent() -> None:
+    """A Framework that was deleted and created again had a try of its own: 123 MB a minute."""
+    spending, tries = spent(20), []
+    for second in range(60):
+        new = InFlight(lambda: 0.5, spending)
+        if new.free_creations(at(second)):
+            new.note_creation("worker", at(second))
+            tries.append(second)
+        else:
+            assert new.creations_until(at(second)) is not None
+    assert len(tries) <= 1 + BYTES_A_MINUTE // 1_000_000
+
+
+def test_a_role_of_which_some_pods_are_taken_and_others_refused_opens_by_a_probe_alone() -> None:
+    """Each that was taken opened the window for all: 400 refused in 70 s, where 160 are promised."""
+    refusals = Refusals(lambda: 0.5, spent(10))
+    refusals.refuse("worker", "no", at(0))
+    refusals.open("worker", taken=True)
+    refusals.probe("worker", known(refusals.closed_until("worker", at(0))))
+    refusals.open("worker", taken=True)
+    assert refusals.window("worker") is None
+    assert refusals.spent_until("worker", at(0)) is not None
+    refusals.open("worker", taken=False)
+    refusals.open("worker", taken=True)
+    assert refusals.spent_until("worker", at(0)) is None, "it has another template"
+
+
+# --- in the life of a Framework --------------------------------------------------------------------------------------
+
+LARGE = "y" * 500_000
+
+
+class Server(Manual):
+    """An API server that refuses the Pods of a role for good, and what is asked of it."""
+
+    def __init__(self, *, accepts: bool = False, tasks: int = 100, **spec: Any) -> None:
+        super().__init__(bad_and_good(tasks=tasks, **spec))
+        stay = ("good-0", "good-1", *(f"bad-{index}" for index in range(tasks)))
+        self.world.plan.ends = {name: ["stay"] for name in stay}
+        refusal = None if accepts else Refused(422, "no such field")
+        self.refuses: Callable[[CreatePod], Refused | None] = lambda _effect: refusal
+        self.asked: list[CreatePod] = []
+        self.writes = 0
+
+    @property
+    def creations(self) -> int:
+        return len(self.asked)
+
+    def states(self, role: str = "") -> Counter[State]:
+        """How many Tasks of roles whose names begin so are in which state."""
+        return Counter(task.state for name, task in tasks(self.world).items() if name.startswith(role))
+
+    def bad_codes(self) -> set[int]:
+        """How the Tasks of the role have ended."""
+        return {known(task.completion).code for name, task in tasks(self.world).items() if name.startswith("bad")}
+
+    def send(self, effect: Effect) -> Outcome:
+        self.writes += isinstance(effect, WriteStatus)
+        if not isinstance(effect, CreatePod) or not effect.role.startswith("bad"):
+            return super().send(effect)
+        outcome = self.refuses(effect) or super().send(effect)
+        if not isinstance(outcome, Refused) or outcome.sent:
+            self.asked.append(effect)
+        return outcome
+
+
+def test_pods_that_are_refused_again_and_again_are_asked_for_once_a_minute_until_one_is_taken() -> None:
+    """Ten edits a second of its description made a Framework send 424 Pods a second, all of which were refused."""
+    server = Server(retries=-2)
+    server.live(120)
+    assert server.creations < 64 + 15
+    before = (server.creations, server.writes)
+    server.live(600)
+    assert server.creations - before[0] <= 21
+    assert server.writes == before[1], "nothing has changed but the time"
+    assert server.states("good") == {State.RUNNING: 2}
+    before = (server.creations, server.writes)
+    for number in range(20):
+        server.edit(description=str(number))
+        server.live(1)
+    assert server.creations - before[0] <= 1
+    server.refuses = lambda _effect: None
+    server.live(100)
+    assert server.states().keys() == {State.RUNNING}
+
+
+def test_an_edit_of_the_template_ends_the_wait_at_once() -> None:
+    server = Server(retries=-2)
+    server.live(300)
+    server.refuses = lambda _effect: None
+    before = server.creations
+    server.edit_task(0, pod={"spec": {"containers": [{"name": "good"}]}})
+    server.live(5)
+    assert server.creations - before == 100
+    assert server.states().keys() == {State.RUNNING}
+
+
+def test_a_refusal_for_another_reason_is_written_once_with_the_number_of_those_before() -> None:
+    server = Server(retries=-2)
+    server.live(300)
+    refused = sum(task.retry_policy_status.total_retried_count for task in tasks(server.world).values())
+    server.refuses = lambda effect: Refused(403, f"a webhook refuses fw-bad-{effect.index}")
+    server.live(300)
+    again = [task for task in tasks(server.world).values() if task.retry_policy_status.total_retried_count > refused]
+    assert refused == len(again) == 1
+
+
+NO_POD: dict[str, Any] = {"pod": "{spec: {containers: [{name: main, env: x}]}}", "accepts": True}
+ENDS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "one ends the attempt": ({"retries": 3}, 60, 4 * 64),
+    "the others do not matter": ({"retries": 1, "failed": -1, "tasks": 70}, 400, 2 * 70),
+    "their template can be no Pod": ({"retries": 3, "failed": -1, "tasks": 200, **NO_POD}, 60, 0),
+}
+
+
+@pytest.mark.parametrize(("life", "seconds", "most"), ENDS.values(), ids=ENDS)
+def test_limited_retries_come_to_their_end(life: dict[str, Any], seconds: int, most: int) -> None:
+    server = Server(**life)
+    server.live(seconds)
+    assert server.bad_codes() == ({-200} if "failed" in life else {-200, -220})
+    assert server.creations <= most
+
+
+def test_a_framework_that_is_retried_for_ever_asks_no_more_often() -> None:
+    server = Server(retries=0, framework=-2, tasks=3)
+    server.live(300)
+    before = server.creations
+    server.live(600)
+    assert server.creations - before <= 3 * 22
+
+
+def test_a_template_that_can_be_no_pod_costs_no_writes_although_its_tasks_are_retried() -> None:
+    server = Server(retries=-2, **NO_POD)
+    server.live(120)
+    before = server.writes
+    server.live(200)
+    assert (server.creations, server.writes) == (0, before)
+    assert any("pod spec.containers[0].env must be an array" in event.message for event in server.events)
+
+
+def test_of_many_templates_few_are_kept() -> None:
+    """255 roles of 1,700 empty containers, 1.4 MB in all, were prepared as Pods of 3 MiB each, and kept."""
+    server = Server(retries=-2, tasks=1)
+    role = server.world.spec["taskRoles"][0]
+    template = {"pod": {"spec": {"containers": [{}] * 1700}}, "retryPolicy": {"maxRetryCount": -2}}
+    server.edit(taskRoles=[role | {"name": f"r{number}", "task": template} for number in range(8)])
+    server.caches.refresh()
+    with memory() as used:
+        server.live(3)
+        assert used() < 12 * 1024 * 1024
+
+
+def test_no_role_waits_behind_the_tasks_of_another_whose_pods_are_refused() -> None:
+    """Behind 2,500 of them it took nine minutes: each pass looked at 64, and the next came when a window opened."""
+    server, begun = Server(retries=-2, tasks=1000), None
+    created: set[str] = set()
+    for _ in range(100):
+        effects = server.ask()
+        for effect in effects:
+            if isinstance(effect, CreatePod):
+                begun = begun or server.world.now
+                created.add(effect.role)
+            server.answer_as_the_server(effect)
+        if "good" in created:
+            break
+        if not effects:
+            # As the engine: nothing comes by itself, and the pass has said when to come again.
+            server.second()
+            server.world.now = max(server.world.now, server.wake_at or server.world.now)
+    assert (server.world.now - known(begun)).total_seconds() <= 3
+
+
+@pytest.mark.parametrize("more", [{}, {"pod": {}}], ids=["a template", "an empty one, as that of a role that is gone"])
+def test_the_window_of_a_role_that_was_removed_is_forgotten(more: dict[str, Any]) -> None:
+    server = Server(retries=-2)
+    server.edit_task(0, **more)
+    server.live(30)
+    assert server.reconciler._in_flight.refusals.window("bad") is not None
+    server.edit(taskRoles=server.world.spec["taskRoles"][1:])
+    server.live(5)
+    assert server.reconciler._in_flight.refusals.window("bad") is None
+
+
+def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn() -> None:
+    """One Framework of many roles with large templates sent 30 MB/s."""
+    server = Server(retries=-2, tasks=4, pod=f"{{metadata: {{annotations: {{x: {LARGE}}}}}, spec: {{}}}}")
+    bad = server.world.spec["taskRoles"][0]
+    server.world.spec["taskRoles"] += [bad | {"name": f"bad{number}"} for number in range(11)]
+    server.live(60)
+    first = server.creations
+    for number in range(2):
+        for place, role in enumerate(server.world.spec["taskRoles"]):
+            if role["name"].startswith("bad"):
+                annotations = {"x": str(number) + LARGE}
+                server.edit_task(place, pod=role["task"]["pod"] | {"metadata": {"annotations": annotations}})
+        server.live(60)
+    # 10 MiB a minute, and what was in flight when they were spent.
+    most = BYTES_A_MINUTE / 500_000
+    assert first <= 2 * most + 9
+    assert server.creations - first <= 2 * most + 9
+    asked = Counter(effect.role for effect in server.asked)
+    assert len(asked) == 12
+    assert max(asked.values()) <= 2 * len(server.asked) / 12
+
+
+def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cost() -> None:
+    """While other Frameworks of the namespace spent it, a role was not scaled up for the refusals of another one."""
+    server, number = Server(retries=-2, tasks=1), 50
+    server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
+    server.live(20)
+    spending = server.reconciler._in_flight.refusals.spending
+    while spending.until(server.world.now) is None:
+        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+
+    def live() -> None:
+        for _ in range(5):
+            spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+            server.live(1)
+
+    server.edit_role(1, taskNumber=number)
+    live()
+    assert server.states("good") == {State.RUNNING: number}
+    # One that nobody knows may be refused as well.
+    server.edit_task(1, pod={"spec": {"containers": [{"name": "other"}]}})
+    server.edit_role(1, taskNumber=number + 1)
+    live()
+    assert tasks(server.world)[f"good-{number}"].state is State.CREATION_PENDING

@@ -1,0 +1,42 @@
+"""The demo as a person runs it, for the suites about it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import localcluster
+from tests.support.clusters import own_name, require_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@contextlib.contextmanager
+def demo_cluster(ending: str) -> Iterator[str]:
+    """The name of a local cluster of the demo's; without root the tests are skipped, or fail where it is required."""
+    require_node()
+    name = own_name(ending)
+    try:
+        yield name
+    finally:
+        localcluster.down(name)
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    """What a person types."""
+    return [sys.executable, "-m", "frameworkdemo", *arguments, "--cluster", name]
+
+
+def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Type it, and wait for its end."""
+    done = subprocess.run(
+        command(name, *arguments), cwd=REPOSITORY, capture_output=True, text=True, timeout=1500, check=False
+    )
+    print(done.stdout, done.stderr)
+    return done
