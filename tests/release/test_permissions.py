@@ -48,7 +48,8 @@ def test_no_values_but_those_of_queues_and_of_others_add_a_permission(render: Re
     def rules(case: str) -> set[tuple[str, str]]:
         return {(role, json.dumps([rule["resources"], rule["verbs"]])) for role, rule in rules_of(render(case))}
 
-    added = {case: more for case in MATRIX if (more := rules(case) - rules("defaults"))}
+    by_default = rules("defaults")
+    added = {case: more for case in MATRIX if (more := rules(case) - by_default)}
     assert added.keys() == {"gangs of others", "queues of Kueue"}
     resources = {json.loads(rule)[0][0] for each in added.values() for _, rule in each}
     page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()

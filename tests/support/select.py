@@ -40,6 +40,19 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
         *("controller/frameworkcontroller/engine/config/settings.py", "injector/frameworkinjector/review/config.py"),
         *("tests/release/cases/", "tests/release/manifests.py"),
     ),
+    "tests/release/test_permissions.py": ("tools/frameworkrelease/", "charts/", "docs/operate/"),
+    "tests/release/test_matrix.py": (
+        *(
+            "tools/frameworkrelease/",
+            "tools/localcluster/",
+            "docs/operate/",
+            "tests/conftest.py",
+            "tests/support/versions.py",
+        ),
+    ),
+    "tests/release/test_artefacts.py": (
+        *("tools/frameworkrelease/", "tools/localcluster/", "images/", "requirements/", "pyproject.toml"),
+    ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/demo/test_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-SHORT_SECONDS = 45.0
+SHORT_SECONDS = 35.0
 LONG_SECONDS = float(os.environ.get("CHAOS_SECONDS") or 1800)
 SEED = int(os.environ.get("SEED") or secrets.randbelow(1_000_000))
 # The short form guards what is known; what is not known yet is the long one's to find.

@@ -227,10 +227,10 @@ def test_what_is_remembered_of_pods_that_are_gone_is_counted(
     part: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1,500 Pods that came and went, with 200 KB in a condition, left 290 MiB behind."""
-    most = 256 * 1024
+    most = 128 * 1024
     monkeypatch.setattr(slim_pods, "MAX_SHARED", most)
     keep = SlimPods()
-    documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(60)]
+    documents = [msgspec.json.encode(document(0, **part(f"{number}{LONG}"))) for number in range(30)]
     with memory() as used:
         for one in documents:
             keep(POD_DECODER.decode(one))
