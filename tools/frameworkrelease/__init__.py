@@ -2,6 +2,6 @@
 
 `python -m frameworkrelease` is the command line of all of them, behind targets of make. The templates and the values of
 `charts/frameworkcontroller` are the one source of what is installed. A release is built from a commit, signed,
-published to a registry, and installed from there; docs/operate/releases.md describes what is in it and how a user
-verifies it.
+published to a registry, and installed from there: `release` lists its files, `build` makes them, `signing` signs, and
+`publish` and `check` do the rest; docs/operate/releases.md describes how a user verifies it.
 """

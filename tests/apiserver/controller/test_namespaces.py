@@ -1,4 +1,4 @@
-"""Three controllers at once in one cluster, each for one namespace, and one for two; their Roles end there."""
+"""Frameworks of one name in several namespaces, by three controllers: two for one namespace each, one for two."""
 
 from __future__ import annotations
 

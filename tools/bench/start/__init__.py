@@ -1,1 +1,1 @@
-"""A start of the controller in a full cluster."""
+"""A start of the controller in a full cluster, which `fill` fills; `in_pages` fills its caches the other way."""

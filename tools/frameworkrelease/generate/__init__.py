@@ -1,1 +1,5 @@
-"""What is made from the sources: tables of pages, manifests, the schema of the values, a preset's first files."""
+"""What is made from the sources.
+
+`pages` puts tables into pages: of `fields`, `matrix`, `performance`, `permissions` and `presets`, which also begins a
+preset. `plain` makes the manifests of `deploy/` from the chart, and `schema` the part of its values that is settings.
+"""

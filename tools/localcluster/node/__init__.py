@@ -1,1 +1,4 @@
-"""One real node: containerd, kubelet and kube-proxy in namespaces of their own, and its network."""
+"""One real node: `node` starts kubelet, kube-proxy and CoreDNS, `containerd` runs the containers.
+
+`namespaces` keeps it apart from the machine, and `network` connects both.
+"""
