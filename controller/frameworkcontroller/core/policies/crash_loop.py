@@ -2,6 +2,8 @@
 
 A Framework pauses likewise after the second attempt in a row that others end at once, by deleting the ConfigMap. One
 whose Pods, or whose status, the API server refuses for good pauses after the first such attempt: the next ends so, too.
+After the tenth in a row that ends at once it pauses in any case: each time another Task may have ended it, so that none
+of them pauses.
 
 FC creates such a Pod again at once, for ever if its retries have no limit. Here the fifth short run in a row closes the
 name of the Pod for a while, and each one that follows for longer. A run has begun when the Pod was seen to run, or else
@@ -27,9 +29,14 @@ FIRST_PAUSE: Final = 10
 MOST_PAUSE: Final = 300
 ATTEMPT: Final[TaskKey] = ("", -1)
 """In the place of a Task: the attempt of the Framework."""
-ATTEMPT_ENDS: Final = FREE_ENDS - 2
-"""From here its ends count, so the second in a row closes it: nobody deletes two ConfigMaps by mistake."""
+ATTEMPT_ENDS: Final = -FREE_ENDS
+"""From here its ends count, so the tenth in a row closes it."""
+OTHERS_ENDS: Final = FREE_ENDS - 2
+"""From here those count that others make, so the second in a row closes it: nobody deletes two by mistake."""
 HOPELESS: Final = Code.POD_CREATION_PERMANENT_ERROR
+BY_OTHERS: Final = frozenset({Code.CONFIG_MAP_EXTERNAL_DELETED, HOPELESS})
+NEVER_COUNTED: Final = NEVER_RETRIED | {Code.FRAMEWORK_SUSPENDED, Code.FRAMEWORK_PREEMPTED}
+"""Of attempts: the controller, or who asked for it, has ended them."""
 LEAST_ENDS: Final = FREE_ENDS + 2
 """The end that closes an attempt counts so many, since the next one will end so, too: it begins 40 s later."""
 HOPELESS_SECONDS: Final = 2 * MOST_PAUSE
@@ -57,9 +64,11 @@ class CrashLoops:
             is_hopeless = key == ATTEMPT and code == HOPELESS
             if ran >= (HOPELESS_SECONDS if is_hopeless else SHORT_SECONDS):
                 self._runs.pop(key, None)
-            elif after.completion is not None and _counts(key, code):
+            elif after.completion is not None and code not in (NEVER_COUNTED if key == ATTEMPT else NEVER_RETRIED):
+                by_others = key == ATTEMPT and code in BY_OTHERS
                 ends = self._runs.get(key, (ATTEMPT_ENDS if key == ATTEMPT else 0, now.steady))[0] + 1
-                if is_hopeless or (key == ATTEMPT and ends >= FREE_ENDS):
+                ends = max(ends, OTHERS_ENDS + 1) if by_others else ends
+                if is_hopeless or (by_others and ends >= FREE_ENDS):
                     ends = max(ends, LEAST_ENDS)
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))
 
@@ -75,7 +84,7 @@ class CrashLoops:
     @property
     def has_ended_at_once(self) -> bool:
         """Whether the last attempt was ended by others soon after its start, or by Pods that were refused for good."""
-        return ATTEMPT in self._runs
+        return self._runs.get(ATTEMPT, (0,))[0] > OTHERS_ENDS
 
     @property
     def until(self) -> datetime | None:
@@ -117,11 +126,6 @@ class CrashLoops:
             f"Pods are created again after pauses of up to {longest} s, until crashLoopPause of the controller is "
             "false or the template changes"
         )
-
-
-def _counts(key: TaskKey, code: int) -> bool:
-    """Report whether this end of a short run counts: the ends of Tasks that end an attempt count as theirs."""
-    return code in {Code.CONFIG_MAP_EXTERNAL_DELETED, HOPELESS} if key == ATTEMPT else code not in NEVER_RETRIED
 
 
 def pause_after(ends: int) -> int:

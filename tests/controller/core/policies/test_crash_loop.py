@@ -116,6 +116,18 @@ def test_the_fifth_end_pauses_by_the_time_that_the_instance_ran_and_by_who_ended
         end(loops, begun, now)
 
 
+@pytest.mark.parametrize(
+    ("code", "pauses_after"),
+    [(-100, 2), (-200, 1), (0, 10), (1, 10), (-101, 10), (-210, 0), (-240, 0), (-250, 0), (-260, 0)],
+)
+def test_an_attempt_pauses_after_so_many_that_have_ended_so_at_once(code: int, pauses_after: int) -> None:
+    loops, ends = CrashLoops(), 0
+    while loops.hold(ATTEMPT, at(1)) is None and ends < 30:
+        end(loops, 0, 1, ended(code), key=ATTEMPT)
+        ends += 1
+    assert ends == (pauses_after or 30)
+
+
 def test_a_task_that_waits_is_named_until_it_does_not() -> None:
     loops = in_a_row(6)
     assert (loops.why(KEY), loops.describe()) == ("", None), "it has not asked for a Pod"
@@ -190,13 +202,22 @@ class Life(Manual):
         code: by which each Pod ends.
         deleted: after so many seconds of each attempt, somebody deletes its ConfigMap.
         pause: whether crash loops pause.
+        in_turn: one of so many ends in each attempt, the next one in the next; 0 if all do.
         spec: what `bad_and_good` takes.
     """
 
     def __init__(
-        self, *, runs: float = 0, code: int = 1, deleted: float = FOR_EVER, pause: bool = True, **spec: Any
+        self,
+        *,
+        runs: float = 0,
+        code: int = 1,
+        deleted: float = FOR_EVER,
+        pause: bool = True,
+        in_turn: int = 0,
+        **spec: Any,
     ) -> None:
         super().__init__(bad_and_good(**spec, good=1), core_config(crash_loop_pause=pause))
+        self.in_turn = in_turn
         self.runs, self.code, self.deleted, self.writes = runs, code, deleted, 0
         self.created: dict[str, list[float]] = {}
         self.ended: list[float] = []
@@ -211,7 +232,9 @@ class Life(Manual):
     def second(self, seconds: float = 1) -> None:
         for name, pod in self.world.pods.items():
             if name.startswith("fw-bad"):
-                end = self.code if self._has_run_for(self.runs, pod.metadata.creation_timestamp) else "stay"
+                ends = not self.in_turn or name == f"fw-bad-{len(self.ended) % self.in_turn}"
+                ends = ends and self._has_run_for(self.runs, pod.metadata.creation_timestamp)
+                end = self.code if ends else "stay"
                 self.world.plan.ends[name.removeprefix("fw-")] = [end]
         super().second(seconds)
         if self.world.stored is not None:
@@ -372,6 +395,20 @@ def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(lif
     for gap, pause in zip(gaps, pauses, strict=False):
         assert pause <= gap < 1.2 * pause + 11, gaps
     assert len(pauses) <= len(life.ended) < len(pauses) + 4
+
+
+@pytest.mark.parametrize("pause", [True, False])
+def test_attempts_that_another_task_ends_each_time_pause_from_the_tenth_on(*, pause: bool) -> None:
+    """No Pod pauses then: 30 Tasks made 690 Pods in 40 s, and would have made 4,500 before the first one paused."""
+    life = Life(framework=-2, tasks=4, in_turn=4, pause=pause)
+    life.live(150)
+    gaps = [later - earlier for earlier, later in pairwise(life.ended)]
+    assert max(gaps[:9]) <= 10
+    if pause:
+        assert all(gap >= wanted for gap, wanted in zip(gaps[9:], (10, 20, 40), strict=False))
+        assert known(life.condition)[1] == "AttemptPaused"
+    else:
+        assert max(gaps) <= 10
 
 
 def beside(life: Life, others: int = 30) -> Life:
