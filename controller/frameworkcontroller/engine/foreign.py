@@ -79,7 +79,8 @@ class ForeignGangs:
         self._executor = Executor(slots=slots)
         self._informers: list[Informer[Any]] = []
         self._config_maps: dict[str, Informer[Partial]] = {}
-        self._namespaces, keep = namespaces, ForeignPods(SlimPods())
+        self._slim_pods = SlimPods()
+        self._namespaces, keep = namespaces, ForeignPods(self._slim_pods)
         for where in namespaces or [""]:
             pods, config_maps = (resource_path("v1", kind, namespace=where or None) for kind in ("pods", "configmaps"))
             self._informers.append(
@@ -120,6 +121,8 @@ class ForeignGangs:
             group.create_task(self._dispatch())
 
     def _on_pod(self, old: ForeignPod | None, new: ForeignPod | None) -> None:
+        if old is not None and new is None:
+            self._slim_pods.forget(old)
         for key in {_key_of(one) for one in (old, new) if isinstance(one, Member)}:
             was, now = (one if isinstance(one, Member) and _key_of(one) == key else None for one in (old, new))
             self._gang(key).members.replace(was, now)

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import CreateConfigMap, Done, Effect, FindOwner, Found, Outcome, Subject
+from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER
 from frameworkcontroller.engine.foreign import PODS, ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -85,6 +86,17 @@ async def test_of_many_new_gangs_of_a_namespace_a_hundred_begin_at_once_and_ten_
         for seconds, number in ((0.5, 100), (10, 200), (10, 300)):
             await asyncio.sleep(seconds)
             assert number - 5 <= len({name for name, _ in performer.done}) <= number + 10
+
+
+def test_a_large_pod_that_is_gone_takes_no_room() -> None:
+    gangs = made(Client(), Performer(), Metrics())
+    large = make.of_job(0)
+    large["spec"]["initContainers"] = [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(100)]
+    kept = gangs._slim_pods(FOREIGN_POD_DECODER.decode(json.dumps(large)))
+    gangs._on_pod(None, kept)
+    assert len(gangs._slim_pods.large) == 1
+    gangs._on_pod(kept, None)
+    assert len(gangs._slim_pods.large) == 0
 
 
 class Late(stubs.Client):

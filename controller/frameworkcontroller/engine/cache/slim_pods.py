@@ -63,7 +63,7 @@ class SlimPods:
         self._shared: dict[Hashable, object] = {}
         self.size = 0
         """About how many bytes the parts have that are remembered."""
-        self._large: dict[tuple[str, str], int] = {}
+        self.large: dict[tuple[str, str], int] = {}
         """About how many bytes each large Pod takes that is cached, by namespace and name."""
         self._large_of: Counter[str] = Counter()
 
@@ -102,14 +102,14 @@ class SlimPods:
         )
         number = len(containers) + len(init_containers) + len(spec.init_containers)
         if (size := number * CONTAINER_BYTES + sum(texts.values()) - sum(left.values())) > LARGE:
-            self._large[namespace, pod.metadata.name] = size
+            self.large[namespace, pod.metadata.name] = size
             self._large_of[namespace] += size
         return slim
 
     def forget(self, pod: Pod) -> None:
         """Forget a Pod that is not cached any more."""
         namespace = pod.metadata.namespace
-        if size := self._large.pop((namespace, pod.metadata.name), 0):
+        if size := self.large.pop((namespace, pod.metadata.name), 0):
             self._large_of[namespace] -= size
             if not self._large_of[namespace]:
                 del self._large_of[namespace]

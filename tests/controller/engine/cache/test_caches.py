@@ -36,11 +36,12 @@ class Client:
 
     def __init__(self) -> None:
         self.lists = 0
+        self.first = [pod("fw-a-0"), pod("fw-a-1")]
         self.expires = asyncio.Event()
 
     def items(self, path: str) -> list[dict[str, Any]]:
         self.lists += path == PODS
-        return [pod("fw-a-0"), pod("fw-a-1")] if path == PODS and self.lists == 1 else []
+        return self.first if path == PODS and self.lists == 1 else []
 
     async def pods(self) -> AsyncIterator[bytes]:
         if self.lists == 1:
@@ -117,6 +118,19 @@ async def test_the_caches_keep_nothing_of_what_others_write_into_an_object() -> 
         async with running(LargeClient()) as (caches, _):
             assert used() < 500_000
             assert caches.sizes["pods"] == 20
+
+
+@in_virtual_time
+async def test_large_pods_that_are_gone_take_no_room_whether_that_was_watched_or_not() -> None:
+    client = Client()
+    init = [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(100)]
+    client.first = [pod(name) | {"spec": {"initContainers": init}} for name in ("fw-a-0", "fw-a-1")]
+    async with running(client) as (caches, _):
+        await asyncio.sleep(10)
+        assert len(caches._slim_pods.large) == 1
+        client.expires.set()
+        await asyncio.sleep(60)
+        assert len(caches._slim_pods.large) == 0
 
 
 @in_virtual_time
