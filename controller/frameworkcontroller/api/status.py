@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, field
@@ -27,6 +27,8 @@ MAX_OBJECTS: Final = 250_000
 MAX_COMMAS: Final = 2_000_000
 """Of these bytes: 20,000 failed Tasks have some 1,000,000, and others' texts have some, too."""
 MAX_ATTRIBUTES: Final = 64
+Word: TypeAlias = Annotated[str, Meta(max_length=1024)]
+"""A name, an address or a UID: no controller writes one that is so long, and each is kept, and logged."""
 MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
 """Tasks of a stored status, and TaskRoles: those that are wanted, and as many Tasks that are still to go."""
 
@@ -52,7 +54,7 @@ class Trigger(Wire, frozen=True, omit_defaults=True):
     """Which Task, by which rule, completed the Framework attempt."""
 
     message: str
-    task_role_name: str = ""
+    task_role_name: Word = ""
     task_index: int | None = None
 
 
@@ -107,14 +109,14 @@ class TaskAttemptStatus(Wire, frozen=True):
 
     id: int
     start_time: datetime
-    pod_name: str
+    pod_name: Word
     run_time: datetime | None = None
     completion_time: datetime | None = None
-    instance_uid: str | None = field(default=None, name="instanceUID")
-    pod_uid: str | None = field(default=None, name="podUID")
-    pod_node_name: str | None = None
-    pod_ip: str | None = field(default=None, name="podIP")
-    pod_host_ip: str | None = field(default=None, name="podHostIP")
+    instance_uid: Word | None = field(default=None, name="instanceUID")
+    pod_uid: Word | None = field(default=None, name="podUID")
+    pod_node_name: Word | None = None
+    pod_ip: Word | None = field(default=None, name="podIP")
+    pod_host_ip: Word | None = field(default=None, name="podHostIP")
     arrived: bool | msgspec.UnsetType = msgspec.UNSET
     """An addition of this controller: the Pod's barrier runs. Set only if the gang waits for that."""
     starts: int | msgspec.UnsetType = msgspec.UNSET
@@ -128,7 +130,7 @@ class TaskStatus(Wire, frozen=True):
     """One Task; its position in the array is its index."""
 
     index: int
-    instance_uid: str = field(name="instanceUID")
+    instance_uid: Word = field(name="instanceUID")
     start_time: datetime
     state: State
     transition_time: datetime
@@ -148,8 +150,8 @@ TaskT = TypeVar("TaskT")
 
 
 class _Role(Wire, Generic[TaskT], frozen=True):
-    name: str
-    instance_uid: str = field(name="instanceUID")
+    name: Word
+    instance_uid: Word = field(name="instanceUID")
     pod_graceful_deletion_timeout_sec: int | None = None
     task_statuses: tuple[TaskT, ...] = ()
     dependencies_met: bool | msgspec.UnsetType = msgspec.UNSET
@@ -212,11 +214,11 @@ class FrameworkAttemptStatus(Wire, frozen=True):
 
     id: int
     start_time: datetime
-    config_map_name: str
+    config_map_name: Word
     run_time: datetime | None = None
     completion_time: datetime | None = None
-    instance_uid: str | None = field(default=None, name="instanceUID")
-    config_map_uid: str | None = field(default=None, name="configMapUID")
+    instance_uid: Word | None = field(default=None, name="instanceUID")
+    config_map_uid: Word | None = field(default=None, name="configMapUID")
     completion_status: FrameworkCompletion | None = None
     task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
     task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET

@@ -41,6 +41,7 @@ def packed(value: object) -> str:
 
 
 TASKS = [task(State.COMPLETED)] * (MAX_STORED + 1)
+LONG = msgspec.to_builtins(TASKS[0].attempt_status) | {"podName": "x" * 1025}
 GZIPPED = gzip.compress(b"[" + b"1," * 5000 + b"1]")
 COMPRESSED = {
     "not base64": "%%%",
@@ -51,6 +52,10 @@ COMPRESSED = {
     "nested deeply": b64encode(gzip.compress(b"[" * 100_000)).decode(),
     "too many Tasks": packed([{"name": "a", "instanceUID": "u", "taskStatuses": TASKS}]),
     "too many TaskRoles": packed([{"name": "a", "instanceUID": "u"}] * (MAX_STORED + 1)),
+    "not a name: too long": packed([{"name": "x" * 1025, "instanceUID": "u"}]),
+    "not a Pod's name: too long": packed(
+        [{"name": "a", "instanceUID": "u", "taskStatuses": [{**msgspec.to_builtins(TASKS[0]), "attemptStatus": LONG}]}]
+    ),
     "too many objects": packed([{}] * (MAX_OBJECTS + 1)),
     "too many values": packed([[1] * (MAX_COMMAS + 2)]),
     "a bomb": b64encode(gzip.compress(b"[" + b" " * (MAX_ROLES_BYTES + 1) + b"]", 1)).decode(),
