@@ -247,7 +247,7 @@ def test_a_file_of_microsofts_controller_becomes_values_as_it_is_and_without_cod
     def file_of(config: Values) -> Any:
         return only(render({"controller": {"config": config}}), "ConfigMap")["data"][FILE_NAME]
 
-    written = yaml.safe_load((chart.REPOSITORY / "tests/controller/engine/microsoft.yaml").read_text())
+    written = yaml.safe_load((chart.REPOSITORY / "tests/controller/engine/config/microsoft.yaml").read_text())
     made = file_of(written)
     assert yaml.safe_load(made) == written
     assert len(read_settings(made).pod_failure_spec) == len(written["podFailureSpec"])
