@@ -173,7 +173,7 @@ def electorate(cluster: Cluster, raw: RawClient, namespace: str, tmp_path: Path)
 def test_of_three_that_start_together_one_leads_until_it_is_killed_and_the_next_until_it_is_stopped(
     electorate: Electorate,
 ) -> None:
-    """How soon, and not before the end of a lease, is tested in virtual time, in `tests/kube/test_election`."""
+    """How soon, and not before the end of a lease, is tested in virtual time, in `tests/kube/election`."""
     for name in "abc":
         electorate.start(name)
     for name in "abc":

@@ -169,7 +169,7 @@ def test_a_permission_that_the_controller_lacks_is_waited_for(
 def test_of_two_replicas_one_works_and_the_other_takes_over_when_it_is_stopped_or_killed(
     cluster: Cluster, namespace: str, frameworks: Frameworks, player: Player, tmp_path: Path
 ) -> None:
-    """How soon is tested in virtual time, in `tests/kube/test_election`."""
+    """How soon is tested in virtual time, in `tests/kube/election`."""
     first, second = two_controllers(cluster, tmp_path, {"namespaces": [namespace], "leaderElection": ELECTION})
     first.start()
     second.start(works=False)
