@@ -24,14 +24,11 @@ from typing import Final, NoReturn
 import structlog
 from msgspec import Raw
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.status import GangRestart
-from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.machines.framework import is_going, is_ours
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
 from frameworkcontroller.core.policies.shares import Shares
@@ -51,7 +48,7 @@ from frameworkcontroller.engine.observe.log import STDERR, LineWriter
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.quarantine import Reloader, edition_of
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkcontroller.engine.rest import Rest
+from frameworkcontroller.engine.rest import Rest, leftover
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, REST, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue, make_way
 from frameworkkube.http.client import KubeClient
@@ -290,7 +287,7 @@ class Engine:
         """Return the work of the Framework that the cache shows, None if nothing is to be decided now."""
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
-            if work is None and (left := _leftover(view)):
+            if work is None and (left := leftover(view)):
                 self._reloader.read(key, f"it is at rest and has a {left}")
                 return None
             if work is None:
@@ -415,21 +412,3 @@ class Engine:
             return
         self._start(key, seen)
         self._queue.add(key)
-
-
-def _leftover(view: CacheView) -> str:
-    """Return what a Framework at rest still owns that a dead controller has left, "" for nothing.
-
-    That is the ConfigMap of a suspended one, of whose creation it has had the answer, or a Workload that is not
-    finished.
-    """
-    meta = view.framework.metadata
-    workload = view.workload(names.workload_name(meta.name, meta.uid))
-    found, waiting = view.config_map(), view.framework
-    is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
-    is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
-    if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
-        return "" if is_going(workload) else "Workload"
-    if not is_waiting or found is None or is_going(found):
-        return ""
-    return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""

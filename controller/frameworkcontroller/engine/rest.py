@@ -12,11 +12,13 @@ from typing import Final
 
 import structlog
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Outcome, Subject
-from frameworkcontroller.core.machines.framework import expiry_of
-from frameworkcontroller.engine.cache.caches import FrameworkKey
+from frameworkcontroller.core.machines.framework import expiry_of, is_going, is_ours
+from frameworkcontroller.engine.cache.caches import CacheView, FrameworkKey
 from frameworkcontroller.engine.cache.outline import Outline
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.requests.performer import Performer
@@ -112,3 +114,21 @@ class Rest:
             _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
         # Whatever has come of it, the watch shows; if it shows nothing, it is tried again.
         self._wake_after(key, AGAIN_SECONDS)
+
+
+def leftover(view: CacheView) -> str:
+    """Return what a Framework at rest still owns that a dead controller has left, "" for nothing.
+
+    That is the ConfigMap of a suspended one, of whose creation it has had the answer, or a Workload that is not
+    finished.
+    """
+    meta = view.framework.metadata
+    workload = view.workload(names.workload_name(meta.name, meta.uid))
+    found, waiting = view.config_map(), view.framework
+    is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
+    is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
+    if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
+        return "" if is_going(workload) else "Workload"
+    if not is_waiting or found is None or is_going(found):
+        return ""
+    return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""
