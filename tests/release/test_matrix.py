@@ -8,11 +8,13 @@ import subprocess
 import sys
 import textwrap
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
 from frameworkrelease.__main__ import main
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import matrix, performance
 from frameworkrelease.generate.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
 from localcluster.programs.catalogue import BUILDABLE, minor_of, pinned_version
@@ -82,6 +84,22 @@ def test_a_run_is_kept_and_is_an_error_where_a_test_failed_or_the_machine_lacks_
     assert ended.value.code == code
     assert performance.read(file)[1:] == found
     assert page.read_text() == matrix.page(PAGE.read_text(), performance.read(file))
+
+
+def test_a_run_leaves_out_no_test_because_its_paths_have_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """71 tests of 220 ran on a version, and the table said that all had passed."""
+    found: list[dict[str, str]] = []
+
+    def ran(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        found.append(env)
+        return subprocess.CompletedProcess(command, returncode=2)
+
+    monkeypatch.setattr(matrix, "binaries", Mock())
+    monkeypatch.setattr(matrix, "origin", lambda *_: {})
+    monkeypatch.setattr(matrix.subprocess, "run", ran)
+    with pytest.raises(ReleaseError, match="ended with 2"):
+        matrix.run(Suite.API_SERVER, OLDEST, ())
+    assert (found[0]["EVERYTHING"], found[0]["FRAMEWORKCONTROLLER_REQUIRE_CLUSTER"]) == ("1", "1")
 
 
 def test_a_suite_is_what_its_target_of_make_runs() -> None:
