@@ -66,8 +66,8 @@ class CrashLoops:
                 self._runs.pop(key, None)
             elif after.completion is not None and code not in (NEVER_COUNTED if key == ATTEMPT else NEVER_RETRIED):
                 by_others = key == ATTEMPT and code in BY_OTHERS
-                ends = self._runs.get(key, (ATTEMPT_ENDS if key == ATTEMPT else 0, now.steady))[0] + 1
-                ends = max(ends, OTHERS_ENDS + 1) if by_others else ends
+                before_it, _ = self._runs.get(key, (ATTEMPT_ENDS if key == ATTEMPT else 0, now.steady))
+                ends = 1 + (max(before_it, OTHERS_ENDS) if by_others else before_it)
                 if is_hopeless or (by_others and ends >= FREE_ENDS):
                     ends = max(ends, LEAST_ENDS)
                 self._runs[key] = ends, now.steady + timedelta(seconds=pause_after(ends))

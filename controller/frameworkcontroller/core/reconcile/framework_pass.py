@@ -64,7 +64,7 @@ class FrameworkPass:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
         self._queue, self._idle, self._pace = queue, shares.idle, shares.attempts
         self._turn: datetime | None = None
-        """When the attempt may begin though it can only fail."""
+        """When the attempt may begin, if it has to wait for its turn."""
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._ended: bool | None = None
