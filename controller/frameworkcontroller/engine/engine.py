@@ -288,7 +288,7 @@ class Engine:
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
             if work is None and (left := leftover(view)):
-                self._reloader.read(key, f"it is at rest and has a {left}")
+                self._read_in_turn(key, f"it is at rest and has a {left}")
                 return None
             if work is None:
                 self._beginning.forget(key)
@@ -402,13 +402,17 @@ class Engine:
         view = self._caches.view(key)
         return (None if view is None else edition_of(view.framework)) or ("", 0)
 
+    def _read_in_turn(self, key: FrameworkKey, why: str, after: float = 0.0) -> None:
+        turn = self._shares[key[0]].reads.reserve(asyncio.get_running_loop().time())
+        self._reloader.read(key, why, after=max(after, turn))
+
     def _take_over(self, key: FrameworkKey, seen: Framework) -> None:
         # It may be deleted since it was read; then nothing would ever discard the work.
         if (view := self._caches.view(key)) is None:
             return
         if seconds := self._beginning.wait_seconds(key, seen, view.config_map()):
             # What the cache has may be older than what was read, and what was read would be kept until then.
-            self._reloader.read(key, "it waits until others of its namespace have begun", after=seconds)
+            self._read_in_turn(key, "it waits until others of its namespace have begun", after=seconds)
             return
         self._start(key, seen)
         self._queue.add(key)

@@ -29,10 +29,10 @@ def framework(version: int = 1, uid: str = "u", generation: int = 1, name: str =
     return {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "spec": SPEC}
 
 
-def owned(name: str, **more: Any) -> dict[str, Any]:
-    """An object that the Framework owns."""
-    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "fw", "uid": "u", "controller": True}
-    metadata = {"name": name, "namespace": "n", "resourceVersion": "1", "labels": {names.FRAMEWORK_NAME: "fw"}}
+def owned(name: str, by: str = "fw", **more: Any) -> dict[str, Any]:
+    """An object that a Framework owns."""
+    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": by, "uid": "u", "controller": True}
+    metadata = {"name": name, "namespace": "n", "resourceVersion": "1", "labels": {names.FRAMEWORK_NAME: by}}
     return {"metadata": metadata | {"ownerReferences": [owner]} | more}
 
 
@@ -49,15 +49,14 @@ class Client:
 
     read_seconds = 0.0
 
-    def __init__(self, *frameworks: dict[str, Any], **others: dict[str, Any]) -> None:
+    def __init__(self, *frameworks: dict[str, Any], **others: list[dict[str, Any]]) -> None:
         self.frameworks, self.others = frameworks, others
         self.events: asyncio.Queue[bytes] = asyncio.Queue()
         self.reads, self.at, self.recorded = list[Any](), list[str](), list[dict[str, Any]]()
 
     async def request(self, method: str, path: str, **_more: Any) -> bytes:
         assert method == "GET"
-        other = self.others.get(path.rpartition("/")[2])
-        items = self.frameworks if path == FRAMEWORKS else filter(None, [other])
+        items = self.frameworks if path == FRAMEWORKS else self.others.get(path.rpartition("/")[2], ())
         return json.dumps({"metadata": {"resourceVersion": "1"}, "items": list(items)}).encode()
 
     async def stream(

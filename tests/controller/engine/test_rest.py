@@ -31,7 +31,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
-from frameworkcontroller.core.policies.shares import MOST_IDLE, IdleTasks
+from frameworkcontroller.core.policies.shares import MOST_IDLE, READS_AT_ONCE, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
@@ -506,17 +506,27 @@ async def test_one_that_is_suspended_keeps_no_config_map_whose_creation_a_dead_c
     # It is of an hour later than the Framework.
     orphan = owned("fw-attempt", uid="orphan", creationTimestamp="2026-01-01T01:00:00Z")
     performer = Performer()
-    async with running(Client(SUSPENDED, configmaps=orphan), performer):
+    async with running(Client(SUSPENDED, configmaps=[orphan]), performer):
         await until(lambda: performer.of(DeleteConfigMap))
     assert [effect.uid for effect in performer.of(DeleteConfigMap)] == ["orphan"]
     assert not performer.of(CreateConfigMap)
 
 
 @in_virtual_time
+async def test_of_many_at_rest_whose_config_maps_somebody_creates_one_a_second_is_read() -> None:
+    """Each of 1.4 MB was read for a ConfigMap of a few bytes, as fast as its tenant deleted it and made it again."""
+    suspended = [SUSPENDED | {"metadata": SUSPENDED["metadata"] | {"name": f"fw{one}"}} for one in range(40)]
+    left = [owned(f"fw{one}-attempt", f"fw{one}", uid=f"orphan{one}") for one in range(40)]
+    async with running(client := Client(*suspended, configmaps=left), Performer()):
+        await asyncio.sleep(10.5)
+        assert len(client.at) == READS_AT_ONCE + 10
+
+
+@in_virtual_time
 async def test_one_that_is_suspended_rests_though_a_finalizer_holds_its_config_map() -> None:
     """Its Tasks stayed in memory, and 45 of 10,000 Tasks had 300 MiB."""
     going = owned("fw-attempt", uid="orphan", deletionTimestamp="2026-01-01T01:00:00Z")
-    async with running(Client(SUSPENDED, configmaps=going), performer := Performer()) as engine:
+    async with running(Client(SUSPENDED, configmaps=[going]), performer := Performer()) as engine:
         await asyncio.sleep(60)
         assert (engine._works, performer.of(DeleteConfigMap)) == ({}, [])
 
@@ -529,7 +539,7 @@ async def test_the_workload_of_one_at_rest_is_finished_or_given_up(
     whole: dict[str, Any], effect: type[PatchWorkload | DeleteWorkload]
 ) -> None:
     """A controller has died between the status and the Workload."""
-    client, performer = Client(whole, workloads=owned(names.workload_name("fw", "u"), uid="w")), Performer()
+    client, performer = Client(whole, workloads=[owned(names.workload_name("fw", "u"), uid="w")]), Performer()
     settings = replace(Settings(), kueue=KueueSettings(enabled=True))
     async with running(client, performer, settings.core, clock=clock):
         await until(lambda: any(isinstance(one, WorkloadEffect) for one in performer.performed))

@@ -36,11 +36,13 @@ class Members:
         self._revision = 0
         self._leader_since = _UNKNOWN
         """When the leader of a LeaderWorkerSet was created, which creates all workers."""
+        self._has_new_rule = False
+        """Whether something has changed by which all are judged: a gang of 10,000 at once, so not in `replace`."""
         self.claims: Counter[Claim] = Counter()
         self.roles: Counter[str] = Counter()
         """How often Pods name each role."""
-        self.by_arrival = False
-        """Whether a Pod waits until all barriers run."""
+        self._by_arrival = 0
+        """How many Pods wait until all barriers run; if one does, the gang does."""
 
     def __bool__(self) -> bool:
         return bool(self._at)
@@ -62,7 +64,8 @@ class Members:
             if one is not None and one.claim.kind == foreign.LWS.kind and one.place.index == _LEADER:
                 leader = self.current(one.place)
                 self._leader_since = _UNKNOWN if leader is None else _age(leader)[0]
-        self._judge(places if before == (self.by_arrival, self._leader_since) else [*self._at, *places])
+        self._judge(places)
+        self._has_new_rule |= before != (self.by_arrival, self._leader_since)
 
     def _count(self, pod: Member, number: int) -> None:
         """Count what a Pod says; what nobody says any more is forgotten."""
@@ -72,8 +75,7 @@ class Members:
             del self.roles[pod.place.role]
         if not self.claims[pod.claim]:
             del self.claims[pod.claim]
-        if pod.claim.by_arrival:
-            self.by_arrival = number > 0 or any(claim.by_arrival for claim in self.claims)
+        self._by_arrival += number * pod.claim.by_arrival
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""
@@ -84,6 +86,11 @@ class Members:
     def current(self, place: Place) -> Member | None:
         """Return the Pod that counts at a place."""
         return self._at[place][-1] if place in self._at else None
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether a Pod waits until all barriers run."""
+        return self._by_arrival > 0
 
     @property
     def fits(self) -> bool:
@@ -97,6 +104,9 @@ class Members:
 
     def summary(self) -> Readiness:
         """Return how far the gang is."""
+        if self._has_new_rule:
+            self._has_new_rule = False
+            self._judge([*self._at])
         total = 0 if self._size is None else self._size.total
         return Readiness(ready=self._ready, total=total, by_arrival=self.by_arrival, member_revision=self._revision)
 
@@ -115,7 +125,7 @@ class Members:
         return found
 
     def missing(self) -> Iterator[Missing]:
-        """Yield those that are not ready, and why."""
+        """Yield those that were not ready at the last summary, and why."""
         for role, places in self._places():
             for index, place in enumerate(places):
                 if place not in self._seen:

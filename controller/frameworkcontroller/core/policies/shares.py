@@ -15,6 +15,7 @@ LOOKS_A_SECOND: Final = 10
 ATTEMPTS_AT_ONCE: Final = 10
 """So many attempts of a namespace begin at once that can only fail, or follow one that has ended at once, then one a
 second: each takes 14 requests."""
+READS_AT_ONCE: Final = 10
 
 
 class IdleTasks:
@@ -69,3 +70,5 @@ class Shares:
     idle: IdleTasks = field(default_factory=IdleTasks)
     attempts: Pace = field(default_factory=lambda: Pace(1, ATTEMPTS_AT_ONCE))
     """Of attempts that can only fail, since Pods of theirs can never be, and that follow one that has ended at once."""
+    reads: Pace = field(default_factory=lambda: Pace(1, READS_AT_ONCE))
+    """Of Frameworks at rest that are read whole: a ConfigMap of a few bytes can make each of 1.4 MB be read again."""

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MOST_CALLS = 60_000
-"""Of one event in a gang of 10,000 Pods: about 10 ms."""
+"""Of one decision in a gang of 10,000 Pods: about 10 ms."""
+FEW_CALLS = 100
+"""Of one event of a Pod, which no namespace is charged for."""
 
 
 def member(keep: ForeignPods, pod: dict[str, Any]) -> Member:
@@ -71,12 +73,19 @@ def hostile_lws(number: int) -> dict[str, Any]:
     return make.of_lws(0, number % 7, number, pod=f"p{number}", account=f"a{number}", created=number % 60)
 
 
+def waits_for_barriers(number: int) -> dict[str, Any]:
+    """One waits for barriers, so all do, until it is gone."""
+    waits = {f"{make.ANNOTATION}wait-for": "arrived"} if number == 0 else {}
+    return make.of_job(number, ip="10.1.0.1", annotations=waits, account=f"a{number}")
+
+
 HOSTILE: dict[str, Callable[[int], dict[str, Any]]] = {
     "one place": lambda number: make.of_job(0, pod=f"p{number}", created=number % 60, account=f"a{number}"),
     "any place": lambda number: make.of_job(number * 7919 % 99_999, pod=f"p{number}", ip="10.1.0.1"),
     "any size": lambda number: make.bare("worker", number % 9999, f"worker={number}", pod=f"p{number}"),
     "any role": lambda number: make.bare(f"r{number}", 0, f"r{number}=1", pod=f"p{number}"),
     "any worker": hostile_lws,
+    "one that waits for barriers": waits_for_barriers,
 }
 
 
@@ -88,14 +97,14 @@ def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
     for one in members:
         gang.members.replace(None, one)
     draw = random.Random(7)
-    for one in draw.sample(members, 3):
+    for one in [members[0], *draw.sample(members, 3)]:
         changed = msgspec.structs.replace(one, gpus=1)
-        assert calls(lambda one=one, changed=changed: gang.members.replace(one, changed)) < MOST_CALLS
+        assert calls(lambda one=one, changed=changed: gang.members.replace(one, changed)) < FEW_CALLS
         for effect in gang.decide(START, None).effects:
             meta = one.metadata
             gang.apply_outcome(effect, Found(meta, document=msgspec.json.encode(make.owner({"completions": 5}))), START)
         assert calls(lambda: gang.decide(START, None)) < MOST_CALLS
-        assert calls(lambda changed=changed: gang.members.replace(changed, None)) < MOST_CALLS
+        assert calls(lambda changed=changed: gang.members.replace(changed, None)) < FEW_CALLS
 
 
 def leader(number: int) -> dict[str, Any]:
@@ -117,7 +126,7 @@ def test_of_many_pods_at_one_place_the_youngest_counts_and_each_costs_little(
         gone = left.pop()
         costs.append(calls(lambda gone=gone: members.replace(gone, None)))
     assert not members
-    assert max(costs) < 100
+    assert max(costs) < FEW_CALLS
 
 
 class Name(str):
