@@ -62,7 +62,7 @@ class PodSource:
 
     attempt: RoleAttempt
     template: Raw
-    """As the user has written it."""
+    """As the user has written it; a copy, which keeps nothing else of the Framework."""
     size: int
     """Of a Pod, about, in bytes."""
     problem: str = ""

@@ -13,6 +13,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
+from weakref import WeakValueDictionary
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -67,6 +68,8 @@ class TaskPass:
         self._unpaid: OrderedDict[TaskKey, None] = OrderedDict()
         self._refused: dict[str, OrderedDict[TaskKey, None]] = {}
         self._ends: dict[TaskKey, epoch.End] = {}
+        self._sources: WeakValueDictionary[str, PodSource] = WeakValueDictionary()
+        """What the Pods of each role are made of, as long as one is to be created."""
         self.starts_while_closed: Counter[TaskKey] = Counter()
         """How often instances of each Task have begun since the gate of its gang was closed."""
 
@@ -303,4 +306,8 @@ class TaskPass:
         facts, role_state = self._state.facts, self._state.roles[role]
         problem = facts.stuck_roles[role] if role_state.waits else facts.restart_problem or facts.problems.get(role, "")
         shared = self._role_attempt(role_state)
-        return PodSource(shared, spec.task_of(role).pod, facts.sizes.get(role, 0), problem)
+        template, size = spec.task_of(role).pod, facts.sizes.get(role, 0)
+        if (last := self._sources.get(role)) != PodSource(shared, template, size, problem):
+            # A copy: the template is a part of its Framework's bytes, of which each creation would keep other ones.
+            last = self._sources[role] = PodSource(shared, template.copy(), size, problem)
+        return last

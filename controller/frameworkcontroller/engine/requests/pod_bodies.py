@@ -37,8 +37,7 @@ class PodBodies:
         if (prepared := self._take(source)) is None:
             is_small = memoryview(source.template).nbytes <= AT_ONCE_BYTES
             prepared = source.prepare() if is_small else await self._prepare_beside(source)
-            # A copy: the original keeps the whole Framework.
-            self._keep(source.attempt, (source.template.copy(), prepared))
+            self._keep(source.attempt, (source.template, prepared))
         return effect.body(prepared)
 
     async def _prepare_beside(self, source: PodSource) -> PodTemplate:
