@@ -243,10 +243,11 @@ class WriteRoster:
 
 @dataclass(frozen=True)
 class FindOwner:
-    """Ask the API server for the object of another controller that is the gang."""
+    """Ask the API server for the object of another controller that is the gang, by its UID if Pods say it."""
 
     kind: str
     name: str
+    uid: str = ""
 
     key: ClassVar[EffectKey] = OWNER
 

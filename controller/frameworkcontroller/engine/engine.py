@@ -258,7 +258,9 @@ class Engine:
                 return
             now, begun = self._now(), time.perf_counter()
             outcomes, work.outcomes = work.outcomes, []
-            for effect, outcome in outcomes:
+            for place, (effect, outcome) in enumerate(outcomes):
+                if ends_turn(place):
+                    yield
                 work.reconciler.apply_outcome(effect, outcome, now)
             if not work.reads and (unread := work.reconciler.unread(view.framework)):
                 work.reads = True

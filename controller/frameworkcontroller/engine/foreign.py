@@ -20,9 +20,10 @@ from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Effect, Failed
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE, ForeignGang
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -43,6 +44,9 @@ PODS: Final = f"{names.BARRIER_LABEL}=enabled,!{names.FRAMEWORK_NAME}"
 NEW_A_SECOND: Final = 10.0
 """So many gangs of a namespace begin, since each costs four requests, beside the first ones (`NEW_AT_ONCE`)."""
 NEW_AT_ONCE: Final = 100
+AGAIN_A_SECOND: Final = 0.1
+AGAIN_AT_ONCE: Final = 3
+"""ConfigMaps of one gang that others delete."""
 DECIDING_SECONDS: Final = 0.01
 AFTER_ERROR_SECONDS: Final = 60.0
 
@@ -75,6 +79,10 @@ class ForeignGangs:
         self._paces: defaultdict[str, RateLimiter] = defaultdict(
             partial(RateLimiter, NEW_A_SECOND, NEW_AT_ONCE, clock=_loop_time)
         )
+        self._again: defaultdict[GangKey, RateLimiter] = defaultdict(
+            partial(RateLimiter, AGAIN_A_SECOND, AGAIN_AT_ONCE, clock=_loop_time)
+        )
+        self._looks: defaultdict[str, Pace] = defaultdict(partial(Pace, LOOKS_A_SECOND, LOOKS_AT_ONCE))
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._informers: list[Informer[Any]] = []
@@ -133,12 +141,15 @@ class ForeignGangs:
         assert seen is not None
         found = seen.metadata
         key = found.namespace, found.name.removesuffix(names.config_map_name(""))
+        if new is None and self._gang(key).members:
+            # Somebody has deleted it, and another one, with 10,000 Pods as its owners, is two MiB.
+            self._begins[key] = _loop_time() + max(self._paces[key[0]].reserve(), self._again[key].reserve())
         self._gang(key)
         self._queue.add(key)
 
     def _gang(self, key: GangKey) -> ForeignGang:
         if key not in self._gangs:
-            self._gangs[key] = ForeignGang(*key, random.random, grants=self._grants)
+            self._gangs[key] = ForeignGang(*key, random.random, self._looks[key[0]], grants=self._grants)
         return self._gangs[key]
 
     async def _dispatch(self) -> NoReturn:
@@ -177,6 +188,7 @@ class ForeignGangs:
         if config_map is None and gang.is_over:
             del self._gangs[key]
             self._begins.pop(key, None)
+            self._again.pop(key, None)
 
     def _waits(self, key: GangKey) -> float:
         """Return in how many seconds a gang may begin: a Pod can name another one twenty times a second."""

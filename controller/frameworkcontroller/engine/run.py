@@ -50,7 +50,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
     client = KubeClient(
         endpoint,
-        max_connections=2 * settings.slots,
+        max_connections=4 * settings.slots,
         observer=metrics,
         may_write=lambda: controller.may_act,
         throttle=limiter.wait,

@@ -33,16 +33,16 @@ def members(document: bytes) -> dict[str, bytes]:
     return dict(_parts(document, b"{", b"}", _member))
 
 
-def members_of(document: bytes, wanted: str) -> dict[str, bytes]:
-    """Return the members of the first member of this name, likewise; what follows it is not looked at.
+def member(document: bytes, wanted: str) -> bytes:
+    """Return the first member of this name, as it came; what follows it is not looked at.
 
     Raises:
-        ValueError: the document, or that member, is not an object, or not complete.
+        ValueError: the document is not an object, or not complete.
         KeyError: there is no such member.
     """
     for name, value in _parts(document, b"{", b"}", _member):
         if name == wanted:
-            return members(value)
+            return value
     raise KeyError(wanted)
 
 

@@ -104,6 +104,7 @@ class _RawList(msgspec.Struct, frozen=True, gc=False):
 
 
 _metadata = msgspec.json.Decoder(_MetadataOnly)
+_identities = msgspec.json.Decoder(Identity)
 _bookmarks = msgspec.json.Decoder(_Bookmark)
 _raw_events = msgspec.json.Decoder(_RawEvent)
 _raw_lists = msgspec.json.Decoder(_RawList)
@@ -231,7 +232,11 @@ def _identity(raw: msgspec.Raw) -> Identity:
     if (found := _decoded_or_none(_metadata, raw)) is not None:
         return found.metadata
     try:
-        metadata = json_parts.members_of(bytes(raw), "metadata")
+        # Mostly something else is odd: then only the fast decoder reads the metadata, which may be a megabyte.
+        whole = json_parts.member(bytes(raw), "metadata")
+        if (identity := _decoded_or_none(_identities, whole)) is not None:
+            return identity
+        metadata = json_parts.members(whole)
     except (ValueError, LookupError):
         return Identity()
     names = (field.encode_name for field in msgspec.structs.fields(Identity))

@@ -43,8 +43,9 @@ from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
 from frameworkcontroller.core.gang.keeper import RosterKeeper
-from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.publisher import PROGRESS_EVERY, Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status.reports import Milestone
@@ -52,6 +53,9 @@ from frameworkcontroller.core.status.reports import Milestone
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
 LOOK_FIRST: Final = timedelta(seconds=5)
 LOOK_MAX: Final = timedelta(seconds=60)
+LOOKS_A_SECOND: Final = 5
+LOOKS_AT_ONCE: Final = 100
+"""Second and later looks of all gangs of a namespace, as one Job can be the owner that thousands of them name."""
 MOST_ACCOUNTS: Final = 100
 """Service accounts of a gang that may read its roster."""
 
@@ -59,16 +63,17 @@ MOST_ACCOUNTS: Final = 100
 class ForeignGang:
     """One attempt of a gang, by its namespace and name."""
 
-    def __init__(self, namespace: str, name: str, draw: Callable[[], float], *, grants: bool) -> None:
-        self._namespace, self._name, self._grants = namespace, name, grants
+    def __init__(self, namespace: str, name: str, draw: Callable[[], float], looks: Pace, *, grants: bool) -> None:
+        self._namespace, self._name, self._looks, self._grants = namespace, name, looks, grants
         self.members = Members()
         self._in_flight = InFlight(draw)
         self._size: Size | None = None
-        self._looked, self._pause = EARLIEST, LOOK_FIRST
+        self._look_at, self._pause = EARLIEST, LOOK_FIRST
         self._keeper: RosterKeeper[Readiness] | None = None
         self._granted: GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
+        self._told_at = EARLIEST
         self._is_open = self._had_config_map = False
         self._events: list[KubeEvent] = []
 
@@ -106,9 +111,11 @@ class ForeignGang:
                 self._in_flight.back_off(key, Failed(message), now)
                 self._events.append(events.of_failure(f"ConfigMap {names.config_map_name(self._name)}", message))
             case FindOwner(), Found() as found:
-                self._learn(found.document, now)
+                self._learn(found.document)
+                self._look_later(now)
             case FindOwner(), _:
-                self._learn(None, now)
+                self._learn(None)
+                self._look_later(now)
             case CreateConfigMap(), NameTaken():
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 self._in_flight.back_off(key, Failed("its name is in use"), now)
@@ -119,6 +126,7 @@ class ForeignGang:
                 self._in_flight.back_off(key, Failed("its name is in use"), now)
             case GrantRosterAccess(), _:
                 self._granted = effect if isinstance(outcome, Done) else None
+                self._in_flight.recheck_later(key, now)
             case WriteRoster(), Done():
                 pass
             case DeleteConfigMap(), Done():
@@ -178,16 +186,19 @@ class ForeignGang:
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
         if claim.kind == foreign.PODS.kind:
-            self._learn(b"", now)
+            self._learn(b"")
             return
         if self._size is not None and self.members.fits and not self._size.never:
             self._pause = LOOK_FIRST
-        elif now < (due := self._looked + self._pause):
-            decision.wake(due)
+        elif now < self._look_at:
+            decision.wake(self._look_at)
         else:
-            yield FindOwner(claim.kind, claim.owner)
+            yield FindOwner(claim.kind, claim.owner, claim.uid)
 
-    def _learn(self, found: bytes | None, now: datetime) -> None:
+    def _look_later(self, now: datetime) -> None:
+        self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
+
+    def _learn(self, found: bytes | None) -> None:
         """Take in what the owner says, None if there is none."""
         claim, size = next(iter(self.members.claims), None), None
         if claim is not None and found is not None:
@@ -195,7 +206,7 @@ class ForeignGang:
                 size = size_of(claim.kind, found, sorted(self.members.roles), {one.size for one in self.members.claims})
             if size is not None and claim.uid not in {"", size.uid}:
                 size = None  # another one of that name
-        self._looked, self._pause = now, LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
+        self._pause = LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
         if size != self._size:
             self._size = size
             self.members.resize(size)
@@ -210,7 +221,7 @@ class ForeignGang:
     ) -> Iterator[Effect]:
         assert self._size is not None
         if self._size.never:
-            yield from self._give_up(claim, config_map.uid, self._size, decision)
+            yield from self._give_up(claim, config_map.uid, self._size, now, decision)
             return
         keeper.publisher.more = {"first": self._size.first} if self._size.first else {}
         found = keeper.decide(self.members.summary(), self.members.missing, now, config_map.resource_version)
@@ -224,11 +235,14 @@ class ForeignGang:
             self._told = ""
             yield found.write
 
-    def _give_up(self, claim: Claim, uid: str, size: Size, decision: Decision) -> Iterator[Effect]:
-        """Tell barriers and people, once, that the gang can never be complete."""
+    def _give_up(self, claim: Claim, uid: str, size: Size, now: datetime, decision: Decision) -> Iterator[Effect]:
+        """Tell barriers and people, once, that the gang can never be complete; another text waits a while."""
         if size.never == self._told:
             return
-        self._told = size.never
+        if now < (due := self._told_at + PROGRESS_EVERY):
+            decision.wake(due)
+            return
+        self._told, self._told_at = size.never, now
         text = f"The gang can never be complete: {size.never}"
         decision.reports.append(KubeEvent("GangImpossible", text, warning=True))
         missing = ((f"{claim.kind} {claim.owner}", size.never),)

@@ -155,7 +155,7 @@ class Performer:
                 path = _pod_path(subject, effect)
                 meta = await self._read(path)
                 # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
-                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._get(path)))
+                ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._get(path, JSON)))
                 return Found(meta, ended)
             case FindConfigMap():
                 return Found(await self._read(_config_map_path(subject)))
@@ -169,11 +169,8 @@ class Performer:
                 return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
             case WriteRoster():
                 return await self._write_roster(subject, effect)
-            case FindOwner(kind, name):
-                row = foreign.KINDS[kind]
-                path = resource_path(row.api_version, row.plural, namespace=subject.namespace, name=name)
-                document = await self._get(path)
-                return Found(PARTIAL_DECODER.decode(document).metadata.slim(FOUND_ANNOTATIONS), document=document)
+            case FindOwner():
+                return await self._find_owner(subject, effect)
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
             case CreateWorkload():
@@ -204,13 +201,29 @@ class Performer:
         found = PARTIAL_DECODER.decode(await self._get(path, PARTIAL_METADATA))
         return found.metadata.slim(FOUND_ANNOTATIONS)
 
-    async def _get(self, path: str, accept: str = JSON) -> bytes:
-        """Read an object that may be anybody's; large ones one at a time, since all at once are hundreds of MiB."""
+    async def _get(self, path: str, accept: str) -> bytes:
+        """Read an object that may be anybody's."""
         try:
             return await self._client.get(path, accept=accept, max_bytes=ANSWER_BYTES)
         except AnswerTooLargeError:
-            async with self._large_read:
-                return await self._client.get(path, accept=accept)
+            return await self._get_large(path, accept)
+
+    async def _get_large(self, path: str, accept: str) -> bytes:
+        """Read large objects one at a time, since all at once are hundreds of MiB."""
+        async with self._large_read:
+            return await self._client.get(path, accept=accept)
+
+    async def _find_owner(self, subject: Subject, effect: FindOwner) -> Outcome:
+        row = foreign.KINDS[effect.kind]
+        path = resource_path(row.api_version, row.plural, namespace=subject.namespace, name=effect.name)
+        try:
+            document = await self._client.get(path, max_bytes=ANSWER_BYTES)
+        except AnswerTooLargeError:
+            # Thousands of gangs may name one that is not theirs, which only its metadata has to say.
+            if effect.uid and (await self._read(path)).uid != effect.uid:
+                return Missing()
+            document = await self._get_large(path, JSON)
+        return Found(PARTIAL_DECODER.decode(document).metadata.slim(FOUND_ANNOTATIONS), document=document)
 
     async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
         path = _pod_path(subject, effect)

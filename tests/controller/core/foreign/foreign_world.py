@@ -33,8 +33,9 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
 )
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE, ForeignGang
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 
@@ -66,6 +67,7 @@ class World:
         """Replace the controller by one that knows nothing but what the API server shows."""
         self._keep = ForeignPods(SlimPods())
         self._gangs: dict[str, ForeignGang] = {}
+        self._looks = Pace(LOOKS_A_SECOND, LOOKS_AT_ONCE)
         self._cached: dict[str, Member] = {}
         self.sync()
 
@@ -88,7 +90,7 @@ class World:
 
     def gang(self, name: str) -> ForeignGang:
         """Return the gang of this name."""
-        return self._gangs.setdefault(name, ForeignGang("default", name, lambda: 0.5, grants=True))
+        return self._gangs.setdefault(name, ForeignGang("default", name, lambda: 0.5, self._looks, grants=True))
 
     def put(self, *pods: dict[str, Any]) -> None:
         """Create or replace Pods."""

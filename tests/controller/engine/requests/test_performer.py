@@ -20,6 +20,7 @@ from frameworkcontroller.core.effects import (
     Done,
     Effect,
     Failed,
+    FindOwner,
     FindPod,
     Found,
     GrantRosterAccess,
@@ -150,6 +151,7 @@ BEFORE, WRITTEN, OTHER = status(State.PREPARING), status(State.RUNNING), status(
 NO_ROLES = RolesSummary(roles=(), order=(), ready=0, total=0, by_arrival=False, member_revision=1)
 WRITE = WriteStatus(WRITTEN, NO_ROLES, 7, "41", BEFORE)
 ON_NO_NODE = DeletePod("worker", 0, "uid")
+LOOK = FindOwner("Job", "train", "uid")
 CHANGED = refusal(409, "Conflict", "the object has been modified")
 SICK = refusal(503, "ServiceUnavailable")
 ETCD, GRPC = "etcdserver: request is too large", "rpc error: trying to send message larger than max (2 vs. 1)"
@@ -169,6 +171,9 @@ CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     "gone meanwhile": (ON_NO_NODE, [READ, CHANGED, GONE], Missing(), ["get", "delete uid 7", "get"]),
     "lost": (ON_NO_NODE, [LOST], Failed("reset"), ["get"]),
     "forced": (DeletePod("worker", 0, "uid", grace_seconds=0), [b"{}"], Done(), ["delete uid None"]),
+    # Of an owner that is large, and not the one that the Pods name, only the metadata is read.
+    "a large owner of another gang": (LOOK, [TOO_LARGE, stored("other", "7")], Missing(), ["get", "get"]),
+    "the owner is gone": (LOOK, [GONE], Missing(), ["get"]),
     # The write of a status never waits, since it holds a slot.
     "written": (WRITE, [TAKEN], Done(resource_version="42"), ["put 41"]),
     "overloaded": (WRITE, [BUSY], Failed(str(BUSY), 7.0), ["put 41"]),
