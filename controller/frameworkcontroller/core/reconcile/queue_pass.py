@@ -61,7 +61,8 @@ class QueuePass:
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
-        self._spec: FrameworkSpec | None = None
+        self._generation = 0
+        """Of the spec that was followed last, 0 for none; that itself would keep all bytes of its version."""
         # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
         self._wanted: tuple[WantedPodSet, ...] | str | None = None
         self._given: tuple[str, dict[str, bytes]] | None = None
@@ -103,7 +104,7 @@ class QueuePass:
 
     def _before(self, ctx: ReconcileContext, labels: QueueLabels) -> Verdict:
         workload, spec = self._workload(ctx), ctx.spec
-        self._follow(spec, labels)
+        self._follow(ctx, labels)
         if ctx.framework.metadata.deletion_timestamp is not None:
             return self._state.queueing
         begins = not (spec.is_to_wait or self._state.held_back) and spec.execution_type != "Stop"
@@ -118,7 +119,7 @@ class QueuePass:
         if unknown := ctx.view.unknown_workloads():
             return Verdict(hold=(verdict.UNKNOWN, unknown))
         try:
-            wanted = self._pod_sets()
+            wanted = self._pod_sets(spec)
         except TemplateError as error:
             self._give_up(workload)
             return Verdict(hold=(verdict.REFUSED, str(error)[: protocol.MAX_MESSAGE]))
@@ -165,12 +166,12 @@ class QueuePass:
         if ctx.view.unknown_workloads():
             return Verdict(holds_pods=True)
         workload = self._workload(ctx)
-        self._follow(ctx.spec, self._labels)
+        self._follow(ctx, self._labels)
         if why := protocol.eviction_text(workload):
             return Verdict(eviction=why)
         assert workload is not None
         try:
-            if not _has_room(workload, self._pod_sets(), self._live(), _reclaimed(workload)):
+            if not _has_room(workload, self._pod_sets(ctx.spec), self._live(), _reclaimed(workload)):
                 return Verdict(eviction=_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
@@ -207,18 +208,18 @@ class QueuePass:
         found = ctx.view.workload(self._name)
         return found if found is not None and is_ours(found.metadata, self._meta.uid) else None
 
-    def _follow(self, spec: FrameworkSpec, labels: QueueLabels) -> None:
-        """Follow what is asked for; each state of the Framework has a spec of its own, mostly an equal one."""
-        if self._spec is not None and (spec, labels) != (self._spec, self._labels):
+    def _follow(self, ctx: ReconcileContext, labels: QueueLabels) -> None:
+        """Follow what is asked for."""
+        generation = ctx.framework.metadata.generation
+        if self._generation and (generation, labels) != (self._generation, self._labels):
             self._wanted, self._given, self._made = None, None, ""
             self._in_flight.reset_delay(WORKLOAD)
-        self._spec, self._labels = spec, labels
+        self._generation, self._labels = generation, labels
 
-    def _pod_sets(self) -> tuple[WantedPodSet, ...]:
-        assert self._spec is not None
+    def _pod_sets(self, spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
         if self._wanted is None:
             try:
-                self._wanted = wanted_pod_sets(self._spec)
+                self._wanted = wanted_pod_sets(spec)
             except TemplateError as error:
                 self._wanted = str(error)
         if isinstance(self._wanted, str):

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.core.effects import CreatePod, Done, WriteStatus
+from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, Done, WriteStatus
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core.checks import gang_ready_of
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 class Seen:
     """A Framework in the caches, whose ConfigMap nobody has created."""
+
+    def workload(self, _name: str) -> None:
+        return None
+
+    def unknown_workloads(self) -> str:
+        return ""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -174,12 +180,12 @@ def test_passes_cost_as_much_for_each_of_many_roles_as_of_few(shape: str) -> Non
     assert many < 5 * 1.3 * few
 
 
-@pytest.mark.parametrize("part", ["description", "annotation", "template"])
+@pytest.mark.parametrize("part", ["description", "annotation", "template", "beside Kueue"])
 def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
     """Whatever a user writes into it, however often its status has been written since: 3 times its size before."""
     size, manual = 400_000, Manual(SPEC.format(tasks=1))
-    manual.world.spec["executionType"] = "Create"
-    if part == "description":
+    manual.world.spec["executionType"] = "Start" if part == "beside Kueue" else "Create"
+    if part in {"description", "beside Kueue"}:
         manual.world.spec["description"] = "x" * size
     elif part == "annotation":
         manual.world.manifest["metadata"]["annotations"] = {"x": "x" * size}
@@ -190,12 +196,15 @@ def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
     del manual
     with memory() as used:
         view = Seen(body)
-        reconciler = FrameworkReconciler(view.framework, core_config(), new_uid=lambda: "uid", draw=lambda: 0.5)
+        config = core_config(kueue=part == "beside Kueue")
+        reconciler = FrameworkReconciler(view.framework, config, new_uid=lambda: "uid", draw=lambda: 0.5)
         for version in range(6, 12):
             for effect in decided(reconciler.steps(moment(version), view))[0].effects:
                 if isinstance(effect, WriteStatus):
                     reconciler.apply_outcome(effect, Done(resource_version=str(version)), moment(version))
                     view.shows(version, effect)
+                elif isinstance(effect, CreateConfigMap):
+                    reconciler.apply_outcome(effect, Done("uid", "5"), moment(version))
             effect = None
         assert used() < 1.5 * size
 
