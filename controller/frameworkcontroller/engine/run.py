@@ -50,6 +50,7 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
     limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
     client = KubeClient(
         endpoint,
+        # Half for what one namespace has on its way at most: slots of Frameworks, and as many of others' gangs.
         max_connections=4 * settings.slots,
         observer=metrics,
         may_write=lambda: controller.may_act,
