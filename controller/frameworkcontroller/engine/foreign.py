@@ -141,10 +141,10 @@ class ForeignGangs:
         assert seen is not None
         found = seen.metadata
         key = found.namespace, found.name.removesuffix(names.config_map_name(""))
-        if new is None and self._gang(key).members:
+        gang = self._gang(key)
+        if new is None and gang.members:
             # Somebody has deleted it, and another one, with 10,000 Pods as its owners, is two MiB.
             self._begins[key] = _loop_time() + max(self._paces[key[0]].reserve(), self._again[key].reserve())
-        self._gang(key)
         self._queue.add(key)
 
     def _gang(self, key: GangKey) -> ForeignGang:

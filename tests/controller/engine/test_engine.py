@@ -14,7 +14,16 @@ from structlog.testing import capture_logs
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import CreateConfigMap, Failed, Missing, Outcome, Refused, StaleStatus
+from frameworkcontroller.core.effects import (
+    CreateConfigMap,
+    Done,
+    Effect,
+    Failed,
+    Missing,
+    Outcome,
+    Refused,
+    StaleStatus,
+)
 from frameworkcontroller.core.pods import facts
 from frameworkcontroller.core.pods.facts import RoleFacts
 from frameworkcontroller.core.reconcile.decision import Decision
@@ -256,3 +265,19 @@ async def test_an_error_of_the_event_loop_is_one_line_of_the_log(
     defect = {"event": "error in the event loop", "what": what, "exc_info": error}
     assert logs == [(defect if level == "error" else connection) | {"log_level": level}]
     assert capfd.readouterr().err == ""
+
+
+@in_virtual_time
+async def test_many_outcomes_are_taken_in_by_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4,500 creations that are dropped at once took a turn of 64 ms."""
+    performer, taken = Performer(), list[Effect]()
+    async with running(Client(framework_of(1)), performer) as engine:
+        await until(lambda: performer.writes)
+        await asyncio.sleep(0.1)
+        work = engine._works["n", "fw"]
+        monkeypatch.setattr(work.reconciler, "apply_outcome", lambda effect, *_: taken.append(effect))
+        work.outcomes = [(performer.writes[0], Done())] * 100
+        engine._decide(("n", "fw"), 0.0)
+        assert 0 < len(taken) < 10
+        await asyncio.sleep(1)
+        assert len(taken) == 100

@@ -110,12 +110,9 @@ class ForeignGang:
             case _, Refused(_, message):
                 self._in_flight.back_off(key, Failed(message), now)
                 self._events.append(events.of_failure(f"ConfigMap {names.config_map_name(self._name)}", message))
-            case FindOwner(), Found() as found:
-                self._learn(found.document)
-                self._look_later(now)
             case FindOwner(), _:
-                self._learn(None)
-                self._look_later(now)
+                self._learn(outcome.document if isinstance(outcome, Found) else None)
+                self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
             case CreateConfigMap(), NameTaken():
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 self._in_flight.back_off(key, Failed("its name is in use"), now)
@@ -194,9 +191,6 @@ class ForeignGang:
             decision.wake(self._look_at)
         else:
             yield FindOwner(claim.kind, claim.owner, claim.uid)
-
-    def _look_later(self, now: datetime) -> None:
-        self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
 
     def _learn(self, found: bytes | None) -> None:
         """Take in what the owner says, None if there is none."""

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Labels
+from frameworkcontroller.api.meta import PARTIAL_DECODER, Labels
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, TaskRoleStatus, roles_digest
 from frameworkcontroller.core.effects import (
@@ -161,6 +161,7 @@ STAYED = "Pod fw-worker-0 changed while it was to be deleted"
 Script = list[bytes | KubeError]
 READ, TAKEN, EDITED = stored("uid", "7"), stored("u", "42", WRITTEN), stored("u", "44", BEFORE)
 AFTER_EDIT = stored("u", "45", WRITTEN)
+META = PARTIAL_DECODER.decode(READ).metadata
 CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     # A Pod without a node is deleted only as it was read; a forced deletion asks nothing.
     "unchanged": (ON_NO_NODE, [READ, b"{}"], Done(), ["get", "delete uid 7"]),
@@ -173,6 +174,7 @@ CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     "forced": (DeletePod("worker", 0, "uid", grace_seconds=0), [b"{}"], Done(), ["delete uid None"]),
     # Of an owner that is large, and not the one that the Pods name, only the metadata is read.
     "a large owner of another gang": (LOOK, [TOO_LARGE, stored("other", "7")], Missing(), ["get", "get"]),
+    "a large owner": (LOOK, [TOO_LARGE, READ, READ], Found(META, document=READ), ["get", "get", "get"]),
     "the owner is gone": (LOOK, [GONE], Missing(), ["get"]),
     # The write of a status never waits, since it holds a slot.
     "written": (WRITE, [TAKEN], Done(resource_version="42"), ["put 41"]),
