@@ -229,11 +229,12 @@ def _raw_event(line: bytes) -> tuple[_RawEvent, Identity | None]:
 
 def _identity(raw: msgspec.Raw) -> Identity:
     """Read what names the object, field by field if need be: without it no message can say which object it is."""
-    if (found := _decoded_or_none(_metadata, raw)) is not None:
-        return found.metadata
+    document = bytes(raw)
+    for readable in (document, _names_only(document)):
+        if (found := _decoded_or_none(_metadata, readable)) is not None and found.metadata.resource_version:
+            return found.metadata
     try:
-        # Mostly something else is odd: then only the fast decoder reads the metadata, which may be a megabyte.
-        whole = json_parts.member(bytes(raw), "metadata")
+        whole = json_parts.member(document, "metadata")
         if (identity := _decoded_or_none(_identities, whole)) is not None:
             return identity
         metadata = json_parts.members(whole)
@@ -241,6 +242,17 @@ def _identity(raw: msgspec.Raw) -> Identity:
         return Identity()
     names = (field.encode_name for field in msgspec.structs.fields(Identity))
     return Identity(*(_decoded_or_none(_texts, metadata.get(name, b"")) or "" for name in names))
+
+
+def _names_only(document: bytes) -> bytes:
+    """Return an object as the API server writes it without its spec, what follows that, and its `managedFields`.
+
+    These are what a user can make deep, and a megabyte. No string contains what is looked for: its quotes would be
+    escaped; nor does anything before the spec, where names like these lead to strings.
+    """
+    head = document.partition(b'},"spec":{')[0] + b"}}"
+    before, found, after = head.partition(b'"managedFields":[')
+    return before + b'"name":' + after.partition(b'}],"name":')[2] if found else head
 
 
 def _bookmark(raw: msgspec.Raw) -> Event[Any]:
