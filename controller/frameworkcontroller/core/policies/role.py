@@ -24,8 +24,10 @@ ROLE: Final = 7
 """So many Tasks take as much memory as a TaskRole without any."""
 FRAMEWORK: Final = 50
 """So many Tasks take as much memory as a Framework without any."""
+ENDED: Final = 3
+"""So many Tasks that have not begun take as much memory as one that has ended."""
 TEXT_BYTES: Final = 1500
-"""Of texts, which take as much as a Task that has ended."""
+"""Of texts, which take as much as a Task."""
 
 TaskKey: TypeAlias = tuple[str, int]
 """A Task: the name of its role and its index."""
@@ -104,7 +106,8 @@ class RoleState:
     @property
     def idle(self) -> int:
         """What its Tasks take that have no Pod, counted in Tasks; and it itself, if none has."""
-        return len(self.tasks) - self.with_pods + (0 if self.with_pods else ROLE)
+        ended = (ENDED - 1) * self.by_state[State.COMPLETED]
+        return len(self.tasks) + ended - self.with_pods + (0 if self.with_pods else ROLE)
 
     @property
     def waits(self) -> bool:

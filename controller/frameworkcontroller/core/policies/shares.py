@@ -8,7 +8,7 @@ from frameworkcontroller.core.policies.backoff import Spending
 from frameworkcontroller.core.policies.pace import Pace
 
 MOST_IDLE: Final = 100_000
-"""Tasks without a Pod, of one namespace: 70 MiB, and 150 of those that have ended."""
+"""Tasks without a Pod, of one namespace: 70 MiB, and 90 if they have ended, or 140 of the process."""
 SMALL: Final = 200
 """A Framework that takes no more goes on until there are twice as many."""
 LOOKS_A_SECOND: Final = 10
