@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frameworkcontroller.api import names
+from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from localcluster.client import ApiStatusError
@@ -27,7 +27,7 @@ FOR_EVER: Json = {"fancyRetryPolicy": False, "maxRetryCount": -2}
 DENIED = {"hostile": "denied"}
 """The label of Pods that a policy of the cluster refuses."""
 MEMBERS = 100
-"""Tasks of the gang that restarts in place."""
+"""Tasks of the gang that restarts in place; gangs of no controller, and Pods of each."""
 SCALES = (10, 1000)
 SCALE_SECONDS = 2.0
 """From one scale to the next."""
@@ -212,6 +212,25 @@ def _without_config_maps(frameworks: Frameworks, pods: int = 0) -> Iterator[floa
         yield EDIT_SECONDS
 
 
+def _contradicting(frameworks: Frameworks) -> Iterator[float]:
+    """Make Pods of gangs of no controller, every other of which never agrees about its size, and edit each once."""
+    path = f"/api/v1/namespaces/{frameworks.namespace}/pods"
+    for number in itertools.count():
+        gang, index = number % MEMBERS, number // MEMBERS
+        says = {
+            foreign.PODS.name: f"gang{gang}",
+            foreign.PODS.index: str(index),
+            foreign.PODS.size: str(MEMBERS + gang % 2 * index),
+        }
+        pod = _pod(says, labels={names.BARRIER_LABEL: "enabled"})
+        pod["metadata"]["name"] = f"hostile{number}"
+        frameworks.raw.create(path, pod)
+        if number >= MEMBERS:
+            edit = {"metadata": {"annotations": {foreign.PODS.size: str(MEMBERS + gang % 2 * number)}}}
+            frameworks.raw.merge(f"{path}/hostile{number - MEMBERS}", edit)
+        yield 0.0
+
+
 def _restarted(frameworks: Frameworks) -> Iterator[float]:
     """Report that all members of the gang start again."""
     gang = RestartingGang(frameworks, "hostile", MEMBERS)
@@ -292,6 +311,7 @@ KINDS = (
         ],
         is_asked_for=False,
     ),
+    Kind("100 gangs of Pods whose sizes contradict each other", lambda _: [], _contradicting),
     Kind("10 and 1,000 Tasks in turn, every two seconds", _made(_pod(), SCALES[0]), _rescaled, scales=SCALES),
     Kind(
         "a gang of 100 that restarts in place",

@@ -20,6 +20,7 @@ from tests.hostile.gauge import ReadController
 from tests.hostile.kinds import KINDS
 from tests.hostile.run import GANGS, SECONDS, Run
 from tests.support.apiserver import fresh_namespace
+from tests.support.beside.foreign_gangs import grant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,11 @@ def places(raw: RawClient) -> Iterator[list[str]]:
 @pytest.fixture
 def controller(cluster: Cluster, tmp_path: Path) -> Iterator[ReadController]:
     """A controller with a lease, whose log somebody reads; it is started for each round."""
-    settings: Json = {"leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"}}
+    grant(cluster)
+    settings: Json = {
+        "leaderElection": {"enabled": True, "namespace": "frameworkcontroller-system"},
+        "foreignGangs": {"enabled": True},
+    }
     if os.environ.get("HOSTILE_CRASH_PAUSE") == "0":
         settings["crashLoopPause"] = False
     process = ReadController(cluster, tmp_path, settings, health_port=free_port())
