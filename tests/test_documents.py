@@ -107,3 +107,11 @@ def test_values_of_the_chart_that_a_page_names_are_there(page: str) -> None:
                 wrong += [path] * (key not in at)
                 at = at.get(key)
     assert wrong == []
+
+
+def test_each_test_that_the_table_of_bounds_names_is_there() -> None:
+    table = (ROOT / "docs" / "performance.md").read_text().partition("\n## Bounds\n")[2]
+    named = re.findall(r"`([\w/]*test_\w+\.py)`", table)
+    found = {name: list((ROOT / "tests").glob(f"**/{name}")) for name in named}
+    assert found
+    assert {name for name, paths in found.items() if len(paths) != 1} == set()

@@ -1,8 +1,8 @@
 """A pytest plugin: which modules a run leaves out, because nothing that they watch has changed since all were green.
 
-What protects the programs always runs, but for slow tests of one program on a cluster, if neither it nor what it stands
-on has changed. They and those of tools, examples, migrations and releases watch the paths of `WATCHED`: a green `make
-test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
+What protects the programs always runs, but for slow tests of one program on a cluster, and of what inputs cost, if
+neither the program nor what it stands on has changed. They and those of tools, examples, migrations and releases watch
+the paths of `WATCHED`: a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
 `python -m tests.support.select`. Hashes are read from the working tree, so that neither git nor its history is needed.
 Each file is watched, or has tests that always run (`ALWAYS`), or is watched by nobody (`NOBODY`). One that is neither
 runs everything, as a missing record does, and `EVERYTHING=1`.
@@ -61,6 +61,10 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/operate/test_audit_policy.py": ("docs/operate/", "charts/"),
     "tests/e2e/client/test_docs.py": ("docs/cli.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
     "tests/e2e/examples/": _EXAMPLES,
+    "tests/cost/test_costs.py": (
+        *("controller/", "injector/", "barrier/", "kube/", "client/frameworkclient/logs/", "tests/cost/"),
+        *("client/frameworkclient/views/text.py", "client/frameworkclient/cli/commands/log_output.py"),
+    ),
     "tests/injector/serving/test_process.py": ("injector/", "kube/"),
     "tests/apiserver/injector/": _INJECTOR,
     "tests/apiserver/barrier/": _BARRIER,
