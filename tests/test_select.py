@@ -7,7 +7,7 @@ import pytest
 from tests.support import select
 from tests.support.select import ALWAYS, NOBODY, WATCHED, hashes, left_out, tree
 
-MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/informer/test_store.py"]
+MODULES = ["tests/localcluster/test_node.py", "tests/demo/test_demo_cluster.py", "tests/kube/http/test_rest.py"]
 FILES = {
     "tools/localcluster/node/node.py": "1",
     "tools/frameworkdemo/gang.py": "2",

@@ -1,9 +1,10 @@
 """A pytest plugin: which modules a run leaves out, because nothing that they watch has changed since all were green.
 
-What protects the programs always runs, but for slow tests of one program on a cluster, and of what inputs cost, if
-neither the program nor what it stands on has changed. They and those of tools, examples, migrations and releases watch
-the paths of `WATCHED`: a green `make test-all` keeps a hash of what is under each of them in `tests/last-full.json`, by
-`python -m tests.support.select`. Hashes are read from the working tree, so that neither git nor its history is needed.
+What protects the programs always runs, but for slow tests of one program, on a cluster or of what inputs cost or of
+every way to fail, if neither the program nor what it stands on has changed. They and those of tools, examples,
+migrations and releases watch the paths of `WATCHED`: a green `make test-all` keeps a hash of what is under each of them
+in `tests/last-full.json`, by `python -m tests.support.select`. Hashes are read from the working tree, so that neither
+git nor its history is needed.
 Each file is watched, or has tests that always run (`ALWAYS`), or is watched by nobody (`NOBODY`). One that is neither
 runs everything, as a missing record does, and `EVERYTHING=1`.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = "tests/last-full.json"
 
+_LIBRARIES: Final = ("requirements/", "pyproject.toml")
 _INJECTOR: Final = ("injector/", "barrier/", "kube/", "charts/", "tools/localcluster/")
 _BARRIER: Final = ("barrier/", "controller/frameworkcontroller/core/gang/", "tools/localcluster/")
 _ENGINE: Final = ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/")
@@ -63,9 +65,13 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/examples/": _EXAMPLES,
     "tests/cost/test_costs.py": (
         *("controller/", "injector/", "barrier/", "kube/", "client/frameworkclient/logs/", "tests/cost/"),
-        *("client/frameworkclient/views/text.py", "client/frameworkclient/cli/commands/log_output.py"),
+        *("client/frameworkclient/views/text.py", "client/frameworkclient/cli/commands/log_output.py", *_LIBRARIES),
     ),
-    "tests/injector/serving/test_process.py": ("injector/", "kube/"),
+    "tests/injector/serving/": ("injector/", "kube/", "tests/injector/", *_LIBRARIES),
+    "tests/barrier/source/": ("barrier/", "tests/barrier/", *_LIBRARIES),
+    "tests/barrier/test_main.py": ("barrier/", "tests/barrier/", *_LIBRARIES),
+    "tests/kube/informer/": ("kube/", "controller/frameworkcontroller/api/", "tests/kube/", *_LIBRARIES),
+    "tests/kube/election/": ("kube/", "tests/kube/", *_LIBRARIES),
     "tests/apiserver/injector/": _INJECTOR,
     "tests/apiserver/barrier/": _BARRIER,
     "tests/e2e/gangs/test_startup_probe.py": (*_BARRIER, *_INJECTOR),
