@@ -80,7 +80,7 @@ class TaskPass:
         """
         if self._state.status.state in TASKS_WAIT:
             return
-        self._release(ctx)
+        yield from self._release(ctx)
         contexts: dict[str, task.TaskFacts] = {}
         gate = self._state.gate
         for place, task_key in enumerate(self._state.dirty.take_dirty(ctx.now)):
@@ -156,7 +156,7 @@ class TaskPass:
         elif pod is not None and epoch.runs_applications(pod):
             self._state.applications.add(task_key)
 
-    def _release(self, ctx: ReconcileContext) -> None:
+    def _release(self, ctx: ReconcileContext) -> Iterator[None]:
         """Decide again on as many Tasks without a Pod as may get one now: of a role that is refused, on one."""
         refusals, free = ctx.in_flight.refusals, ctx.in_flight.free_creations(ctx.now)
         if self._unpaid and refusals.spending.until(ctx.now) is None:
@@ -167,6 +167,8 @@ class TaskPass:
             if not self._waits_with_role(task_key, ctx):
                 self._state.dirty.touch(task_key)
                 free -= 1
+            elif ends_turn(len(self._held)):
+                yield
         if self._held:
             ctx.decision.wake(ctx.in_flight.creations_until(ctx.now))
         if self._unpaid:
@@ -282,6 +284,13 @@ class TaskPass:
                 if pod is not None and is_its and task.stays(current, pod, facts):
                     return True
         return False
+
+    def forget(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
+        """Forget for what a Task has waited that is not there any more: edits may name any number of others."""
+        for waiting in (self._held, self._unpaid, self._refused.get(task_key[0], self._held)):
+            waiting.pop(task_key, None)
+        ctx.in_flight.reset_delay(("pod", *task_key))
+        self._state.sightings.in_use.pop(("pod", *task_key), None)
 
     def remember(self, trigger: HistoryCause, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
         """Report a Task or Task attempt that is replaced or deleted; its last state is persisted."""
