@@ -17,6 +17,7 @@ from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of, moved
 from localcluster import Depth
 from localcluster.images import base, baselock
+from localcluster.packages import require
 from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import blocks
 
@@ -120,6 +121,7 @@ def test_the_bill_of_an_image_lists_what_is_in_it(release: Release, program: str
     pinned = re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / f"requirements/{program}.txt").read_text(), re.MULTILINE)
     pip = re.findall(r"^([a-z0-9-]+)==(\S+)", (REPOSITORY / "requirements/base.txt").read_text(), re.MULTILINE)
     assert wheels == {**dict(pinned), **dict(pip), PROJECT: VERSION}
+    require(("skopeo",))
     labels = json.loads(run("skopeo", "inspect", "--config", f"oci-archive:{archive}"))["config"]["Labels"]
     assert labels["org.opencontainers.image.version"] == VERSION
     assert labels["org.opencontainers.image.revision"] == run("git", "rev-parse", "HEAD", folder=REPOSITORY).strip()
