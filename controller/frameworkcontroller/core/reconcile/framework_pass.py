@@ -98,7 +98,7 @@ class FrameworkPass:
                 idle.note(uid, idle_in(self._state.roles) + wanted_by(kept) - self._state.size)
         for place, (role_state, gone) in enumerate((yield from self._state.rescale(kept, ctx.stamp, self._new_uid))):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
-            self._tasks.forget((role_state.name, gone.index), ctx)
+            self._tasks.forget(role_state.name, gone, ctx)
             if ends_turn(place):
                 yield
         if self._state.status.state in TASKS_WAIT:

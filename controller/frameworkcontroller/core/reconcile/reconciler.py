@@ -239,6 +239,8 @@ class FrameworkReconciler:
             case GrantRosterAccess():
                 if failure is None:
                     self._gang.granted = effect
+                    # Somebody may edit the accounts all the time, and each grant takes three requests or more.
+                    self._in_flight.recheck_later(effect.key, now.steady)
             case CreateWorkload() | PatchWorkload() | DeleteWorkload():
                 self._queue.apply_outcome(effect, outcome, now)
             case DeleteFramework():

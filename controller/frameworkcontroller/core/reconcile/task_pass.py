@@ -285,12 +285,12 @@ class TaskPass:
                     return True
         return False
 
-    def forget(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
-        """Forget for what a Task has waited that is not there any more: edits may name any number of others."""
-        for waiting in (self._held, self._unpaid, self._refused.get(task_key[0], self._held)):
-            waiting.pop(task_key, None)
-        ctx.in_flight.reset_delay(("pod", *task_key))
-        self._state.sightings.in_use.pop(("pod", *task_key), None)
+    def forget(self, role: str, gone: TaskStatus, ctx: ReconcileContext) -> None:
+        """Forget what is known of a Task that is not there any more: edits may name any number of others."""
+        for waiting in (self._held, self._unpaid, self._refused.get(role, self._held)):
+            waiting.pop((role, gone.index), None)
+        ctx.in_flight.reset_delay(("pod", role, gone.index))
+        self._state.forget((role, gone.index), gone)
 
     def remember(self, trigger: HistoryCause, role_state: RoleState, gone: TaskStatus, ctx: ReconcileContext) -> None:
         """Report a Task or Task attempt that is replaced or deleted; its last state is persisted."""

@@ -230,6 +230,12 @@ class FrameworkState:
         self.text_bytes, self.too_large = 0, ""
         self._rescaled = None
 
+    def forget(self, task_key: TaskKey, gone: TaskStatus) -> None:
+        """Forget what was seen of a Task that has been removed, or replaced."""
+        self.sightings.forget(gone.attempt_status.pod_uid)
+        self.sightings.in_use.pop(("pod", *task_key), None)
+        self.applications.discard(task_key)
+
     def rescale(
         self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]
     ) -> Generator[None, None, list[tuple[RoleState, TaskStatus]]]:
