@@ -4,6 +4,7 @@ Many are while all goes well, one while they are refused. The first batch is as 
 that is created, one more may be, so that batches double as in Kubernetes' Job controller. After a transient refusal (a
 quota, an API server in trouble) all Tasks wait together, longer every time, and one creation probes for all of them. So
 do the Tasks of one role whose Pods are refused for good and would be refused again, since their Tasks are retried.
+Where a namespace has spent what refused Pods may cost, the batches of a role begin with one Pod.
 """
 
 from collections.abc import Callable, Set
@@ -60,6 +61,10 @@ class SlowStart:
     def closed_until(self, now: datetime) -> datetime | None:
         """Return until when no creation starts, None if some may."""
         return self._closed_until if self._closed_until is not None and now < self._closed_until else None
+
+    def begin_anew(self) -> None:
+        """Create one Pod next, and more with each that is created."""
+        self._limit = 1
 
     def succeed(self, now: datetime) -> None:
         """Note that a Pod was created."""
@@ -164,6 +169,10 @@ class Refusals:
         """Return until when no Pod of the role is created, None if one may be."""
         window = self._windows.get(role)
         return window.until if window is not None and now < window.until else None
+
+    def is_taken(self, role: str) -> bool:
+        """Report whether a Pod of the role was created."""
+        return role in self._taken
 
     def spent_until(self, role: str, now: datetime) -> datetime | None:
         """Return until when no Pod of the role is sent since what refused ones may cost is spent, None if one may be.

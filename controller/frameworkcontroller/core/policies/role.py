@@ -24,7 +24,7 @@ ROLE: Final = 7
 """So many Tasks take as much memory as a TaskRole without any."""
 FRAMEWORK: Final = 50
 """So many Tasks take as much memory as a Framework without any."""
-ENDED: Final = 3
+ENDED_TASK: Final = 3
 """So many Tasks that have not begun take as much memory as one that has ended."""
 TEXT_BYTES: Final = 1500
 """Of texts, which take as much as a Task."""
@@ -106,7 +106,7 @@ class RoleState:
     @property
     def idle(self) -> int:
         """What its Tasks take that have no Pod, counted in Tasks; and it itself, if none has."""
-        ended = (ENDED - 1) * self.by_state[State.COMPLETED]
+        ended = (ENDED_TASK - 1) * self.by_state[State.COMPLETED]
         return len(self.tasks) + ended - self.with_pods + (0 if self.with_pods else ROLE)
 
     @property

@@ -91,6 +91,8 @@ class InFlight:
         self.refusals.probe(role, now)
         if not self.slow_start.is_proven:
             self.refusals.spending.note_try(now)
+        if not self.refusals.is_taken(role) and self.refusals.spending.until(now) is not None:
+            self.slow_start.begin_anew()
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""

@@ -345,18 +345,22 @@ def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn()
     assert max(asked.values()) <= 2 * len(server.asked) / 12
 
 
+def spend(server: Server) -> None:
+    """Others of the namespace spend what refused Pods may cost."""
+    spending = server.reconciler._in_flight.refusals.spending
+    for _ in range(20):
+        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+
+
 def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cost() -> None:
     """While other Frameworks of the namespace spent it, a role was not scaled up for the refusals of another one."""
     server, number = Server(retries=-2, tasks=1), 50
     server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
     server.live(20)
-    spending = server.reconciler._in_flight.refusals.spending
-    while spending.until(server.world.now) is None:
-        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
 
     def live() -> None:
         for _ in range(5):
-            spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+            spend(server)
             server.live(1)
 
     server.edit_role(1, taskNumber=number)
@@ -369,6 +373,24 @@ def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cos
     assert tasks(server.world)[f"good-{number}"].state is State.CREATION_PENDING
 
 
+def test_one_pod_of_a_template_that_nobody_knows_is_tried_while_all_is_spent() -> None:
+    """A Framework with one good Pod had 64 others refused at once, and so had the next one of its name."""
+    server, number = Server(retries=-2, tasks=0), 50
+    server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
+    server.edit_role(1, taskNumber=number)
+
+    def live() -> None:
+        for _ in range(5):
+            spend(server)
+            server.live(1)
+
+    live()
+    assert server.states("good") == {State.RUNNING: number}
+    server.edit_role(0, taskNumber=number)
+    live()
+    assert server.creations == 1
+
+
 def test_tasks_that_wait_are_looked_at_in_turns_and_none_that_edits_have_renamed() -> None:
     """While others had spent what refused Pods may cost, each edit left the keys of as many Tasks as it named anew.
 
@@ -376,14 +398,9 @@ def test_tasks_that_wait_are_looked_at_in_turns_and_none_that_edits_have_renamed
     """
     server, number = Server(retries=-2), 300
     server.live(5)
-    spending, waiting = server.reconciler._in_flight.refusals.spending, server.reconciler._tasks
-
-    def spend() -> None:
-        for _ in range(20):
-            spending.pay(BYTES_A_MINUTE // 10, server.world.now)
-
+    waiting = server.reconciler._tasks
     for edit in range(5):
-        spend()
+        spend(server)
         server.edit_role(0, name=f"bad{edit}", taskNumber=number)
         server.live(2)
     server.live(2)
@@ -393,6 +410,6 @@ def test_tasks_that_wait_are_looked_at_in_turns_and_none_that_edits_have_renamed
         server.answer_as_the_server(effect)
     held = len(waiting._held)
     assert held > number / 2
-    spend()
+    spend(server)
     _, pauses = decided(server.steps())
     assert pauses >= held // TASKS_IN_A_ROW

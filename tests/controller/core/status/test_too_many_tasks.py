@@ -11,7 +11,7 @@ from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import shares
-from frameworkcontroller.core.policies.role import ENDED, FRAMEWORK, ROLE, TEXT_BYTES, idle_in
+from frameworkcontroller.core.policies.role import ENDED_TASK, FRAMEWORK, ROLE, TEXT_BYTES, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE, SMALL, IdleTasks
 from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import IDLE, held_back
@@ -181,12 +181,12 @@ SAYS_MUCH = replace(ended(1), diagnostics="x" * 2 * TEXT_BYTES)
 MADE: dict[str, tuple[list[TaskStatus], int]] = {
     "it waits": ([], 0),
     "one that waits": ([task()], FRAMEWORK + ROLE + 1),
-    "one that has ended without a Pod": ([conclude(task(), at(1))], FRAMEWORK + ROLE + ENDED),
+    "one that has ended without a Pod": ([conclude(task(), at(1))], FRAMEWORK + ROLE + ENDED_TASK),
     "one of two has a Pod": ([task(State.RUNNING), task(index=1)], 1),
-    "much is said of its end": ([conclude(task(completion=SAYS_MUCH), at(1))], FRAMEWORK + ROLE + ENDED + 2),
+    "much is said of its end": ([conclude(task(completion=SAYS_MUCH), at(1))], FRAMEWORK + ROLE + ENDED_TASK + 2),
     "one of two has ended, and its Pod is gone": (
         [task(State.RUNNING), conclude(task(State.RUNNING, index=1), at(1))],
-        ENDED,
+        ENDED_TASK,
     ),
 }
 
