@@ -64,8 +64,10 @@ PLACES = {file.partition("/")[0] for file in TRACKED if "/" in file} - {"deploy"
 """Folders of the repository; `deploy` is one of Spark's, too."""
 CURRENT = [page for page in PAGES if page != "CHANGELOG.md" and not page.startswith("docs/decisions/")]
 """The pages that speak of what is, and not of what was."""
-NO_VALUES = {"injector.sh", "controller.replica"}
-"""A file, and a mistake that a page shows on purpose."""
+NO_VALUES = {"injector.sh", "controller.replica"} | {
+    f"gangScheduling.{name}" for name in ("scheduler", "groupPer", "topologyKey", "priorityClassName", "disruptionMode")
+}
+"""A file, a mistake that a page shows on purpose, and fields of a Framework."""
 
 
 def code_of(page: str) -> str:

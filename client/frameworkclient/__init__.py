@@ -42,7 +42,14 @@ if TYPE_CHECKING:
     from frameworkclient.code import read_code
     from frameworkclient.logs.lines import LogLine
     from frameworkclient.model.code import Code
-    from frameworkclient.model.manifest import CompletionPolicy, Dependency, Framework, RetryPolicy, Role
+    from frameworkclient.model.manifest import (
+        CompletionPolicy,
+        Dependency,
+        Framework,
+        GangScheduling,
+        RetryPolicy,
+        Role,
+    )
     from frameworkclient.model.pod_template import pod_template
     from frameworkclient.views.events import EventView
     from frameworkclient.views.framework import FrameworkView, Result, RoleView, TaskView
@@ -56,7 +63,7 @@ _HOMES = {
     "views.events": ("EventView",),
     "logs.lines": ("LogLine",),
     "model.code": ("Code",),
-    "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"),
+    "model.manifest": ("CompletionPolicy", "Dependency", "Framework", "GangScheduling", "RetryPolicy", "Role"),
     "model.pod_template": ("pod_template",),
     "views.framework": ("FrameworkView", "Result", "RoleView", "TaskView"),
     "views.html": ("FrameworkViews",),
@@ -81,6 +88,7 @@ __all__ = [
     "Framework",
     "FrameworkView",
     "FrameworkViews",
+    "GangScheduling",
     "Impersonation",
     "InvalidError",
     "LogLine",

@@ -20,6 +20,7 @@ from frameworkclient import (
     CompletionPolicy,
     Dependency,
     Framework,
+    GangScheduling,
     ManifestError,
     RetryPolicy,
     Role,
@@ -57,6 +58,7 @@ FULL = Framework(
     retry_policy=RetryPolicy(max_retry_count=3),
     active_deadline_seconds=60,
     ttl_seconds_after_finished=0,
+    gang_scheduling=GangScheduling("kubernetes", topology_key="zone"),
 )
 
 

@@ -50,7 +50,7 @@ def test_no_values_but_those_of_queues_and_of_others_add_a_permission(render: Re
 
     by_default = rules("defaults")
     added = {case: more for case in MATRIX if (more := rules(case) - by_default)}
-    assert added.keys() == {"gangs of others", "queues of Kueue"}
+    assert added.keys() == {"gangs of others", "groups of a scheduler", "queues of Kueue"}
     resources = {json.loads(rule)[0][0] for each in added.values() for _, rule in each}
     page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()
     assert [one for one in sorted(resources) if f"`{one}`" not in page] == []

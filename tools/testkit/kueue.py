@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
-_CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"
+CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"
 OUR_SYSTEM = "frameworkcontroller-system"
 SYSTEM = "kueue-system"
 ACCOUNT = "kueue-controller-manager"
@@ -35,7 +35,7 @@ class Kueue(Operator):
 
 def our_chart(cluster: Cluster) -> list[Json]:
     """Return what our own chart installs with `kueue.enabled`."""
-    return rendered(cluster, "frameworkcontroller", _CHART, OUR_SYSTEM, "--set=kueue.enabled=true")
+    return rendered(cluster, "frameworkcontroller", CHART, OUR_SYSTEM, "--set=kueue.enabled=true")
 
 
 def grant(cluster: Cluster) -> None:

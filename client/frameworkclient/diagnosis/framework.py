@@ -1,13 +1,23 @@
 """Why a whole Framework does not run; Tasks that wait for the same reason share one finding."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.queue import TODO, queue_finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
+from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import listed, shorten, since
 from frameworkcontroller.api.states import COMPLETING, State
+
+_NO_PLACE: Final = "wait until others end, or ask for less; kubectl describe nodes says what there is"
+_GROUPS: Final = {
+    "GroupsUnknown": TODO["GroupsUnknown"],
+    "GroupsRefused": "correct what the message names in spec.gangScheduling",
+    "NotGangScheduled": "ask an administrator to switch it on",
+}
+"""What to do by the reason of the condition GangScheduled (docs/groups.md)."""
 
 
 def findings(evidence: Evidence) -> list[Finding]:
@@ -83,6 +93,10 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
         events = f"{evidence.program} events {view.name}"
         yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
     is_over = view.status is not None and view.status.state in COMPLETING
+    groups = view.conditions.get("GangScheduled")
+    has_place = groups is None or groups.status == "True" or is_over
+    if groups is not None and not has_place:
+        yield Finding(shorten(groups.message, MESSAGE), _GROUPS.get(groups.reason, _NO_PLACE))
     for role in view.roles:
         if role.waits and not is_over:
             yield Finding(f"role {role.name} waits until {needs(role)}")
@@ -92,8 +106,9 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
         if role.waits and not is_over:
             continue
         for task in role.tasks:
-            found = finding_of(evidence, task, evidence.pods.get(task.name))
-            if found is not None:
+            pod = evidence.pods.get(task.name)
+            found = finding_of(evidence, task, pod)
+            if found is not None and (has_place or (pod is not None and pod.stage is not Stage.NOT_SCHEDULED)):
                 yield Finding(found.what, found.todo, (task.name,))
     for name, pod in evidence.pods.items():
         if pod.lacks_barrier:

@@ -15,6 +15,7 @@ TODO: Final = {
     "NoQueue": f"{_LABEL}=QUEUE; kubectl get localqueues lists them",
     "WorkloadRefused": "correct what the message names",
     "AdmissionConflict": "correct the Pod template, or the flavor or check; then {program} suspend and resume {name}",
+    "GroupsUnknown": "ask an administrator whether PodGroups are served, and known to the controller",
     "QueueingDisabled": f"ask an administrator to switch it on, or run it without a queue: {_LABEL}-",
 }
 """What to do by the reason of the condition Suspended (docs/queues.md), where Kueue says nothing more."""

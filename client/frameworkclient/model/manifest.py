@@ -18,6 +18,7 @@ from frameworkclient.model.code import Code
 from frameworkclient.model.pod_template import given, pod_template
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod_group import GangScheduling
 from frameworkcontroller.api.spec import (
     CompletionPolicy,
     Dependency,
@@ -27,7 +28,7 @@ from frameworkcontroller.api.spec import (
     TaskSpec,
 )
 
-__all__ = ["CompletionPolicy", "Dependency", "Framework", "RetryPolicy", "Role"]
+__all__ = ["CompletionPolicy", "Dependency", "Framework", "GangScheduling", "RetryPolicy", "Role"]
 
 P = TypeVar("P", bound=Wire)
 
@@ -167,6 +168,7 @@ class Framework:
         ttl_seconds_after_finished: Seconds from its end until it is deleted; None: the controller's setting.
         retain_pods: Which Pods stay after the end of their Task, with their logs: `Never`, `OnFailure` or `Always`.
         suspend: It waits, with no attempt, until it is resumed.
+        gang_scheduling: In which groups a scheduler places its Pods; None: as the controller is configured.
     """
 
     name: str
@@ -181,6 +183,7 @@ class Framework:
     ttl_seconds_after_finished: int | None = None
     retain_pods: str = "Never"
     suspend: bool = False
+    gang_scheduling: GangScheduling | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the manifest, without what is the default."""
@@ -193,6 +196,7 @@ class Framework:
             ttlSecondsAfterFinished=self.ttl_seconds_after_finished,
             retainPods="" if self.retain_pods == "Never" else self.retain_pods,
             suspend=self.suspend or None,
+            gangScheduling=msgspec.to_builtins(self.gang_scheduling),
         )
         return {
             "apiVersion": names.API_VERSION,
@@ -219,6 +223,7 @@ class Framework:
             )
         metadata = _object(manifest.get("metadata"), "metadata")
         spec = _known(manifest.get("spec"), FrameworkSpec, "spec")
+        _known(spec.get("gangScheduling") or {}, GangScheduling, "spec.gangScheduling")
         roles = spec.get("taskRoles") or []
         if not isinstance(roles, list):
             raise ManifestError("spec.taskRoles: must be a list")
@@ -237,6 +242,7 @@ class Framework:
             ttl_seconds_after_finished=_optional(spec, "ttlSecondsAfterFinished", int | None, "spec"),
             retain_pods=_optional(spec, "retainPods", str, "spec", "Never"),
             suspend=_optional(spec, "suspend", bool, "spec", default=False),
+            gang_scheduling=_optional(spec, "gangScheduling", GangScheduling | None, "spec"),
         )
 
     @classmethod

@@ -100,6 +100,11 @@ def workload_name(framework: str, uid: str) -> str:
     return f"framework-{framework}-{hashlib.blake2b(uid.encode(), digest_size=4).hexdigest()}"
 
 
+def pod_group_name(framework: str, attempt_id: int, role: str = "") -> str:
+    """Return the name of the group of all Pods of a Framework attempt, or of those of one role."""
+    return "-".join(filter(None, (config_map_name(framework), str(attempt_id), role)))
+
+
 def roster_access_name(framework: str) -> str:
     """Return the name of the Role and RoleBinding by which a Framework's Pods may read its roster."""
     return f"{framework}-roster"

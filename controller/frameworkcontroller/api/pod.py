@@ -63,8 +63,8 @@ class InitContainerStatus(ContainerStatus, frozen=True):
 class PodCondition(Wire, frozen=True):
     """A condition.
 
-    `PodScheduled` is used, to report why a Pod waits, `Ready`, for which other roles may wait, and
-    `AllContainersRestarting`, which ends an epoch of its gang.
+    `PodScheduled` is used, to report why a Pod waits, `Ready`, for which other roles may wait,
+    `AllContainersRestarting`, which ends an epoch of its gang, and `DisruptionTarget`, by which its group is preempted.
     """
 
     type: str

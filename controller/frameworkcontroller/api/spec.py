@@ -12,6 +12,7 @@ from msgspec import Raw, field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod_group import GangScheduling
 
 MAX_TASK_NUMBER: Final = 10_000
 MAX_TASKS: Final = 10_000
@@ -91,7 +92,7 @@ class Waiting(Wire, frozen=True):
 
 
 class FrameworkSpec(Waiting, frozen=True, dict=True, gc=True):
-    """What the user asks for; the last three fields are additions of this controller."""
+    """What the user asks for; the last four fields are additions of this controller."""
 
     raw_description: Raw = field(name="description", default=Raw(b"null"))
     retry_policy: RetryPolicy = RetryPolicy()
@@ -99,6 +100,7 @@ class FrameworkSpec(Waiting, frozen=True, dict=True, gc=True):
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
     retain_pods: str = RETAIN_NEVER
+    gang_scheduling: GangScheduling | None = None
 
     @property
     def description(self) -> str | None:

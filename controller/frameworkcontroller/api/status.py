@@ -17,6 +17,7 @@ from msgspec import Meta, field
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod_group import GangScheduling
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
 
@@ -222,6 +223,8 @@ class FrameworkAttemptStatus(Wire, frozen=True):
     completion_status: FrameworkCompletion | None = None
     task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
     task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
+    gang_scheduling: GangScheduling | msgspec.UnsetType = msgspec.UNSET
+    """An addition of this controller: in which groups a scheduler places the Pods of this attempt."""
     # Additions of this controller, only for gangs that restart in place (docs/reference/restart.md).
     gang_epoch: int | msgspec.UnsetType = msgspec.UNSET
     gang_released: int | msgspec.UnsetType = msgspec.UNSET

@@ -300,6 +300,38 @@ class DeleteWorkload:
     key: ClassVar[EffectKey] = WORKLOAD
 
 
+@dataclass(frozen=True)
+class _OfGroup:
+    """What is wanted of a group in which a scheduler places Pods."""
+
+    scheduler: str
+    name: str
+
+    @property
+    def key(self) -> EffectKey:
+        """The key of all that is about this group."""
+        return ("group", self.name)
+
+
+@dataclass(frozen=True)
+class CreateGroup(_OfGroup):
+    """Create a group, which belongs to the ConfigMap of this UID."""
+
+    config_map_uid: str
+    spec: bytes
+    """As JSON."""
+
+
+@dataclass(frozen=True)
+class PatchGroup(_OfGroup):
+    """Change the spec of the group of this UID."""
+
+    uid: str
+    spec: bytes
+    """As JSON."""
+
+
+GroupEffect: TypeAlias = CreateGroup | PatchGroup
 WorkloadEffect: TypeAlias = CreateWorkload | PatchWorkload | DeleteWorkload
 Effect: TypeAlias = (
     WriteStatus
@@ -316,6 +348,7 @@ Effect: TypeAlias = (
     | GrantRosterAccess
     | FindOwner
     | WorkloadEffect
+    | GroupEffect
 )
 
 

@@ -102,8 +102,8 @@ class Engine:
         self._shares: defaultdict[str, Shares] = defaultdict(Shares)
         self._beginning = Beginning(lambda namespace: self._shares[namespace].idle)
         self._tasks = asyncio.TaskGroup()
-        self._caches = Caches(client, namespaces, self, kueue=config.kueue)
         self.metrics = metrics or Metrics(config.codes)
+        self._caches = Caches(client, namespaces, self, config, self.metrics.group_seconds.observe)
         self._reads = Executor(slots=1, rest=lambda _: REST)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
         retain_seconds = config.framework_completed_retain_sec
@@ -195,15 +195,15 @@ class Engine:
         elif self._rest.is_suspended(key):
             self._queue.add(key)
 
-    def on_workload(self, key: FrameworkKey) -> None:
+    def on_companion(self, key: FrameworkKey, group: str = "") -> None:
         """Queue the Framework if it is known, or at rest."""
         if (work := self._works.get(key)) is not None:
-            work.reconciler.touch_workload()
+            work.reconciler.touch_companion(group)
             self._wake(key)
-        elif key in self._rest:
+        elif key in self._rest and not group:
             self._queue.add(key)
 
-    def on_queues(self) -> None:
+    def on_news(self) -> None:
         """Queue all Frameworks: some may have waited for that."""
         for key in self._works:
             self._wake(key)

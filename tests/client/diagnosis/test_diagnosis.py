@@ -221,6 +221,27 @@ def test_kueue_says_why_it_waits(found: Workload | str, text: str) -> None:
     assert why(queued(), workload=found) == text
 
 
+NO_PLACE = "the scheduler has found no place for 2 of 2: minCount (2) cannot be satisfied"
+ONE_BY_ONE = "Pods have nodes, and the scheduler has said nothing of their group"
+GROUPS: dict[str, tuple[str, str, str]] = {
+    "no place": ("Unschedulable", NO_PLACE, "wait until others end, or ask for less; kubectl describe nodes says"),
+    "an old scheduler": ("NotGangScheduled", ONE_BY_ONE, "ask an administrator to switch it on"),
+    "refused": ("GroupsRefused", "no such class", "correct what the message names in spec.gangScheduling"),
+    "not served": ("GroupsUnknown", "not read yet", "ask an administrator whether PodGroups are served"),
+}
+
+
+@pytest.mark.parametrize(("reason", "message", "todo"), GROUPS.values(), ids=GROUPS)
+def test_one_reason_stands_for_all_pods_of_a_group_without_a_place(reason: str, message: str, todo: str) -> None:
+    pods = [unschedulable(NO_ROOM), pod("worker-1")]
+    tasks = [task(index, "AttemptPreparing") for index in range(2)]
+    found = condition("GangScheduled", reason, message) | {"status": "False"}
+    said = why(workers(*tasks, ready="0/2", conditions=[found]), *pods)
+    assert said.startswith(f"{message}\n  -> {todo}")
+    assert len(said.splitlines()) == 2
+    assert message not in why(workers(*tasks, ready="0/2", conditions=[found | {"status": "True"}]), *pods)
+
+
 SERVED: dict[str, tuple[set[str], str]] = {
     "nothing": (set(), "what Kueue says is not known: 404 NotFound: because of NotFound"),
     "Workloads": ({KUEUE}, f"{IN_QUEUE}2 more cpu needed in pool-a"),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.framework import Framework
     from frameworkcontroller.api.meta import Partial
     from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.pod_group import PodGroup
     from frameworkcontroller.api.workload import Flavor, Workload
     from tests.controller.core.world import World
 
@@ -37,6 +38,7 @@ class Caches:
         self._config_maps = deque([self._visible_config_map()], maxlen=config_maps + 1)
         self._pods = deque([self._visible_pods()], maxlen=pods + 1)
         self._workloads = deque([self._world.kueue.workload], maxlen=config_maps + 1)
+        self._groups = deque([self._world.groups.seen], maxlen=config_maps + 1)
 
     def _visible_config_map(self) -> Partial | None:
         found = self._world.config_map
@@ -64,12 +66,14 @@ class Caches:
         self._config_maps.append(self._visible_config_map())
         self._pods.append(self._visible_pods())
         self._workloads.append(self._world.kueue.workload)
+        self._groups.append(self._world.groups.seen)
         return _changed(before, self._pods[0])
 
     @property
     def up_to_date(self) -> bool:
         """Whether no change is still on its way."""
-        return all(late[0] == late[-1] for late in (self._frameworks, self._config_maps, self._pods, self._workloads))
+        all_of_them = (self._frameworks, self._config_maps, self._pods, self._workloads, self._groups)
+        return all(late[0] == late[-1] for late in all_of_them)
 
     # --- one object at a time ----------------------------------------------------------------------------------------
 
@@ -95,6 +99,9 @@ class Caches:
     def hear_of_workload(self) -> None:
         self._workloads[0] = self._world.kueue.workload
 
+    def hear_of_groups(self) -> None:
+        self._groups[0] = self._world.groups.seen
+
     def hear_of_pod(self, name: str) -> None:
         if name in self._world.pods:
             self._pods[0][name] = self._world.pods[name]
@@ -118,6 +125,17 @@ class Caches:
 
     def flavor(self, name: str) -> Flavor | None:
         return self._world.kueue.flavor_of(name)
+
+    def unknown_groups(self, scheduler: str) -> str:
+        return "" if self._world.groups.known else f"groups of {scheduler} are not served"
+
+    def group(self, _scheduler: str, name: str) -> PodGroup | None:
+        return self._groups[0].get(name)
+
+    @property
+    def groups(self) -> dict[str, PodGroup]:
+        """Those that are seen, by name."""
+        return self._groups[0]
 
     def pod(self, name: str) -> Pod | None:
         return self._pods[0].get(name)

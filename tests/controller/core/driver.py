@@ -134,13 +134,19 @@ class Driver:
 
     def touch_workload(self) -> None:
         """The informer has an Event about the Workload."""
-        self.reconciler.touch_workload()
+        self.reconciler.touch_companion("")
+
+    def touch_groups(self) -> None:
+        """The informer has Events about the groups."""
+        for name in self.caches.groups:
+            self.reconciler.touch_companion(name)
 
     def see(self) -> None:
         """A second has passed for the caches; the informers have Events about what they see changed."""
         self.touch_pods(*self.caches.refresh())
         self.touch_config_map()
         self.touch_workload()
+        self.touch_groups()
 
     def go_on(self, seconds: int) -> None:
         """The controller and the world go on for so long."""

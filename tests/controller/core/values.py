@@ -70,6 +70,8 @@ def core_config(**changes: Any) -> CoreConfig:
         "crash_loop_pause": False,
         "kueue": False,
         "kueue_manages_all": False,
+        "gang_scheduling": None,
+        "group_schedulers": ("kubernetes",),
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

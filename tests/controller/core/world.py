@@ -38,6 +38,7 @@ from frameworkcontroller.api.pod import (
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    CreateGroup,
     CreatePod,
     CreateWorkload,
     DeleteConfigMap,
@@ -55,6 +56,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PatchGroup,
     PatchWorkload,
     Refused,
     RetainPod,
@@ -66,6 +68,7 @@ from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
+from tests.controller.core.groups import Groups
 from tests.controller.core.inplace import InPlace
 from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config, known
@@ -195,7 +198,7 @@ class World:
         self.rosters: list[dict[str, Any]] = []
         """All that barriers could see of the ConfigMap that is there now, the newest last."""
         self.in_place = InPlace(self)
-        self.kueue = Kueue(self)
+        self.kueue, self.groups = Kueue(self), Groups(self)
         self._uids = itertools.count(1)
         self._version = 1
         self._config_map_versions = itertools.count(1)
@@ -273,6 +276,8 @@ class World:
                 return Done()
             case CreateWorkload() | PatchWorkload() | DeleteWorkload():
                 return self.kueue.perform(effect)
+            case CreateGroup() | PatchGroup():
+                return self.groups.perform(effect)
             case DeleteFramework():
                 self.delete_framework()
                 return Done()
@@ -328,6 +333,7 @@ class World:
     def _create_pod(self, _effect: CreatePod, made: bytes) -> str:
         body = msgspec.json.decode(made)
         body["metadata"] |= {"uid": self.uid(), "resourceVersion": "1", "creationTimestamp": self.stamp}
+        self.groups.take_in(body)
         pod = POD_DECODER.decode(msgspec.json.encode(body))
         self.pods[pod.metadata.name] = pod
         return pod.metadata.uid
@@ -465,7 +471,7 @@ class World:
         """A second passes: Pods move on, deletions end, garbage is collected. Returns whether anything changed."""
         self.now += timedelta(seconds=1)
         moved = [self.live(name) for name in list(self.pods)]
-        return any([*moved, self.kueue.live(), self.collect()])
+        return any([*moved, self.kueue.live(), self.groups.live(), self.collect(), self.groups.collect()])
 
     def collect(self) -> bool:
         """The garbage collector looks at everything once."""
@@ -553,6 +559,8 @@ class World:
     def _held_up(self, name: str) -> bool | None:
         """Whether it is news that the Pod does not start yet, None if it may start."""
         task_key, since = name.removeprefix("fw-"), self.pods[name].metadata.creation_timestamp or START
+        if self.groups.holds(self.pods[name].metadata.uid):
+            return False
         if self.now < since + timedelta(seconds=self.plan.no_node.get(task_key, 0)):
             return self.lack_node(name, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
         return False if task_key in self.plan.slow and self.now < since + timedelta(seconds=4) else None

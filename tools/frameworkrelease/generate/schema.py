@@ -19,10 +19,12 @@ Schema = dict[str, Any]
 
 FILE: Final = CHART / "values.schema.json"
 BY_THE_CHART: Final = {
-    "Settings": ("foreignGangs", "kueue", "namespaces"),
+    "Settings": ("foreignGangs", "gangScheduling", "kueue", "namespaces"),
     "LeaderElectionSettings": ("name", "namespace"),
 }
 """Settings of the controller that follow from other values, of the same names, `watchNamespaces` or the release."""
+
+_OF_THE_CODE: Final = {"title", "default", "description"}
 
 
 def text(written: str) -> str:
@@ -58,11 +60,15 @@ def _or_null(found: Schema) -> Schema:
             return found
 
 
-def _plain(found: Any) -> Any:
-    """Return a schema without titles, docstrings and defaults, which are those of the code."""
+def _plain(found: Any, *, has_names: bool = False) -> Any:
+    """Return a schema without titles, docstrings and defaults, which are those of the code.
+
+    With `has_names` the keys are names of properties, any of which may be.
+    """
     match found:
         case dict():
-            return {key: _plain(one) for key, one in found.items() if key not in {"title", "default", "description"}}
+            kept = found if has_names else {key: one for key, one in found.items() if key not in _OF_THE_CODE}
+            return {key: _plain(one, has_names=key == "properties" and not has_names) for key, one in kept.items()}
         case list():
             return [_plain(item) for item in found]
         case _:

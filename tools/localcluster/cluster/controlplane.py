@@ -1,8 +1,9 @@
 """The control plane: etcd, kube-apiserver, kube-controller-manager, and kube-scheduler where there are nodes.
 
-It differs from a production cluster in three things. etcd does not wait for the disk, because its data is thrown away.
+It differs from a production cluster in four things. etcd does not wait for the disk, because its data is thrown away.
 The controller manager may send a thousand requests a second, because its default of 20 makes garbage collection slow.
-Where there are no nodes, the controllers that delete Pods of unknown nodes are off.
+Where there are no nodes, the controllers that delete Pods of unknown nodes are off. What places groups of Pods together
+is on where Kubernetes has it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from localcluster import kubeconfigs
 from localcluster.client import RawClient
 from localcluster.context import Depth
 from localcluster.processes.health import check_health
+from localcluster.programs.catalogue import minor_of
 from localcluster.progress import task
 
 if TYPE_CHECKING:
@@ -29,8 +31,16 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # With Go's defaults a small API server spends a quarter of its CPU on garbage collection. The environment has the last
 # word: a large one at its limit spends half of it.
 _SERVER_HEAP = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
+FIRST_WITH_GANGS = 37
+"""The minor version of Kubernetes from which kube-scheduler knows `scheduling.k8s.io/v1beta1`."""
 # They act when a Pod's node is silent or unknown; a test that plays the kubelet has no Node objects.
 _NODE_CONTROLLERS = ("node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller")
+
+
+def _gangs(context: Context, *more: str) -> list[str]:
+    """Return the flags of a component by which Kubernetes places groups of Pods together, where it can; it is beta."""
+    gates = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
+    return [gates, *more] if minor_of(context.version) >= FIRST_WITH_GANGS else []
 
 
 def start(context: Context) -> None:
@@ -103,6 +113,7 @@ def _start_server(context: Context) -> None:
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
         "--profiling=false",
+        *_gangs(context, "--runtime-config=scheduling.k8s.io/v1beta1=true"),
     ]
     with contextlib.closing(RawClient(context)) as client:
         context.start("kube-apiserver", *arguments, ready=client.check_ready, env={**_SERVER_HEAP, **os.environ})
@@ -126,6 +137,7 @@ def _start_controllers(context: Context) -> None:
         "--kube-api-burst=2000",
         "--leader-elect=false",
         "--profiling=false",
+        *_gangs(context),
     )
 
 
@@ -141,7 +153,7 @@ def _start_scheduler(context: Context) -> None:
     }
     file = context.state / "kube-scheduler.json"
     file.write_text(json.dumps(config, indent=1))
-    _start_serving(context, "kube-scheduler", kubeconfig, f"--config={file}")
+    _start_serving(context, "kube-scheduler", kubeconfig, f"--config={file}", *_gangs(context))
 
 
 def _start_serving(context: Context, name: str, kubeconfig: Path, *arguments: str) -> None:

@@ -11,6 +11,9 @@ The text of frameworkcontroller.yaml: the settings that are set, and the shipped
 {{- if .Values.kueue.enabled }}
 {{- $_ := set $chosen "kueue" (omit .Values.kueue "serviceAccount") }}
 {{- end }}
+{{- if .Values.gangScheduling.schedulers }}
+{{- $_ := set $chosen "gangScheduling" .Values.gangScheduling }}
+{{- end }}
 {{- if .Values.foreignGangs.enabled }}
 {{- $_ := set $chosen "foreignGangs" .Values.foreignGangs }}
 {{- end }}

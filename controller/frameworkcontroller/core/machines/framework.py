@@ -21,7 +21,6 @@ from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
 SUSPENDED: Final = "User has requested to suspend the Framework"
-PREEMPTED: Final = "Framework is not admitted by Kueue any more: {why}"
 STOPPED: Final = "User has requested to stop the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
@@ -97,7 +96,7 @@ class AttemptFacts(Struct, frozen=True):
             return ordered
         if self.spec.suspend:
             return predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED)
-        return predefined(Code.FRAMEWORK_PREEMPTED, PREEMPTED.format(why=self.eviction)) if self.eviction else None
+        return predefined(Code.FRAMEWORK_PREEMPTED, self.eviction) if self.eviction else None
 
 
 FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]

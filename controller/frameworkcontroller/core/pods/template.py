@@ -36,7 +36,7 @@ class RoleAttempt:
     role: str
     role_uid: str
     additions: bytes = b""
-    """What an admission adds to the Pods, as JSON (`core.queue.admission`); what says the same is not twice there."""
+    """What a queue or a scheduler adds to the Pods, as JSON; what says the same is not twice there."""
 
     @property
     def values(self) -> dict[str, str]:
@@ -244,7 +244,7 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
 
 
 def _add(metadata: dict[str, Any], spec: dict[str, Any], additions: bytes) -> None:
-    """Add what an admission gives the Pods."""
+    """Add what a queue or a scheduler gives the Pods."""
     more = _FIELDS.decode(additions) or {}
     for parent, key in ((metadata, "labels"), (metadata, "annotations"), (spec, "nodeSelector")):
         if key in more:
@@ -252,6 +252,7 @@ def _add(metadata: dict[str, Any], spec: dict[str, Any], additions: bytes) -> No
     for key in ("tolerations", "schedulingGates"):
         if key in more:
             spec[key] = _joined(spec, key, "spec", after=bytes(more[key])[1:-1])
+    spec |= {key: more[key] for key in ("schedulingGroup",) if key in more}
 
 
 def _fields(parent: dict[str, Any], key: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What its queue means for a Framework at this moment."""
+"""What its queue, and its groups at the scheduler, mean for a Framework at this moment."""
 
 from typing import Final
 
@@ -11,7 +11,9 @@ NO_QUEUE: Final = "NoQueue"
 REFUSED: Final = "WorkloadRefused"
 CONFLICT: Final = "AdmissionConflict"
 DISABLED: Final = "QueueingDisabled"
-REASONS: Final = frozenset({WAITING, UNKNOWN, NO_QUEUE, REFUSED, CONFLICT, DISABLED})
+GROUPS_UNKNOWN: Final = "GroupsUnknown"
+"""The scheduler's groups of Pods are not served, or this controller does not know them."""
+REASONS: Final = frozenset({WAITING, UNKNOWN, NO_QUEUE, REFUSED, CONFLICT, DISABLED, GROUPS_UNKNOWN})
 
 
 class Verdict(Struct, frozen=True):
@@ -20,14 +22,14 @@ class Verdict(Struct, frozen=True):
     hold: tuple[str, str] | None = None
     """Why no attempt may begin, as reason and text, None if one may."""
     eviction: str = ""
-    """Why the attempt must end, "" if it may go on."""
+    """Why the attempt must end, as its diagnostics say it, "" if it may go on."""
     additions: dict[str, bytes] = {}
     """What is added to the Pods of each role."""
     holds_pods: bool = False
-    """What is to be added to Pods is not known yet."""
+    """What is to be added to Pods is not known, or not there, yet."""
     trouble: str = ""
     """Why it is not, if somebody has to do something about it."""
 
 
 FREE: Final = Verdict()
-"""No queue is concerned."""
+"""Nobody else is concerned."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from frameworkcontroller.api.pod_group import GangScheduling
 from frameworkcontroller.core.policies.classification import CodeInfo
 
 
@@ -19,5 +20,9 @@ class CoreConfig:
     """Whether Kueue queues Frameworks that name a queue."""
     kueue_manages_all: bool
     """Whether Frameworks that name none wait until they do."""
+    gang_scheduling: GangScheduling | None
+    """In which groups a scheduler places the Pods of a Framework that does not say it."""
+    group_schedulers: tuple[str, ...]
+    """Those whose groups may be used."""
     codes: tuple[CodeInfo, ...]
     """Of failed Pods, in the order in which they are tried."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.workload import Flavor, Workload
 from frameworkcontroller.core.clock import Now
@@ -38,6 +39,12 @@ class View(Protocol):
 
     def flavor(self, name: str) -> Flavor | None:
         """Return the ResourceFlavor of this name."""
+
+    def unknown_groups(self, scheduler: str) -> str:
+        """Return why nothing is known of the groups of this scheduler, "" if they are."""
+
+    def group(self, scheduler: str, name: str) -> PodGroup | None:
+        """Return the group of this name, no matter who created it."""
 
 
 @dataclass

@@ -32,6 +32,7 @@ from frameworkcontroller.core.policies.role import idle_in, wanted_by
 from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
 from frameworkcontroller.core.status.rescale import IDLE, held_back
@@ -55,6 +56,7 @@ class FrameworkPass:
         state: FrameworkState,
         tasks: TaskPass,
         queue: QueuePass,
+        groups: GroupPass,
         writer: StatusWriter,
         shares: Shares,
         *,
@@ -62,7 +64,7 @@ class FrameworkPass:
         draw: Callable[[], float],
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
-        self._queue, self._idle, self._pace = queue, shares.idle, shares.attempts
+        self._queue, self._groups, self._idle, self._pace = queue, groups, shares.idle, shares.attempts
         self._turn: datetime | None = None
         """When the attempt may begin, if it has to wait for its turn."""
         self._new_uid, self._draw = new_uid, draw
@@ -114,7 +116,7 @@ class FrameworkPass:
         some Tasks where an end of the attempt is theirs.
         """
         while True:
-            self._queue.begin(ctx)
+            self._state.follow_queue(self._groups.begin(ctx, self._queue.begin(ctx)))
             step = framework.step(
                 self._state.status,
                 ctx.view.config_map(),
@@ -138,7 +140,7 @@ class FrameworkPass:
     def follow_tasks(self, ctx: ReconcileContext) -> bool:
         """Take over what the Tasks have come to, and report whether the Framework's own state machine may advance.
 
-        One runs, their ends complete the attempt, all Pods are gone, or roles that waited for others may begin.
+        One runs, their ends complete the attempt, all Pods are gone or go for others, or roles that waited may begin.
         """
         state = self._state
         if state.status.state in TASKS_WAIT:
@@ -147,6 +149,8 @@ class FrameworkPass:
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
+        if state.preempted:
+            return True
         # If the ConfigMap is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
         completion = None if self._seeks_config_map else decide_completion(ctx.spec, state.roles)
         if completion is not None:

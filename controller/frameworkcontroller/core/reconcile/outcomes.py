@@ -14,6 +14,7 @@ from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     LABEL,
     CreateConfigMap,
+    CreateGroup,
     CreatePod,
     CreateWorkload,
     DeleteConfigMap,
@@ -68,6 +69,8 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
             return Failed("the namespace does not exist")
         case CreateWorkload(), Missing():
             return Failed("Kueue's Workloads are not served, or the namespace does not exist")
+        case CreateGroup(), Missing():
+            return Failed("the groups of the scheduler are not served, or the namespace does not exist")
         case _:
             return None
 

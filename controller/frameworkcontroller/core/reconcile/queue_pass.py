@@ -44,6 +44,7 @@ from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import StatusWriter
 
 FAILED_TO_START: Final = "FailedToStart"
+PREEMPTED: Final = "Framework is not admitted by Kueue any more: {why}"
 _DISABLED: Final = (
     "it waits for admission by LocalQueue {queue}, and kueue.enabled is false: switch it on, or remove the label "
     "kueue.x-k8s.io/queue-name"
@@ -76,18 +77,16 @@ class QueuePass:
 
     # --- what the Workload means -------------------------------------------------------------------------------------
 
-    def begin(self, ctx: ReconcileContext) -> None:
-        """Decide what the queue means now; where no attempt has begun, the status says for which one it waits."""
+    def begin(self, ctx: ReconcileContext) -> Verdict:
+        """Return what the queue means now; where no attempt has begun, the status says for which one it waits."""
         status, self._next = self._state.status, None
         if not self._config.kueue:
-            found = self._without_kueue(ctx)
-        elif status.state is State.CREATION_PENDING and status.completion is None:
-            found = self._before(ctx, ctx.framework.queue_labels)
-        elif status.queue and not is_ending(status):
-            found = self._during(ctx)
-        else:
-            found = self._after(ctx)
-        self._state.follow_queue(found)
+            return self._without_kueue(ctx)
+        if status.state is State.CREATION_PENDING and status.completion is None:
+            return self._before(ctx, ctx.framework.queue_labels)
+        if status.queue and not is_ending(status):
+            return self._during(ctx)
+        return self._after(ctx)
 
     def _without_kueue(self, ctx: ReconcileContext) -> Verdict:
         """Let only those wait whose status says that they do."""
@@ -168,16 +167,16 @@ class QueuePass:
         workload = self._workload(ctx)
         self._follow(ctx, self._labels)
         if why := protocol.eviction_text(workload):
-            return Verdict(eviction=why)
+            return Verdict(eviction=PREEMPTED.format(why=why))
         assert workload is not None
         try:
             if not _has_room(workload, self._pod_sets(ctx.spec), self._live(), _reclaimed(workload)):
-                return Verdict(eviction=_TOO_SMALL)
+                return Verdict(eviction=PREEMPTED.format(why=_TOO_SMALL))
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
             return Verdict(holds_pods=True, trouble=str(error))
         except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
-            return Verdict(eviction=str(error)[: protocol.MAX_MESSAGE])
+            return Verdict(eviction=PREEMPTED.format(why=str(error)[: protocol.MAX_MESSAGE]))
 
     def _after(self, ctx: ReconcileContext) -> Verdict:
         """Tell Kueue that nothing of an attempt, or of the Framework, is left."""

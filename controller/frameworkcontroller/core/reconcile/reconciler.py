@@ -26,6 +26,7 @@ from frameworkcontroller.core.effects import (
     STATUS,
     WORKLOAD,
     CreateConfigMap,
+    CreateGroup,
     CreatePod,
     CreateWorkload,
     DeleteConfigMap,
@@ -43,6 +44,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    PatchGroup,
     PatchWorkload,
     Refused,
     RetainPod,
@@ -59,6 +61,7 @@ from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision, ReconcileContext, View
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
 from frameworkcontroller.core.reconcile.gang_pass import GangPass
+from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.outcomes import (
     apply_config_map_outcome,
@@ -106,8 +109,18 @@ class FrameworkReconciler:
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
+        self._groups = GroupPass(meta, config, self._state, self._in_flight)
         self._framework = FrameworkPass(
-            meta, config, self._state, self._tasks, self._queue, self._writer, shares, new_uid=new_uid, draw=draw
+            meta,
+            config,
+            self._state,
+            self._tasks,
+            self._queue,
+            self._groups,
+            self._writer,
+            shares,
+            new_uid=new_uid,
+            draw=draw,
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
@@ -192,9 +205,11 @@ class FrameworkReconciler:
         """Note that the ConfigMap was seen to change."""
         self._in_flight.reset_delay(CONFIG_MAP)
 
-    def touch_workload(self) -> None:
-        """Note that the Workload was seen to change."""
-        if not self._in_flight.failures(WORKLOAD):
+    def touch_companion(self, group: str) -> None:
+        """Note that the group of this name was seen to change, or, without one, the Workload."""
+        if group:
+            self._in_flight.reset_delay(("group", group))
+        elif not self._in_flight.failures(WORKLOAD):
             self._in_flight.reset_delay(WORKLOAD)
 
     def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
@@ -216,7 +231,7 @@ class FrameworkReconciler:
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901, PLR0912 -- one for each effect
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
@@ -243,6 +258,8 @@ class FrameworkReconciler:
                     self._in_flight.recheck_later(effect.key, now.steady)
             case CreateWorkload() | PatchWorkload() | DeleteWorkload():
                 self._queue.apply_outcome(effect, outcome, now)
+            case CreateGroup() | PatchGroup():
+                self._groups.apply_outcome(effect, outcome, now)
             case DeleteFramework():
                 if failure is None:
                     self._in_flight.recheck_later(effect.key, now.steady)
@@ -257,7 +274,7 @@ class FrameworkReconciler:
             self._in_flight.back_off(effect.key, failure, now.steady)
         elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
-        if isinstance(outcome, NameTaken) and not isinstance(effect, CreateWorkload):
+        if isinstance(outcome, NameTaken) and not isinstance(effect, CreateWorkload | CreateGroup):
             self._state.sightings.in_use[effect.key] = None
         return failure
 
@@ -328,6 +345,7 @@ class FrameworkReconciler:
         self._write_status(ctx)
         self._gang.write(ctx)
         self._queue.write(ctx)
+        self._groups.write(ctx)
         ctx.decision.wake(self._state.dirty.next_alarm)
         ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
@@ -355,6 +373,7 @@ class FrameworkReconciler:
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
             and framework.is_going(ctx.view.config_map())
             and self._queue.is_quiet
+            and self._groups.is_quiet
         )
 
     def _write_status(self, ctx: ReconcileContext) -> None:

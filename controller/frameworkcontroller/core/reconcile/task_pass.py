@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.pod_group import preemption
 from frameworkcontroller.api.spec import RETAIN_NEVER, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus
@@ -122,10 +123,11 @@ class TaskPass:
         if role.name in self._state.facts.watched_roles:
             is_ready = dependencies.is_pod_ready(after, pod)
             (role.ready_pods.add if is_ready else role.ready_pods.discard)(task_key[1])
-        if pod is not None and before.state is State.CREATION_REQUESTED and after.state in SEEN:
-            event = events.of_missing_barrier(pod)
-            if event is not None:
-                self._state.add_event(event)
+        is_new = before.state is State.CREATION_REQUESTED and after.state in SEEN
+        if pod is not None and is_new and (event := events.of_missing_barrier(pod)) is not None:
+            self._state.add_event(event)
+        if pod is not None and (asked := self._state.status.attempt_status.gang_scheduling):
+            self._state.preempted = self._state.preempted or preemption(pod, asked)
 
     def take_ends(self) -> dict[TaskKey, epoch.End]:
         """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""
@@ -258,8 +260,7 @@ class TaskPass:
             ctx.in_flight.note_creation(task_key[0], ctx.now)
             instance, attempt_id = step.status.instance_uid, step.status.attempt_status.id
             effect = CreatePod(*task_key, instance, attempt_id, self._source(task_key[0], ctx.spec))
-        until = ctx.emit(effect)
-        if until is not None:
+        if (until := ctx.emit(effect)) is not None:
             self._state.dirty.touch_at(task_key, until)
 
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:

@@ -12,6 +12,8 @@ from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.dependencies import describe
 
 CRASH_LOOP: Final = "CrashLoop"
+GANG_SCHEDULED: Final = "GangScheduled"
+"""Whether the scheduler has a place for the groups of Pods, once it has said that it has none."""
 MAX_MESSAGE: Final = 1024
 """Characters of the diagnostics that three conditions repeat; `completionStatus` has all."""
 
@@ -26,6 +28,7 @@ def conditions(
     complete: bool = False,
     waiting: Sequence[TaskRoleSpec] = (),
     gang: tuple[str, bool, str, str] | None = None,
+    groups: tuple[bool, str, str] | None = None,
     too_large: str = "",
     held_back: tuple[str, str] | None = None,
     crash_loop: tuple[str, str] | None = None,
@@ -33,8 +36,9 @@ def conditions(
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
     What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; type, value,
-    reason and message of the condition GangReady; why the Tasks are not part of the status; why the Framework gets no
-    more TaskRoles or Tasks, as reason and text; and which Tasks pause, or that the attempt does, likewise.
+    reason and message of the condition GangReady, and the last three of GangScheduled; why the Tasks are not part of
+    the status; why the Framework gets no more TaskRoles or Tasks, as reason and text; and which Tasks pause, or that
+    the attempt does, likewise.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -64,6 +68,8 @@ def conditions(
         wanted += (("WaitingForDependency", waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
     if gang is not None:
         wanted += (gang,)
+    if groups is not None:
+        wanted += ((GANG_SCHEDULED, *groups),)
     crash_loop = None if is_ending(status) and status.state is not State.ATTEMPT_COMPLETED else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)

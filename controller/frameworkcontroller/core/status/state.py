@@ -34,6 +34,7 @@ from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
+from frameworkcontroller.core.status.conditions import GANG_SCHEDULED
 from frameworkcontroller.core.status.dirty import DirtyTasks
 from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Reports, transition
@@ -86,6 +87,10 @@ class FrameworkState:
         self.too_large = ""
         """Why the Tasks of this attempt are not written: with them the API server does not accept the status."""
         self.gang_report = GangReport()
+        self.group_report: tuple[bool, str, str] | None = None
+        """What is said of the groups by which a scheduler places the Pods, None while nothing is."""
+        self.preempted = ""
+        """For whom the scheduler takes the place of the attempt's groups, "" if it does not."""
         self.crash_loops = CrashLoops()
         """Over all attempts."""
         self.sightings = Sightings()
@@ -112,6 +117,8 @@ class FrameworkState:
             yield
         self._status = without_roles(status)
         self.gang_report = gang_ready.load(status.conditions or ())
+        groups = (one for one in status.conditions or () if one.type == GANG_SCHEDULED)
+        self.group_report = next(((one.status == "True", one.reason, one.message) for one in groups), None)
         held = (one for one in status.conditions or () if one.status == "True" and one.reason in REASONS)
         self.queueing = next((Verdict(hold=(one.reason, one.message)) for one in held), FREE)
         self.dirty.touch_many(self.task_keys())
@@ -185,6 +192,13 @@ class FrameworkState:
         if found.trouble and found.trouble != before.trouble:
             self.add_event(KubeEvent(UNKNOWN, found.trouble, warning=True))
 
+    def report_groups(self, report: tuple[bool, str, str] | None) -> None:
+        """Set value, reason and message of the condition GangScheduled; the next write has it, nothing waits for it."""
+        before, self.group_report = self.group_report, report
+        self.revisions.change()
+        if report is not None and not report[0] and (before is None or before[1] != report[1]):
+            self.add_event(KubeEvent(*report[1:], warning=True))
+
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:
         """Let the next epoch of the gang begin, at this steady time."""
         self.set(replace(self.status, attempt_status=attempt), urgent=True)
@@ -224,10 +238,10 @@ class FrameworkState:
         self.roles.clear()
         self.dirty.clear()
         self.sightings = Sightings()
-        self.gang_report = GangReport()
+        self.gang_report, self.group_report = GangReport(), None
         self.crash_loops.held.clear()
         self.applications.clear()
-        self.text_bytes, self.too_large = 0, ""
+        self.text_bytes, self.too_large, self.preempted = 0, "", ""
         self._rescaled = None
 
     def forget(self, task_key: TaskKey, gone: TaskStatus) -> None:

@@ -142,6 +142,7 @@ class StatusWriter:
             complete=summary.complete and not summary.waiting,
             waiting=list(waiting_roles(spec, state.roles)),
             gang=gang,
+            groups=state.group_report,
             too_large=state.too_large,
             held_back=state.held_back or state.queueing.hold,
             crash_loop=state.crash_loops.describe(),

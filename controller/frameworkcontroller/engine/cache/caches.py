@@ -15,7 +15,10 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.workload import Flavor, Workload
+from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.engine.cache.groups import Groups
 from frameworkcontroller.engine.cache.queues import UNKNOWN, Queues
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
@@ -51,11 +54,11 @@ class Listener(Protocol):
     def on_config_map(self, key: FrameworkKey) -> None:
         """Handle any change of a ConfigMap that names this Framework."""
 
-    def on_workload(self, key: FrameworkKey) -> None:
-        """Handle any change of a Workload that names this Framework."""
+    def on_companion(self, key: FrameworkKey, group: str = "") -> None:
+        """Handle any change of a Workload that names this Framework, or of the group of Pods of this name."""
 
-    def on_queues(self) -> None:
-        """Handle that everything of Kueue is known now, or that a flavor has changed."""
+    def on_news(self) -> None:
+        """Handle that all of Kueue, or all groups of a scheduler, are known now, or that a flavor has changed."""
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Handle any change of the Pod `name`, which names this Framework."""
@@ -68,9 +71,15 @@ class CacheView:
     """One Framework as the caches show it: the `View` of the reconciler."""
 
     def __init__(
-        self, framework: Framework, config_maps: Informer[Partial], pods: Informer[Pod], queues: Queues | None
+        self,
+        framework: Framework,
+        config_maps: Informer[Partial],
+        pods: Informer[Pod],
+        queues: Queues | None,
+        groups: Groups,
     ) -> None:
-        self.framework, self._config_maps, self._pods, self._queues = framework, config_maps, pods, queues
+        self.framework, self._config_maps, self._pods = framework, config_maps, pods
+        self._queues, self._groups = queues, groups
         self._namespace = framework.metadata.namespace
 
     def config_map(self) -> Partial | None:
@@ -93,17 +102,34 @@ class CacheView:
         """Return the ResourceFlavor of that name."""
         return None if self._queues is None else self._queues.flavor(name)
 
+    def unknown_groups(self, scheduler: str) -> str:
+        """Return why nothing is known of the groups of this scheduler, "" if they are."""
+        return self._groups.unknown(scheduler)
+
+    def group(self, scheduler: str, name: str) -> PodGroup | None:
+        """Return the group of that name in the Framework's namespace."""
+        return self._groups.group(scheduler, self._namespace, name)
+
 
 class Caches:
     """Three informers of each namespace, or of all, and the translation of their changes into the engine's terms.
 
-    Without names of namespaces they are those of all. With `kueue`, what is known of it is beside them (`Queues`).
+    Without names of namespaces they are those of all. What is known of Kueue is beside them (`Queues`), and so are
+    the `Groups` of schedulers; `on_scheduled` is told how long each has waited for its place, in seconds.
     """
 
     def __init__(
-        self, client: KubeClient, namespaces: Sequence[str], listener: Listener, *, kueue: bool = False
+        self,
+        client: KubeClient,
+        namespaces: Sequence[str],
+        listener: Listener,
+        config: CoreConfig,
+        on_scheduled: Callable[[float], None],
     ) -> None:
-        self._queues = Queues(client, namespaces, listener.on_workload, listener.on_queues) if kueue else None
+        self._queues = Queues(client, namespaces, listener.on_companion, listener.on_news) if config.kueue else None
+        self._groups = Groups(
+            client, namespaces, config.group_schedulers, listener.on_companion, listener.on_news, on_scheduled
+        )
         self._listener, self._namespaces = listener, namespaces
         self._slim_pods = SlimPods()
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
@@ -168,6 +194,7 @@ class Caches:
                 group.create_task(informer.run())
             if self._queues is not None:
                 group.create_task(self._queues.run())
+            group.create_task(self._groups.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
@@ -180,7 +207,7 @@ class Caches:
         framework = self._frameworks[where].get(*key)
         if framework is None:
             return None
-        return CacheView(framework, self._config_maps[where], self._pods[where], self._queues)
+        return CacheView(framework, self._config_maps[where], self._pods[where], self._queues, self._groups)
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""

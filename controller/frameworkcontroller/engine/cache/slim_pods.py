@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Partial, Wire
 from frameworkcontroller.api.pod import Container, ContainerStatus, Pod, PodCondition, PodSpec
+from frameworkcontroller.api.pod_group import DISRUPTED
 
 V = TypeVar("V")
 P = TypeVar("P", bound="Wire | None")
@@ -25,7 +26,7 @@ ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
-CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING})
+CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING, DISRUPTED})
 MAX_SHARED: Final = 10 * 1024 * 1024
 """Bytes of parts that are remembered, also of Pods that are gone. With more, sharing begins again. A Framework has ten
 parts or so of some 200 bytes: with less place than all Frameworks whose Pods change in turn need together, nothing is

@@ -11,11 +11,12 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from frameworkcontroller.api.pod_group import NONE, GangScheduling
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -100,6 +101,34 @@ class KueueSettings(_Group, frozen=True):
     """As Kueue's `manageJobsWithoutQueueName`: they wait until they have the label."""
 
 
+class DefaultGroups(_Group, frozen=True):
+    """`gangScheduling.default`: what `spec.gangScheduling` is of a Framework that has none."""
+
+    scheduler: Literal["none", "kubernetes"] = "none"
+    group_per: Literal["Attempt", "TaskRole"] = "Attempt"
+    topology_key: str = ""
+    priority_class_name: str = ""
+    disruption_mode: Literal["All", "Single"] = "All"
+
+
+class GangSchedulingSettings(_Group, frozen=True):
+    """`gangScheduling`: in which groups schedulers place the Pods of Frameworks."""
+
+    schedulers: tuple[Literal["kubernetes"], ...] = ()
+    """Those whose groups Frameworks may have."""
+    default: DefaultGroups = DefaultGroups()
+
+    def __post_init__(self) -> None:
+        if (found := self.default.scheduler) not in {NONE, *self.schedulers}:
+            raise ValueError(f"default.scheduler: must be among gangScheduling.schedulers, found {found!r}")
+
+    @property
+    def groups(self) -> GangScheduling | None:
+        """The default, None for no groups."""
+        is_none = self.default.scheduler == NONE
+        return None if is_none else GangScheduling(**msgspec.structs.asdict(self.default))
+
+
 class ForeignGangsSettings(_Group, frozen=True):
     """`foreignGangs`: gangs of other controllers, whose Pods have the barrier's label."""
 
@@ -159,6 +188,7 @@ class Settings(_Group, frozen=True):
     concurrent_requests: Annotated[int, Meta(ge=1, le=1000)] = 64
     """To the API server at a time."""
     kueue: KueueSettings = KueueSettings()
+    gang_scheduling: GangSchedulingSettings = GangSchedulingSettings()
     foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
@@ -205,6 +235,8 @@ class Settings(_Group, frozen=True):
             crash_loop_pause=self.crash_loop_pause,
             kueue=self.kueue.enabled,
             kueue_manages_all=self.kueue.enabled and self.kueue.manage_frameworks_without_queue_name,
+            gang_scheduling=self.gang_scheduling.groups,
+            group_schedulers=self.gang_scheduling.schedulers,
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

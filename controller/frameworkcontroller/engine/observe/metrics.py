@@ -156,6 +156,11 @@ class Metrics:
             ("phase",),
             buckets=_START,
         )
+        self.group_seconds = histogram(
+            "frameworkcontroller_gang_scheduling_seconds",
+            "From the creation of a group of Pods until its scheduler had a place for all of them.",
+            buckets=_START,
+        )
         self._leads = gauge("leader_election_master_status", "1 while this replica holds the lease.", ("name",))
         self._quarantined = gauge(
             "frameworkcontroller_quarantined_frameworks", "Frameworks that raised an error and wait to be tried again."

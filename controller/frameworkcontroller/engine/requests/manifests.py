@@ -7,13 +7,16 @@ from typing import Any
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod_group import KINDS
 from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    CreateGroup,
     CreateWorkload,
     GrantRosterAccess,
     LabelConfigMap,
     Owner,
+    PatchGroup,
     PatchWorkload,
     RetainPod,
     Subject,
@@ -86,6 +89,25 @@ def workload(subject: Subject, effect: CreateWorkload, priority: tuple[dict[str,
     if reference is not None:
         spec["priorityClassRef"] = reference
     return msgspec.json.encode({"apiVersion": KUEUE_API, "kind": "Workload", "metadata": metadata, "spec": spec})
+
+
+def group(subject: Subject, effect: CreateGroup) -> bytes:
+    """Return a group of Pods of an attempt; it goes after them, and the attempt's end does not wait for it."""
+    owner = Owner("v1", "ConfigMap", names.config_map_name(subject.name), effect.config_map_uid)
+    metadata = {
+        "namespace": subject.namespace,
+        "name": effect.name,
+        "labels": {names.FRAMEWORK_NAME: subject.name},
+        "ownerReferences": [one | {"blockOwnerDeletion": False} for one in _owned_by(owner)],
+    }
+    api_version = KINDS[effect.scheduler].api_version
+    document = {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": msgspec.Raw(effect.spec)}
+    return msgspec.json.encode(document)
+
+
+def group_patch(effect: PatchGroup) -> bytes:
+    """Return a merge patch of the spec; the UID is a precondition."""
+    return msgspec.json.encode({"metadata": {"uid": effect.uid}, "spec": msgspec.Raw(effect.spec)})
 
 
 def workload_patch(effect: PatchWorkload) -> bytes:

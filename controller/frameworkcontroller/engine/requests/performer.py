@@ -18,10 +18,12 @@ from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
+from frameworkcontroller.api.pod_group import KINDS
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.api.workload import KUEUE_API, KUEUE_GROUP, WORKLOADS
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    CreateGroup,
     CreatePod,
     CreateWorkload,
     DeleteConfigMap,
@@ -36,10 +38,12 @@ from frameworkcontroller.core.effects import (
     FindPod,
     Found,
     GrantRosterAccess,
+    GroupEffect,
     LabelConfigMap,
     Missing,
     NameTaken,
     Outcome,
+    PatchGroup,
     PatchWorkload,
     PodEffect,
     Refused,
@@ -179,6 +183,11 @@ class Performer:
                 return await self._patch_workload(subject, effect)
             case DeleteWorkload():
                 return await self._delete(_workload_path(subject, effect), effect.uid)
+            case CreateGroup():
+                path, body = _group_path(subject, effect), manifests.group(subject, effect)
+                return await self._create_labelled(subject, path, body, effect.config_map_uid)
+            case PatchGroup():
+                return await self._patch(_group_path(subject, effect), manifests.group_patch(effect))
             case DeleteFramework():
                 path, version = _framework_path(subject), effect.resource_version or None
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
@@ -349,23 +358,26 @@ class Performer:
                     await self._client.patch(path, patch, accept=accept, max_bytes=ANSWER_BYTES)
         return Done()
 
-    # --- the Workload ------------------------------------------------------------------------------------------------
+    # --- objects of others --------------------------------------------------------------------------------------------
 
     async def _create_workload(self, subject: Subject, effect: CreateWorkload) -> Outcome:
-        """Create the Workload; one of the Framework that the cache does not show gets back the label for that."""
         try:
             priority = await self._priority(effect)
         except NotFoundError as error:
             return Refused(error.code, error.message)
-        path = resource_path(KUEUE_API, WORKLOADS, namespace=subject.namespace)
-        outcome = await self._create(path, manifests.workload(subject, effect, priority))
+        body = manifests.workload(subject, effect, priority)
+        return await self._create_labelled(subject, _workload_path(subject, effect), body, subject.uid)
+
+    async def _create_labelled(self, subject: Subject, path: str, body: bytes, owner: str) -> Outcome:
+        """Create an object of this owner; one that the cache does not show gets back the label for that."""
+        outcome = await self._create(path.rpartition("/")[0], body)
         if not isinstance(outcome, NameTaken):
             return outcome
-        found = await self._read(_workload_path(subject, effect))
-        if not is_ours(found, subject.uid):
+        found = await self._read(path)
+        if not is_ours(found, owner):
             return outcome
         metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
-        return await self._patch(_workload_path(subject, effect), msgspec.json.encode({"metadata": metadata}))
+        return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
 
     async def _priority(self, effect: CreateWorkload) -> tuple[dict[str, str] | None, int]:
         """Return the reference to the class of the Workload's priority, if it has one, and its value."""
@@ -415,6 +427,11 @@ def _pod_path(subject: Subject, effect: PodEffect) -> str:
 
 def _workload_path(subject: Subject, effect: WorkloadEffect) -> str:
     return resource_path(KUEUE_API, WORKLOADS, namespace=subject.namespace, name=effect.name)
+
+
+def _group_path(subject: Subject, effect: GroupEffect) -> str:
+    kind = KINDS[effect.scheduler]
+    return resource_path(kind.api_version, kind.plural, namespace=subject.namespace, name=effect.name)
 
 
 def _config_map_path(subject: Subject) -> str:

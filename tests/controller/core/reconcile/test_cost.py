@@ -25,11 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from frameworkcontroller.api.pod_group import PodGroup
+
 
 class Seen:
     """A Framework in the caches, whose ConfigMap nobody has created."""
 
     def workload(self, _name: str) -> None:
+        return None
+
+    def unknown_groups(self, _scheduler: str) -> str:
+        return ""
+
+    def group(self, _scheduler: str, _name: str) -> PodGroup | None:
         return None
 
     def unknown_workloads(self) -> str:

@@ -13,6 +13,7 @@ from tests.controller.core.driver import Driver
 from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.added import ADDED, IN_TIME
+from tests.controller.core.scenarios.groups import IN_GROUPS
 from tests.controller.core.scenarios.in_place import IN_PLACE
 from tests.controller.core.scenarios.lives import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.scenarios.queues import IN_QUEUES
@@ -21,8 +22,8 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
 
-ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | IN_QUEUES
-SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | IN_QUEUES
+ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | IN_QUEUES | IN_GROUPS
+SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | IN_QUEUES | IN_GROUPS
 
 
 def world_of(scenario: Scenario) -> World:
@@ -44,7 +45,7 @@ def run(
 def assert_ended(world: World, scenario: Scenario) -> None:
     """It is over as the scenario says, and nothing is left."""
     assert world.exists == scenario.exists
-    assert (world.config_map, world.pods, world.running) == (None, {}, {})
+    assert (world.config_map, world.pods, world.running, world.groups.documents) == (None, {}, {}, {})
     assert tuple(sorted(world.retained)) == scenario.retained
     if scenario.code is not None:
         assert world.status.completion.code == scenario.code

@@ -10,8 +10,10 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 from frameworkcontroller.engine.cache.caches import Caches
+from frameworkcontroller.engine.cache.groups import Groups
 from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import GoneError
+from tests.controller.core.values import core_config
 from tests.controller.engine.stubs import beside
 from tests.kube.scripted import refuse_to_list
 from tests.kube.virtualtime import in_virtual_time
@@ -96,7 +98,7 @@ async def running(client: Client) -> AsyncIterator[tuple[Caches, Mock]]:
     """Caches that have listed what the client lists first, and who is told."""
     told = Mock(spec=Engine)
     told.keep_framework = lambda found: found
-    caches = Caches(cast("Any", client), (), told)
+    caches = Caches(cast("Any", client), (), told, core_config(), Mock())
     async with beside(caches.run()):
         await caches.synced()
         yield caches, told
@@ -176,3 +178,10 @@ def test_managed_fields_as_deep_as_the_api_server_stores_them_are_no_slow_line()
     """
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_groups_are_unknown_until_they_are_read_and_those_of_others_for_ever() -> None:
+    groups = Groups(cast("Any", None), ("team",), ("kubernetes",), Mock(), Mock(), Mock())
+    assert "PodGroups of scheduling.k8s.io/v1beta1 are not read yet" in groups.unknown("kubernetes")
+    assert groups.group("kubernetes", "team", "gang") is None
+    assert "gangScheduling.schedulers of the controller lacks" in groups.unknown("volcano")

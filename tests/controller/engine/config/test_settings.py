@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT, TRANSIENT_CONFLICT
+from frameworkcontroller.api.pod_group import GangScheduling
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import (
     CONTAINER_CONTRACT,
@@ -38,6 +39,9 @@ crashLoopPause: no
 concurrentRequests: 32
 kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 foreignGangs: {enabled: yes}
+gangScheduling:
+  schedulers: [kubernetes]
+  default: {scheduler: kubernetes, groupPer: TaskRole, topologyKey: z, priorityClassName: p, disruptionMode: Single}
 leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
 """
 
@@ -67,7 +71,9 @@ def test_every_key_is_read() -> None:
     assert [key for key in written if written[key] == defaults[key]] == ["kubeConfigFilePath", "podFailureSpec"]
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
     flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
-    assert read.core == CoreConfig(60, 0, 1, 2, codes=read.core.codes, **flags)
+    groups = GangScheduling("kubernetes", "TaskRole", "z", "p", "Single")
+    more = {"gang_scheduling": groups, "group_schedulers": ("kubernetes",), "codes": read.core.codes}
+    assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more)
 
 
 def test_configured_codes_come_after_the_container_contract_with_defaults_for_what_is_left_out() -> None:
