@@ -210,8 +210,7 @@ class Engine:
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
         """Queue the Framework if it is known, with this one Pod as changed."""
-        if (work := self._works.get(key)) is not None:
-            work.reconciler.touch_pod(name)
+        if (work := self._works.get(key)) is not None and work.reconciler.touch_pod(name):
             self._wake(key)
 
     def on_pod_gone(self, document: bytes) -> None:

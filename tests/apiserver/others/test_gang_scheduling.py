@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from localcluster.client import Json, RawClient
     from tests.support.frameworkctl import Frameworkctl
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes", "grouping")]
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.turns("gangs"),
+    pytest.mark.requires_kubernetes("1.37", "kube-scheduler places groups of scheduling.k8s.io/v1beta1"),
+    pytest.mark.usefixtures("nodes", "grouping"),
+]
 PRIORITIES, NODES = "/apis/scheduling.k8s.io/v1/priorityclasses", "/api/v1/nodes"
 ZONE = "topology.kubernetes.io/zone"
 
@@ -171,9 +176,9 @@ def test_a_pod_that_is_made_again_is_placed_alone_in_its_group(raw: RawClient, f
 
 
 def test_a_rescale_changes_how_many_are_placed_together(frameworks: Frameworks) -> None:
-    create(frameworks, "gang", 8)
-    waits(frameworks, "gang", 8)
-    frameworks.merge("gang", taskRoles=[workers(frameworks, 3)])
-    runs_whole(frameworks, "gang", 3)
-    frameworks.merge("gang", taskRoles=[workers(frameworks, 6)])
-    runs_whole(frameworks, "gang", 6)
+    name = "g" * 63
+    create(frameworks, name, 8, groupPer="TaskRole")
+    waits(frameworks, name, 8)
+    for number in (3, 6):
+        frameworks.merge(name, taskRoles=[workers(frameworks, number)])
+        runs_whole(frameworks, name, number)

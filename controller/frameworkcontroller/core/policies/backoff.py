@@ -26,6 +26,8 @@ DEBT_MINUTES: Final = 3
 """So long nothing is sent at most, whatever was sent before all of it was refused."""
 LEAST_BYTES: Final = 64 * 1024
 """As what a smaller Pod counts: 160 of them in a minute."""
+# Many Frameworks of a namespace may wait for it, and do not ask at one moment.
+SPREAD_SECONDS: Final = 10.0
 UNSENT_BYTES: Final = 4 * 1024
 """As what a Pod counts that can never be, so that nobody asks for it: 2,560 in a minute. It costs no request."""
 
@@ -107,6 +109,14 @@ class Spending:
     def __init__(self) -> None:
         self._largest, self._spent, self._at = 0, 0.0, EARLIEST
         self._tried_at = EARLIEST
+        self._asked = 0
+
+    def ask(self, size: int) -> None:
+        """Note that a Pod is sent that may be refused, or with a negative size that its answer has come.
+
+        All that wait would be sent at one moment, before one of them has cost anything.
+        """
+        self._asked += max(size, LEAST_BYTES) if size > 0 else min(size, -LEAST_BYTES)
 
     def pay(self, size: int, now: datetime, *, sent: bool = True) -> None:
         """Note that a Pod of so many bytes was refused; a small one that was sent costs as much as any."""
@@ -125,8 +135,12 @@ class Spending:
 
     def until(self, now: datetime) -> datetime | None:
         """Return until when nothing is to be sent, None if something may be."""
-        more = self._still_spent(now) + self._largest - self._a_minute
+        more = self._still_spent(now) + self._asked + self._largest - self._a_minute
         return now + timedelta(minutes=more / self._a_minute) if more > 0 else None
+
+    def owes(self, now: datetime) -> bool:
+        """Report whether Pods were refused, and what they have cost is not paid."""
+        return self._still_spent(now) > 0
 
     def note_try(self, now: datetime) -> None:
         """Note that a Framework without any Pod tries one."""
@@ -174,13 +188,21 @@ class Refusals:
         """Report whether a Pod of the role was created."""
         return role in self._taken
 
+    def is_doubtful(self, role: str) -> bool:
+        """Report whether Pods of the role were refused, or those of others and nothing is known of the role."""
+        return role in self._refused or (self._was_refused and role not in self._taken)
+
     def spent_until(self, role: str, now: datetime) -> datetime | None:
-        """Return until when no Pod of the role is sent since what refused ones may cost is spent, None if one may be.
+        """Return until when no Pod of the role is sent, since what refused ones may cost is spent, None if one may be.
 
         Where Pods of a role were refused, others do not wait of which a Pod was created.
         """
-        is_unknown = role not in self._taken and self._was_refused
-        return self.spending.until(now) if role in self._refused or is_unknown else None
+        return self.paid_at(now) if self.is_doubtful(role) else None
+
+    def paid_at(self, now: datetime) -> datetime | None:
+        """Return when to ask again for what refused Pods may cost, None if that is now: not all at one moment."""
+        until = self.spending.until(now)
+        return None if until is None else until + timedelta(seconds=SPREAD_SECONDS * self._draw())
 
     def probe(self, role: str, now: datetime) -> None:
         """Note that a creation starts: all others of a role that is refused wait for its outcome."""

@@ -28,7 +28,7 @@ from frameworkcontroller.api.pod_group import (
 )
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import EARLIEST, Now
-from frameworkcontroller.core.effects import CreateGroup, Done, GroupEffect, Outcome, PatchGroup
+from frameworkcontroller.core.effects import CreateGroup, Done, GroupEffect, Missing, Outcome, PatchGroup
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.queue.verdict import GROUPS_UNKNOWN, Verdict
@@ -119,7 +119,6 @@ class GroupPass:
                     document = msgspec.json.encode(group_spec(asked, one.count))
                     self._next.append(CreateGroup(asked.scheduler, name, owner, document))
                 continue
-            self._made.discard(name)
             if found.min_count != one.count and one.waits:
                 document = msgspec.json.encode(group_spec(asked, one.count))
                 self._next.append(PatchGroup(asked.scheduler, name, found.metadata.uid, document))
@@ -175,13 +174,16 @@ class GroupPass:
         for effect in self._next:
             ctx.emit(effect)
 
+    def touch(self, name: str) -> None:
+        """Note that the cache has heard of the group of this name, which may be gone again."""
+        self._made.discard(name)
+        self._in_flight.reset_delay(("group", name))
+
     def apply_outcome(self, effect: GroupEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a group; the cache will show it."""
-        if not isinstance(outcome, Done):
-            return
         if isinstance(effect, CreateGroup):
-            self._made.add(effect.name)
-        else:
+            self._made |= {effect.name} if isinstance(outcome, Done) else set()
+        elif isinstance(outcome, Done | Missing):
             self._in_flight.recheck_later(effect.key, now.steady)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import CreatePod, Effect, EffectKey, Failed
-from frameworkcontroller.core.policies.backoff import Refusals, SlowStart, Spending, pause_seconds
+from frameworkcontroller.core.policies.backoff import SPREAD_SECONDS, Refusals, SlowStart, Spending, pause_seconds
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)
@@ -21,8 +21,6 @@ BEFORE_DELETION: Final = 2
 # Between two looks at names of a Framework's Pods that are in use.
 LOOK_SECONDS: Final = 0.02
 
-# Many Frameworks of a namespace may wait for a try, and do not ask for it all at once.
-TRY_SPREAD_SECONDS: Final = 10.0
 # Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
 CREATION_BYTES: Final = 4 * 1024 * 1024
 
@@ -54,6 +52,8 @@ class InFlight:
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
+        self._doubtful: set[EffectKey] = set()
+        """Creations that may be refused as others were."""
 
     def is_busy(self, key: EffectKey) -> bool:
         """Report whether an effect of this key is in flight."""
@@ -84,14 +84,14 @@ class InFlight:
             return closed
         spending = self.refusals.spending
         due = None if self.slow_start.is_proven or spending.until(now) is None else spending.try_at(now)
-        return None if due is None else due + timedelta(seconds=TRY_SPREAD_SECONDS * self._draw())
+        return None if due is None else due + timedelta(seconds=SPREAD_SECONDS * self._draw())
 
     def note_creation(self, role: str, now: datetime) -> None:
         """Note that the creation of a Pod of the role starts."""
         self.refusals.probe(role, now)
         if not self.slow_start.is_proven:
             self.refusals.spending.note_try(now)
-        if not self.refusals.is_taken(role) and self.refusals.spending.until(now) is not None:
+        if not self.refusals.is_taken(role) and self.refusals.spending.owes(now):
             self.slow_start.begin_anew()
 
     def any_of(self, *kinds: str) -> bool:
@@ -124,9 +124,13 @@ class InFlight:
         self._count(self._in_flight.pop(key, None), -1)
 
     def _count(self, effect: Effect | None, sign: int) -> None:
-        if isinstance(effect, CreatePod):
-            self._creations += sign
-            self._creation_bytes += sign * effect.source.size
+        if not isinstance(effect, CreatePod):
+            return
+        self._creations += sign
+        self._creation_bytes += sign * effect.source.size
+        if effect.key in self._doubtful if sign < 0 else self.refusals.is_doubtful(effect.role):
+            self.refusals.spending.ask(sign * max(1, effect.source.size))
+            (self._doubtful.add if sign > 0 else self._doubtful.discard)(effect.key)
 
     def reset_delay(self, key: EffectKey) -> None:
         """Allow the next try at once."""

@@ -192,14 +192,16 @@ class FrameworkReconciler:
         """Take in what was read of templates."""
         self._spec.templates.learn(facts)
 
-    def touch_pod(self, name: str) -> None:
-        """Note that the Pod of this name was seen to change."""
+    def touch_pod(self, name: str) -> bool:
+        """Note that the Pod of this name was seen to change, and report whether it is a Task's, or may be one's."""
         role, _, number = name.removeprefix(f"{self.name}-").rpartition("-")
         task_key = (role, int(number) if number.isdecimal() else -1)
         if self._state.task(task_key) is not None:
             self._state.dirty.touch(task_key)
             # The obstacle may be gone; if the name is still in use, the API server says so again at little cost.
             self._in_flight.reset_delay(("pod", *task_key))
+            return True
+        return self._unloaded is not None
 
     def touch_config_map(self) -> None:
         """Note that the ConfigMap was seen to change."""
@@ -208,7 +210,7 @@ class FrameworkReconciler:
     def touch_companion(self, group: str) -> None:
         """Note that the group of this name was seen to change, or, without one, the Workload."""
         if group:
-            self._in_flight.reset_delay(("group", group))
+            self._groups.touch(group)
         elif not self._in_flight.failures(WORKLOAD):
             self._in_flight.reset_delay(WORKLOAD)
 

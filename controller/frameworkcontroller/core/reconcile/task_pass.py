@@ -174,7 +174,7 @@ class TaskPass:
         if self._held:
             ctx.decision.wake(ctx.in_flight.creations_until(ctx.now))
         if self._unpaid:
-            ctx.decision.wake(refusals.spending.until(ctx.now))
+            ctx.decision.wake(refusals.paid_at(ctx.now))
         for role, waiting in list(self._refused.items()):
             until = refusals.closed_until(role, ctx.now)
             if until is None:

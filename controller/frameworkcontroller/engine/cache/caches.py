@@ -231,9 +231,10 @@ class Caches:
         self._listener.on_framework_deletion(FRAMEWORK_DECODER.decode(document))
 
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
-        # Both: whose it was has to learn that somebody has changed the label.
-        for key in {_framework_of(seen) for seen in (old, new) if seen is not None}:
-            self._listener.on_config_map(key)
+        # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
+        for seen in (old, new):
+            if seen is not None and seen.metadata.name == names.config_map_name(seen.metadata.labels.framework or ""):
+                self._listener.on_config_map(_framework_of(seen))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         seen = new or old

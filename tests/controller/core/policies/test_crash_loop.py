@@ -534,3 +534,16 @@ def test_a_changed_template_goes_on_at_once_and_starts_from_none_but_no_other_ed
     life.live(60)
     assert life.created["bad-0"][before] - now <= 2
     assert_paused(life.gaps[before:], [*FREE, 10])
+
+
+def test_attempts_that_follow_a_suspension_soon_after_their_start_take_their_turns() -> None:
+    """150 Frameworks that were suspended and resumed all the time made nine requests of each edit."""
+    life = beside(retried(pause=True))
+    life.live(5)
+    for suspend in (True, False):
+        life.edit(suspend=suspend)
+        life.live(5)
+    assert life.world.config_map is None
+    assert known(life.condition)[1] == "AttemptPaused"
+    life.live(20)
+    assert life.world.config_map is not None

@@ -73,7 +73,7 @@ def test_an_edited_template_waits_too_while_others_have_spent_what_refused_pods_
     refusals.open("good", taken=True)
     refusals.refuse("bad", "no", at(0))
     refusals.open("bad", taken=False)
-    assert (refusals.spent_until("good", at(0)), refusals.spent_until("bad", at(0))) == (None, at(6))
+    assert (refusals.spent_until("good", at(0)), refusals.spent_until("bad", at(0))) == (None, at(11))
     refusals.open("bad", taken=True)
     assert refusals.spent_until("bad", at(0)) is None
 
@@ -130,7 +130,7 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
     assert new.free_creations(at(0)) == FIRST_BATCH
     spending.pay(3_000_000, at(0))
     refused.refusals.refuse("worker", "no", at(0))
-    assert [refused.refusals.spent_until("worker", at(second)) for second in (0, 6)] == [at(6), None]
+    assert [refused.refusals.spent_until("worker", at(second)) for second in (0, 6)] == [at(11), None]
     good.slow_start.succeed(at(0))
     assert good.free_creations(at(0)) > FIRST_BATCH
     # One that has no Pod yet finds out with a single one.
@@ -138,6 +138,24 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
     new.start(CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=0))))
     assert new.free_creations(at(0)) == 0
     assert new.free_creations(at(6)) == FIRST_BATCH - 1
+
+
+def test_of_many_frameworks_that_wait_for_what_refused_pods_may_cost_one_begins() -> None:
+    """Fifty of 64 roles each sent 3,200 Pods at one moment, before the first one of them was refused."""
+    spending, begun = spent(10), []
+    waiting = [InFlight(lambda: 0.0, spending) for _ in range(50)]
+    for one in waiting:
+        one.refusals.refuse("worker", "no", at(0))
+    second = 1 + known(waiting[0].refusals.spent_until("worker", at(0))).second
+    for one in waiting:
+        if one.refusals.spent_until("worker", at(second)) is None:
+            pod = CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=1_000_000)))
+            one.start(pod)
+            begun.append((one, pod))
+    assert len(begun) == 1
+    # Its answer makes room for the next one.
+    begun[0][0].finish(begun[0][1].key)
+    assert waiting[1].refusals.spent_until("worker", at(second)) is None
 
 
 def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spent() -> None:
@@ -342,7 +360,7 @@ def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn()
     assert server.creations - first <= 2 * most + 9
     asked = Counter(effect.role for effect in server.asked)
     assert len(asked) == 12
-    assert max(asked.values()) <= 2 * len(server.asked) / 12
+    assert max(asked.values()) <= 3 * len(server.asked) / 12
 
 
 def spend(server: Server) -> None:

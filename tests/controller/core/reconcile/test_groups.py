@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from frameworkcontroller.api.pod_group import GangScheduling
-from frameworkcontroller.core.effects import CreateGroup, WriteStatus
+from frameworkcontroller.core.effects import CreateGroup, Missing, PatchGroup, WriteStatus
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import core_config
@@ -42,3 +42,23 @@ def test_what_the_scheduler_says_is_written_every_ten_seconds_however_often_that
         manual.world.groups.room = -second
         manual.live(1)
     assert 3 <= manual.world.history[WriteStatus.__name__] - before <= 7
+
+
+def test_a_group_that_is_gone_before_the_cache_has_shown_it_is_made_again() -> None:
+    manual = Manual(TWO_ROLES + ASKED)
+    created = manual.work_until(CreateGroup)
+    manual.answer_as_the_server(created)
+    del manual.world.groups.documents[created.name]
+    assert CreateGroup not in map(type, manual.ask()), "the cache may be late"
+    manual.reconciler.touch_companion(created.name)
+    assert CreateGroup in map(type, manual.ask())
+
+
+def test_a_group_that_is_not_there_any_more_is_not_changed_again_and_again() -> None:
+    manual = Manual(TWO_ROLES + ASKED)
+    manual.world.groups.room = 0
+    manual.live(5)
+    manual.edit_role(1, taskNumber=1)
+    changed = manual.work_until(PatchGroup)
+    manual.answer(changed, Missing())
+    assert PatchGroup not in map(type, manual.ask())

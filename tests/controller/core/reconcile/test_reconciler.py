@@ -399,3 +399,14 @@ def test_a_framework_is_not_forgotten_before_its_writes_are_paid_for() -> None:
     assert decision.wake_at is not None
     manual.second()
     assert manual.decide().at_rest
+
+
+def test_a_pod_that_is_no_tasks_is_no_reason_to_decide() -> None:
+    """A patch of its label and its owner woke four Frameworks of 1,000 TaskRoles for 5 to 10 ms each."""
+    manual = Manual(TWO_ROLES)
+    manual.live(3)
+    assert manual.reconciler.touch_pod("fw-worker-0")
+    assert not manual.reconciler.touch_pod("fw-other-0")
+    assert not manual.reconciler.touch_pod("mine")
+    manual.start()
+    assert manual.reconciler.touch_pod("fw-other-0"), "what the stored status says is not known yet"
