@@ -1,6 +1,6 @@
 """All checks of one Framework."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,7 +8,8 @@ import msgspec
 from frameworkclient.checks import gang, schema, template
 from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import definition, names
-from frameworkcontroller.api.spec import SPEC_DECODER, bounded
+from frameworkcontroller.api.pod_group import NONE, PER_ROLE
+from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
 from frameworkcontroller.core.policies.dependencies import problems_of
 
 
@@ -51,6 +52,27 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
             yield error(field, reason)
         yield from _counts(role, path)
     yield from gang.problems(manifest, spec, sound)
+    yield from _groups(spec, sound)
+
+
+def _groups(spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Yield where Pod templates do not fit the groups in which a scheduler is to place them."""
+    asked = spec.gang_scheduling
+    if asked is None or asked.scheduler == NONE:
+        return
+    pods = {role["name"]: role["task"]["pod"].get("spec") or {} for role in roles}
+    for name, pod in pods.items():
+        path = f"spec.taskRoles[{name}].task.pod.spec"
+        if "schedulingGroup" in pod:
+            yield warning(f"{path}.schedulingGroup", "has no effect: the group of spec.gangScheduling takes its place")
+        if (found := pod.get("priorityClassName", "")) != asked.priority_class_name:
+            text = f"is {asked.priority_class_name!r} and that of the Pods of role {name} {found!r}: use one for both"
+            yield warning("spec.gangScheduling.priorityClassName", text)
+    schedulers = sorted({str(pod.get("schedulerName", "")) for pod in pods.values()})
+    if len(schedulers) > 1 and asked.group_per != PER_ROLE:
+        yield warning(
+            "spec.gangScheduling.groupPer", f"one scheduler has to know all Pods of a group, found {schedulers}"
+        )
 
 
 def _counts(role: Mapping[str, Any], path: str) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Whether Kueue is set up as the controller needs it (docs/queues.md), where that queues Frameworks at it. Pure.
+"""Whether Kueue and kube-scheduler are as the controller needs them, where that works with them. Pure.
 
 `cli.commands.doctor` asks the API server for the facts, and writes these lines behind those of `health`.
 """
@@ -14,6 +14,7 @@ from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod_group import KINDS, KUBERNETES
 from frameworkcontroller.api.workload import KUEUE_API
 
 NAMESPACE: Final = "kueue-system"
@@ -37,12 +38,15 @@ class KueueFacts:
     """The ConfigMap of Kueue."""
     review: dict[str, Any] | Refusal
     """A SubjectAccessReview: whether Kueue may list ConfigMaps."""
+    groups: dict[str, Any] | Refusal
+    """The resources of kube-scheduler's API group."""
 
 
 class _Settings(Wire, frozen=True):
     """What counts of the settings, first the controller's, then Kueue's."""
 
     kueue: dict[str, bool] = msgspec.field(default_factory=dict)
+    gang_scheduling: dict[str, Any] = msgspec.field(default_factory=dict)
     manage_jobs_without_queue_name: bool = False
     integrations: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -59,6 +63,19 @@ def kueue_answers(facts: KueueFacts) -> Iterator[Answer]:
     elif ours.kueue.get("enabled"):
         text = f"{KUEUE_API} is not served, so Frameworks with the label of a queue wait"
         yield Answer(Grade.FAILING, "Kueue", text, "install Kueue, or set kueue.enabled to false")
+
+
+def group_answers(facts: KueueFacts) -> Iterator[Answer]:
+    """Yield the line about groups of Pods; none where the controller makes none."""
+    ours, kind = _settings(facts.controller, "frameworkcontroller.yaml"), KINDS[KUBERNETES]
+    if isinstance(ours, str) or KUBERNETES not in (ours.gang_scheduling.get("schedulers") or ()):
+        return
+    served = [] if isinstance(facts.groups, Refusal) else facts.groups.get("resources") or []
+    if any(one.get("name") == kind.plural for one in served):
+        yield Answer(Grade.OK, "groups", f"{kind.api_version} is served; it takes {kind.gate}, too")
+    else:
+        text = f"{kind.api_version} is not served, so Frameworks with spec.gangScheduling wait"
+        yield Answer(Grade.FAILING, "groups", text, "enable it (docs/groups.md), or empty gangScheduling.schedulers")
 
 
 def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterator[Answer]:

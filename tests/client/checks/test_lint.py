@@ -109,6 +109,30 @@ def test_what_would_not_run_as_it_was_meant(manifest: dict[str, Any], text: str)
     assert any(line.startswith(text) for line in found(manifest)), found(manifest)
 
 
+def grouped(*pods: dict[str, Any], **asked: str) -> list[str]:
+    """What is said of a Framework in groups of kube-scheduler with a role of each of these Pods."""
+    container = {"name": "main", "image": "a"}
+    roles = [
+        {"name": f"r{number}", "taskNumber": 1, "task": {"pod": {"spec": {"containers": [container], **pod}}}}
+        for number, pod in enumerate(pods)
+    ]
+    spec = {"taskRoles": roles, "gangScheduling": {"scheduler": "kubernetes", **asked}}
+    return [line for line in found(changed("spec", spec)) if "restartPolicy" not in line]
+
+
+def test_pods_that_do_not_fit_the_groups_in_which_a_scheduler_is_to_place_them() -> None:
+    high = {"priorityClassName": "high"}
+    assert grouped(high, high, **high) == []
+    assert grouped({"schedulingGroup": {}}, scheduler="none") == []
+    assert grouped({}, {"schedulerName": "mine"}, groupPer="TaskRole") == []
+    said = grouped({"schedulingGroup": {"podGroupName": "mine"}}, {"schedulerName": "mine"}, **high)
+    assert [line.partition(": ")[2].partition(":")[0] for line in said] == [
+        "spec.taskRoles[r0].task.pod.spec.schedulingGroup",
+        *("spec.gangScheduling.priorityClassName",) * 2,
+        "spec.gangScheduling.groupPer",
+    ]
+
+
 def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dict[str, Any]:
     """A Framework with the barrier, and these annotations on each role."""
     manifest = copy.deepcopy(SOUND)

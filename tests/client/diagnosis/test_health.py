@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
-from frameworkclient.diagnosis.kueue import KueueFacts, kueue_answers
+from frameworkclient.diagnosis.kueue import KueueFacts, group_answers, kueue_answers
 from frameworkcontroller.api.definition import crd
 from tests.client.documents import NOW
 
@@ -109,6 +109,7 @@ KUEUE: dict[str, Any] = {
     "discovery": {"resources": [{"name": "workloads"}]},
     "config": theirs(OWNERS),
     "review": allowed(True),
+    "groups": MISSING,
 }
 API = "kueue.x-k8s.io/v1beta2 is"
 TAKES = "so Kueue may take Pods of Frameworks for its own"
@@ -146,3 +147,20 @@ def test_what_doctor_says_of_kueue(changed: dict[str, Any], lines: list[str]) ->
     assert len(texts) == len(lines), texts
     assert all(text.startswith(begin) for text, begin in zip(texts, lines, strict=True)), texts
     assert all(one.subject == "Kueue" and bool(one.fix) is (one.grade != "ok") for one in found)
+
+
+GROUPED = settings("gangScheduling: {schedulers: [kubernetes]}")
+SERVED = {"resources": [{"name": "podgroups"}]}
+OF_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
+    "none": ({"groups": SERVED}, ""),
+    "served": ({"controller": GROUPED, "groups": SERVED}, "ok: scheduling.k8s.io/v1beta1 is served"),
+    "an older API server": ({"controller": GROUPED}, "failing: scheduling.k8s.io/v1beta1 is not served"),
+    "without the kind": ({"controller": GROUPED, "groups": {}}, "failing: scheduling.k8s.io/v1beta1 is not served"),
+}
+
+
+@pytest.mark.parametrize(("changed", "line"), OF_GROUPS.values(), ids=OF_GROUPS)
+def test_what_doctor_says_of_groups(changed: dict[str, Any], line: str) -> None:
+    found = [f"{one.grade}: {one.text}" for one in group_answers(KueueFacts(**{**KUEUE, **changed}))]
+    assert len(found) == bool(line)
+    assert all(text.startswith(line) for text in found)

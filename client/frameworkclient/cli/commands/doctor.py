@@ -14,11 +14,12 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
-from frameworkclient.diagnosis.kueue import ACCOUNT, CONFIG, NAMESPACE, KueueFacts, kueue_answers
+from frameworkclient.diagnosis.kueue import ACCOUNT, CONFIG, NAMESPACE, KueueFacts, group_answers, kueue_answers
 from frameworkclient.errors import translated
 from frameworkclient.model.pod_template import pod_template
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod_group import KINDS, KUBERNETES
 from frameworkcontroller.api.workload import KUEUE_API
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.paths import resource_path
@@ -44,7 +45,7 @@ async def doctor(client: AsyncClient, system_namespace: str, release: str, outpu
         facts, of_kueue = await asyncio.gather(
             gather(client, system_namespace, name), gather_kueue(client, system_namespace, name)
         )
-        found = [*answers(facts), *kueue_answers(of_kueue)]
+        found = [*answers(facts), *kueue_answers(of_kueue), *group_answers(of_kueue)]
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -92,17 +93,18 @@ async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts
 
 
 async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) -> KueueFacts:
-    """Ask for the facts about Kueue, as `gather` does."""
+    """Ask for the facts about Kueue and kube-scheduler, as `gather` does."""
     reads = {"verb": "list", "resource": "configmaps"}
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
     spec = {"user": ACCOUNT, "groups": groups, "resourceAttributes": reads}
-    controller, discovery, config, review = await asyncio.gather(
+    controller, discovery, config, review, placing = await asyncio.gather(
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config"))),
         _answer(client.kube.get(f"/apis/{KUEUE_API}")),
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG))),
         _answer(_review(client, "SubjectAccessReview", spec)),
+        _answer(client.kube.get(f"/apis/{KINDS[KUBERNETES].api_version}")),
     )
-    return KueueFacts(controller, discovery, config, review)
+    return KueueFacts(controller, discovery, config, review, placing)
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:
