@@ -111,12 +111,18 @@ class Spending:
         self._tried_at = EARLIEST
         self._asked = 0
 
-    def ask(self, size: int) -> None:
-        """Note that a Pod is sent that may be refused, or with a negative size that its answer has come.
+    def ask(self, size: int) -> int:
+        """Note that a Pod of so many bytes is sent that may be refused, and return what it counts until its `answer`.
 
         All that wait would be sent at one moment, before one of them has cost anything.
         """
-        self._asked += max(size, LEAST_BYTES) if size > 0 else min(size, -LEAST_BYTES)
+        counted = max(size, LEAST_BYTES)
+        self._asked += counted
+        return counted
+
+    def answer(self, counted: int) -> None:
+        """Note that the answers have come for what counts so much, or that nobody waits for them."""
+        self._asked -= counted
 
     def pay(self, size: int, now: datetime, *, sent: bool = True) -> None:
         """Note that a Pod of so many bytes was refused; a small one that was sent costs as much as any."""

@@ -52,8 +52,8 @@ class InFlight:
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
-        self._doubtful: set[EffectKey] = set()
-        """Creations that may be refused as others were."""
+        self._doubtful: dict[EffectKey, int] = {}
+        """What creations count, in bytes, that may be refused as others were."""
 
     def is_busy(self, key: EffectKey) -> bool:
         """Report whether an effect of this key is in flight."""
@@ -117,20 +117,24 @@ class InFlight:
             return False
         self._in_flight[effect.key] = effect
         self._count(effect, 1)
+        if isinstance(effect, CreatePod) and self.refusals.is_doubtful(effect.role):
+            self._doubtful[effect.key] = self.refusals.spending.ask(effect.source.size)
         return True
 
     def finish(self, key: EffectKey) -> None:
         """Note that the effect of this key has an outcome."""
         self._count(self._in_flight.pop(key, None), -1)
+        self.refusals.spending.answer(self._doubtful.pop(key, 0))
+
+    def leave(self) -> None:
+        """Expect no outcome any more."""
+        self.refusals.spending.answer(sum(self._doubtful.values()))
+        self._doubtful.clear()
 
     def _count(self, effect: Effect | None, sign: int) -> None:
-        if not isinstance(effect, CreatePod):
-            return
-        self._creations += sign
-        self._creation_bytes += sign * effect.source.size
-        if effect.key in self._doubtful if sign < 0 else self.refusals.is_doubtful(effect.role):
-            self.refusals.spending.ask(sign * max(1, effect.source.size))
-            (self._doubtful.add if sign > 0 else self._doubtful.discard)(effect.key)
+        if isinstance(effect, CreatePod):
+            self._creations += sign
+            self._creation_bytes += sign * effect.source.size
 
     def reset_delay(self, key: EffectKey) -> None:
         """Allow the next try at once."""

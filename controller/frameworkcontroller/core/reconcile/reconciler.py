@@ -181,6 +181,7 @@ class FrameworkReconciler:
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
         self._idle.forget(self.uid)
+        self._in_flight.leave()
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 

@@ -153,9 +153,14 @@ def test_of_many_frameworks_that_wait_for_what_refused_pods_may_cost_one_begins(
             one.start(pod)
             begun.append((one, pod))
     assert len(begun) == 1
-    # Its answer makes room for the next one.
+    # Its answer makes room for the next one, and so does the end of a Framework whose answer nobody waits for.
     begun[0][0].finish(begun[0][1].key)
-    assert waiting[1].refusals.spent_until("worker", at(second)) is None
+    for one in waiting[1:4]:
+        assert one.refusals.spent_until("worker", at(second)) is None
+        one.start(begun[0][1])
+        assert one.refusals.spent_until("worker", at(second)) is not None
+        one.leave()
+        one.finish(begun[0][1].key)
 
 
 def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spent() -> None:
