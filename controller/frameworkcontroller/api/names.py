@@ -102,7 +102,12 @@ def workload_name(framework: str, uid: str) -> str:
 
 def pod_group_name(framework: str, attempt_id: int, role: str = "") -> str:
     """Return the name of the group of all Pods of a Framework attempt, or of those of one role."""
-    return "-".join(filter(None, (config_map_name(framework), str(attempt_id), role)))
+    return pod_group_prefix(framework) + "-".join(filter(None, (str(attempt_id), role)))
+
+
+def pod_group_prefix(framework: str) -> str:
+    """Return how the names of all groups of a Framework begin."""
+    return f"{config_map_name(framework)}-"
 
 
 def roster_access_name(framework: str) -> str:

@@ -87,7 +87,7 @@ class CrashLoops:
 
     @property
     def has_ended_at_once(self) -> bool:
-        """Whether the last attempt was ended by others soon after its start, or by Pods that were refused for good."""
+        """Whether the last attempt ended soon after its start, by others or suspended, or by Pods refused for good."""
         return self._was_suspended or self._runs.get(ATTEMPT, (0,))[0] > OTHERS_ENDS
 
     @property

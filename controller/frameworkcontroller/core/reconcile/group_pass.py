@@ -63,6 +63,10 @@ class _Wanted:
         """The Tasks that have, or will have, a Pod in it."""
         return sum(role.counts.active - role.counts.completed for role in self.roles)
 
+    def spec(self, asked: GangScheduling) -> bytes:
+        """Return the spec of the group, as JSON."""
+        return msgspec.json.encode(group_spec(asked, self.count))
+
     @property
     def waits(self) -> bool:
         """Whether the scheduler has something to do."""
@@ -101,8 +105,9 @@ class GroupPass:
         if (status.attempt_status.gang_scheduling or None) != asked:
             changed = replace(status.attempt_status, gang_scheduling=asked or UNSET)
             self._state.set(replace(status, attempt_status=changed))
-        is_to_begin = not (ctx.spec.is_to_wait or self._state.held_back) and ctx.spec.execution_type != "Stop"
-        why = ctx.view.unknown_groups(asked.scheduler) if asked is not None and is_to_begin else ""
+        why = ""
+        if asked is not None and self._state.is_to_begin(ctx.spec):
+            why = ctx.view.unknown_groups(asked.scheduler)
         return replace(queue, hold=(GROUPS_UNKNOWN, why)) if why and queue.hold is None else queue
 
     def _during(self, ctx: ReconcileContext, asked: GangScheduling, owner: str, queue: Verdict) -> Verdict:
@@ -116,12 +121,10 @@ class GroupPass:
             found = ctx.view.group(asked.scheduler, name)
             if found is None or not is_ours(found.metadata, owner):
                 if name not in self._made:
-                    document = msgspec.json.encode(group_spec(asked, one.count))
-                    self._next.append(CreateGroup(asked.scheduler, name, owner, document))
+                    self._next.append(CreateGroup(asked.scheduler, name, owner, one.spec(asked)))
                 continue
             if found.min_count != one.count and one.waits:
-                document = msgspec.json.encode(group_spec(asked, one.count))
-                self._next.append(PatchGroup(asked.scheduler, name, found.metadata.uid, document))
+                self._next.append(PatchGroup(asked.scheduler, name, found.metadata.uid, one.spec(asked)))
             report = report or _report(asked, one, found)
         queue = replace(queue, additions=self._additions(wanted, queue.additions))
         missing = [effect for effect in self._next if isinstance(effect, CreateGroup)]
@@ -155,13 +158,14 @@ class GroupPass:
     def _tell(self, ctx: ReconcileContext, report: tuple[bool, str, str] | None) -> None:
         """Report what keeps the first group waiting: at once if that begins or ends, and not too often in between."""
         before = self._state.group_report
-        if report is None:
-            report = None if before is None else (True, "Scheduled", "")
-        is_news = before is None or report is None or before[0] is not report[0]
-        if report != before and (is_news or ctx.now >= self._reported + EVERY):
+        if report is None and before is not None:
+            report = True, "Scheduled", ""
+        if report is None or report == before:
+            return
+        if before is None or before[0] is not report[0] or ctx.now >= self._reported + EVERY:
             self._reported = ctx.now
             self._state.report_groups(report)
-        elif report != before:
+        else:
             ctx.decision.wake(self._reported + EVERY)
 
     @property

@@ -106,7 +106,7 @@ class QueuePass:
         self._follow(ctx, labels)
         if ctx.framework.metadata.deletion_timestamp is not None:
             return self._state.queueing
-        begins = not (spec.is_to_wait or self._state.held_back) and spec.execution_type != "Stop"
+        begins = self._state.is_to_begin(spec)
         if not (begins and labels.queue):
             self._set_queue(None)
             self._give_up(workload)
@@ -167,16 +167,16 @@ class QueuePass:
         workload = self._workload(ctx)
         self._follow(ctx, self._labels)
         if why := protocol.eviction_text(workload):
-            return Verdict(eviction=PREEMPTED.format(why=why))
+            return _evicted(why)
         assert workload is not None
         try:
             if not _has_room(workload, self._pod_sets(ctx.spec), self._live(), _reclaimed(workload)):
-                return Verdict(eviction=PREEMPTED.format(why=_TOO_SMALL))
+                return _evicted(_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
             return Verdict(holds_pods=True, trouble=str(error))
         except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
-            return Verdict(eviction=PREEMPTED.format(why=str(error)[: protocol.MAX_MESSAGE]))
+            return _evicted(str(error)[: protocol.MAX_MESSAGE])
 
     def _after(self, ctx: ReconcileContext) -> Verdict:
         """Tell Kueue that nothing of an attempt, or of the Framework, is left."""
@@ -290,6 +290,10 @@ class QueuePass:
             self._made = outcome.uid
         if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
             self._in_flight.recheck_later(WORKLOAD, now.steady)
+
+
+def _evicted(why: str) -> Verdict:
+    return Verdict(eviction=PREEMPTED.format(why=why))
 
 
 def _has_room(

@@ -182,6 +182,10 @@ class FrameworkState:
                 reason, text = why
                 self.add_event(KubeEvent(reason, text, warning=True))
 
+    def is_to_begin(self, spec: FrameworkSpec) -> bool:
+        """Report whether the user wants the next attempt to begin, and the Framework is not held back."""
+        return not (spec.is_to_wait or self.held_back) and spec.execution_type != "Stop"
+
     def follow_queue(self, found: Verdict) -> None:
         """Set what the queue means; that it lets none begin is written as a condition, and nothing waits for that."""
         before, self.queueing = self.queueing, found
@@ -192,11 +196,11 @@ class FrameworkState:
         if found.trouble and found.trouble != before.trouble:
             self.add_event(KubeEvent(UNKNOWN, found.trouble, warning=True))
 
-    def report_groups(self, report: tuple[bool, str, str] | None) -> None:
+    def report_groups(self, report: tuple[bool, str, str]) -> None:
         """Set value, reason and message of the condition GangScheduled; the next write has it, nothing waits for it."""
         before, self.group_report = self.group_report, report
         self.revisions.change()
-        if report is not None and not report[0] and (before is None or before[1] != report[1]):
+        if not report[0] and (before is None or before[1] != report[1]):
             self.add_event(KubeEvent(*report[1:], warning=True))
 
     def begin_epoch(self, attempt: FrameworkAttemptStatus, now: datetime) -> None:

@@ -18,19 +18,17 @@ from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.workload import Flavor, Workload
 from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.engine.cache.each import of_each
 from frameworkcontroller.engine.cache.groups import Groups
 from frameworkcontroller.engine.cache.queues import UNKNOWN, Queues
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
-from frameworkkube.informer.store import HasMetadata
 from frameworkkube.informer.watch_events import UndecodableObject
-from frameworkkube.paths import resource_path
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""
 T = TypeVar("T")
-K = TypeVar("K", bound=HasMetadata)
 
 
 class Listener(Protocol):
@@ -135,11 +133,9 @@ class Caches:
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
         self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
 
-        def of_each(api: str, plural: str, decoder: msgspec.json.Decoder[K], **more: Any) -> dict[str, Informer[K]]:
-            paths = {where: resource_path(api, plural, namespace=where or None) for where in namespaces or [""]}
-            return {where: Informer(client, path, decoder, **more) for where, path in paths.items()}
-
         self._frameworks = of_each(
+            client,
+            namespaces,
             names.API_VERSION,
             names.PLURAL,
             FRAMEWORK_DECODER,
@@ -149,6 +145,8 @@ class Caches:
             on_undecodable=listener.on_undecodable_framework,
         )
         self._config_maps = of_each(
+            client,
+            namespaces,
             "v1",
             "configmaps",
             PARTIAL_DECODER,
@@ -158,6 +156,8 @@ class Caches:
             accept=PARTIAL_METADATA,
         )
         self._pods = of_each(
+            client,
+            namespaces,
             "v1",
             "pods",
             POD_DECODER,

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod_group import GROUP_DECODER, KINDS, SCHEDULED, PodGroup
+from frameworkcontroller.engine.cache.each import of_each
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
-from frameworkkube.paths import resource_path
 
 UNKNOWN: Final = (
     "PodGroups of {api_version} are not read yet: does the API server serve them, and may this controller read them?"
@@ -43,17 +43,16 @@ class Groups:
     ) -> None:
         self._on_group, self._on_news, self._on_scheduled = on_group, on_news, on_scheduled
         self._informers = {
-            scheduler: {
-                where: Informer(
-                    client,
-                    resource_path(KINDS[scheduler].api_version, KINDS[scheduler].plural, namespace=where or None),
-                    GROUP_DECODER,
-                    on_change=self._on_change,
-                    keep=_kept,
-                    label_selector=names.FRAMEWORK_NAME,
-                )
-                for where in namespaces or [""]
-            }
+            scheduler: of_each(
+                client,
+                namespaces,
+                KINDS[scheduler].api_version,
+                KINDS[scheduler].plural,
+                GROUP_DECODER,
+                on_change=self._on_change,
+                keep=_kept,
+                label_selector=names.FRAMEWORK_NAME,
+            )
             for scheduler in schedulers
         }
 
@@ -87,9 +86,11 @@ class Groups:
     def _on_change(self, old: PodGroup | None, new: PodGroup | None) -> None:
         if old is not None and new is not None and old.seconds is None and (seconds := new.seconds) is not None:
             self._on_scheduled(seconds)
-        # Both: whose it was has to learn that somebody has changed the label.
-        for meta in (seen.metadata for seen in (old, new) if seen is not None):
-            self._on_group((meta.namespace, meta.labels.framework or ""), meta.name)
+        # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
+        metas = [seen.metadata for seen in (old, new) if seen is not None]
+        for framework in {meta.labels.framework or "" for meta in metas}:
+            if metas[0].name.startswith(names.pod_group_prefix(framework)):
+                self._on_group((metas[0].namespace, framework), metas[0].name)
 
 
 def _kept(found: PodGroup) -> PodGroup:

@@ -19,6 +19,7 @@ from frameworkcontroller.api.workload import (
     Flavor,
     Workload,
 )
+from frameworkcontroller.engine.cache.each import of_each
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.paths import resource_path
@@ -44,18 +45,16 @@ class Queues:
         on_news: Callable[[], None],
     ) -> None:
         self._on_workload, self._on_news, self._namespaces = on_workload, on_news, namespaces
-        paths = {one: resource_path(KUEUE_API, WORKLOADS, namespace=one or None) for one in namespaces or [""]}
-        self._workloads = {
-            where: Informer(
-                client,
-                path,
-                WORKLOAD_DECODER,
-                on_change=self._on_change,
-                keep=lambda found: replace(found, metadata=found.metadata.slim(frozenset())),
-                label_selector=names.FRAMEWORK_NAME,
-            )
-            for where, path in paths.items()
-        }
+        self._workloads = of_each(
+            client,
+            namespaces,
+            KUEUE_API,
+            WORKLOADS,
+            WORKLOAD_DECODER,
+            on_change=self._on_change,
+            keep=lambda found: replace(found, metadata=found.metadata.slim(frozenset())),
+            label_selector=names.FRAMEWORK_NAME,
+        )
         self._flavors = Informer(
             client,
             resource_path(KUEUE_API, FLAVORS),

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
+from frameworkcontroller.api.pod_group import GROUP_DECODER
 from frameworkcontroller.engine.cache.caches import Caches
 from frameworkcontroller.engine.cache.groups import Groups
 from frameworkcontroller.engine.engine import Engine
@@ -221,3 +222,13 @@ def test_groups_are_unknown_until_they_are_read_and_those_of_others_for_ever() -
     assert "PodGroups of scheduling.k8s.io/v1beta1 are not read yet" in groups.unknown("kubernetes")
     assert groups.group("kubernetes", "team", "gang") is None
     assert "gangScheduling.schedulers of the controller lacks" in groups.unknown("volcano")
+
+
+def test_of_the_groups_with_the_label_only_those_of_the_framework_concern_it() -> None:
+    told = Mock()
+    groups = Groups(cast("Any", None), (), ("kubernetes",), told, Mock(), Mock())
+    for name, label in (("fw-attempt-0", "fw"), ("mine", "fw"), ("fw-attempt-0", "other")):
+        document = {"metadata": pod(name, labels={"FC_FRAMEWORK_NAME": label})["metadata"]}
+        seen = GROUP_DECODER.decode(json.dumps(document))
+        groups._on_change(seen, seen)
+    assert told.call_args_list == [call(("n", "fw"), "fw-attempt-0")]
