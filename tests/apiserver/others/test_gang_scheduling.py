@@ -162,7 +162,8 @@ def test_all_pods_of_a_group_are_in_one_zone(frameworks: Frameworks, nodes: list
 
 
 def test_a_pod_that_is_made_again_is_placed_alone_in_its_group(raw: RawClient, frameworks: Frameworks) -> None:
-    create(frameworks, "gang", 4)
+    retried = workers(frameworks, 4, retry={"maxRetryCount": 3})
+    frameworks.create("gang", retried, gangScheduling={"scheduler": "kubernetes"})
     runs_whole(frameworks, "gang", 4)
     before = frameworks.pods()["gang-worker-2"]["metadata"]["uid"]
     raw.delete(f"{frameworks.pods_path}/gang-worker-2")
@@ -171,7 +172,6 @@ def test_a_pod_that_is_made_again_is_placed_alone_in_its_group(raw: RawClient, f
         assert frameworks.pods()["gang-worker-2"]["metadata"]["uid"] != before
         _assert_whole(frameworks, "gang", 4)
 
-    frameworks.merge("gang", taskRoles=[workers(frameworks, 4, retry={"maxRetryCount": 3})])
     eventually(is_another)
 
 
