@@ -8,7 +8,7 @@ import msgspec
 from frameworkclient.checks import gang, schema, template
 from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import definition, names
-from frameworkcontroller.api.pod_group import NONE, PER_ROLE
+from frameworkcontroller.api.pod_group import KINDS, NONE, PER_ROLE
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
 from frameworkcontroller.core.policies.dependencies import problems_of
 
@@ -60,15 +60,18 @@ def _groups(spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator
     asked = spec.gang_scheduling
     if asked is None or asked.scheduler == NONE:
         return
+    kind = KINDS[asked.scheduler]
+    own = kind.membership("").get("schedulerName", "")
     pods = {role["name"]: role["task"]["pod"].get("spec") or {} for role in roles}
     for name, pod in pods.items():
         path = f"spec.taskRoles[{name}].task.pod.spec"
         if "schedulingGroup" in pod:
             yield warning(f"{path}.schedulingGroup", "has no effect: the group of spec.gangScheduling takes its place")
-        if (found := pod.get("priorityClassName", "")) != asked.priority_class_name:
+        found = pod.get("priorityClassName", "")
+        if found != asked.priority_class_name and "priorityClassName" not in kind.lacks:
             text = f"is {asked.priority_class_name!r} and that of the Pods of role {name} {found!r}: use one for both"
             yield warning("spec.gangScheduling.priorityClassName", text)
-    schedulers = sorted({str(pod.get("schedulerName", "")) for pod in pods.values()})
+    schedulers = sorted({str(pod.get("schedulerName") or own) for pod in pods.values()})
     if len(schedulers) > 1 and asked.group_per != PER_ROLE:
         yield warning(
             "spec.gangScheduling.groupPer", f"one scheduler has to know all Pods of a group, found {schedulers}"

@@ -27,6 +27,10 @@ def _is_named(manifest: Any) -> bool:
     return isinstance(name, str) and re.search(names.NAME_PATTERN, name) is not None
 
 
+def _only_of(field: str, *schedulers: str) -> Callable[[Any], bool]:
+    return lambda asked: not asked.get(field) or asked.get("scheduler") in schedulers
+
+
 RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     f"self.metadata.name.matches('{names.NAME_PATTERN}')": _is_named,
     (
@@ -43,6 +47,11 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
         "self.executionType == oldSelf.executionType || oldSelf.executionType == 'Create' || "
         "(oldSelf.executionType == 'Start' && self.executionType == 'Stop')"
     ): lambda _: True,
+    "self.scheduler in ['kubernetes', 'none'] || self.topologyKey == ''": _only_of("topologyKey", "kubernetes", "none"),
+    "self.scheduler != 'coscheduling' || self.priorityClassName == ''": _only_of(
+        "priorityClassName", "kubernetes", "volcano", "none"
+    ),
+    "self.scheduler in ['volcano', 'none'] || self.queue == ''": _only_of("queue", "volcano", "none"),
     "self != 0 || oldSelf.orValue(1) == 0": lambda number: bool(number != 0),
     "self >= 0 || self == oldSelf.orValue(0)": lambda number: bool(number >= 0),
     f"self <= {MAX_SECONDS} || self == oldSelf.orValue(0)": lambda number: bool(number <= MAX_SECONDS),

@@ -14,7 +14,7 @@ from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api.meta import Wire
-from frameworkcontroller.api.pod_group import KINDS, KUBERNETES
+from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.workload import KUEUE_API
 
 NAMESPACE: Final = "kueue-system"
@@ -38,8 +38,8 @@ class KueueFacts:
     """The ConfigMap of Kueue."""
     review: dict[str, Any] | Refusal
     """A SubjectAccessReview: whether Kueue may list ConfigMaps."""
-    groups: dict[str, Any] | Refusal
-    """The resources of kube-scheduler's API group."""
+    groups: dict[str, dict[str, Any] | Refusal]
+    """By scheduler, the resources of the API group of its groups of Pods."""
 
 
 class _Settings(Wire, frozen=True):
@@ -66,16 +66,19 @@ def kueue_answers(facts: KueueFacts) -> Iterator[Answer]:
 
 
 def group_answers(facts: KueueFacts) -> Iterator[Answer]:
-    """Yield the line about groups of Pods; none where the controller makes none."""
-    ours, kind = _settings(facts.controller, "frameworkcontroller.yaml"), KINDS[KUBERNETES]
-    if isinstance(ours, str) or KUBERNETES not in (ours.gang_scheduling.get("schedulers") or ()):
-        return
-    served = [] if isinstance(facts.groups, Refusal) else facts.groups.get("resources") or []
-    if any(one.get("name") == kind.plural for one in served):
-        yield Answer(Grade.OK, "groups", f"{kind.api_version} is served; it takes {kind.gate}, too")
-    else:
-        text = f"{kind.api_version} is not served, so Frameworks with spec.gangScheduling wait"
-        yield Answer(Grade.FAILING, "groups", text, "enable it (docs/groups.md), or empty gangScheduling.schedulers")
+    """Yield the lines about groups of Pods; none where the controller makes none."""
+    ours = _settings(facts.controller, "frameworkcontroller.yaml")
+    schedulers = () if isinstance(ours, str) else ours.gang_scheduling.get("schedulers") or ()
+    for scheduler, kind in ((name, kind) for name, kind in KINDS.items() if name in schedulers):
+        found = facts.groups[scheduler]
+        served = [] if isinstance(found, Refusal) else found.get("resources") or []
+        if any(one.get("name") == PLURAL for one in served):
+            yield Answer(Grade.OK, "groups", f"{kind.api_version} is served; it takes {kind.gate}, too")
+        else:
+            text = f"{kind.api_version} is not served, so Frameworks with groups of {scheduler} wait"
+            yield Answer(
+                Grade.FAILING, "groups", text, "enable it (docs/groups.md), or change gangScheduling.schedulers"
+            )
 
 
 def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterator[Answer]:

@@ -11,6 +11,8 @@ PLURAL: Final = "frameworks"
 CRD_NAME: Final = f"{PLURAL}.{GROUP}"
 DISCOVERY_PATH: Final = f"/apis/{API_VERSION}"
 NAME_PATTERN: Final = r"^[a-z0-9]{1,63}$"
+MAX_LABEL: Final = 63
+"""Characters of a label's value."""
 
 # Keys of annotations, labels and environment variables alike.
 FRAMEWORK_NAMESPACE: Final = "FC_FRAMEWORK_NAMESPACE"
@@ -101,13 +103,17 @@ def workload_name(framework: str, uid: str) -> str:
 
 
 def pod_group_name(framework: str, attempt_id: int, role: str = "") -> str:
-    """Return the name of the group of all Pods of a Framework attempt, or of those of one role."""
-    return pod_group_prefix(framework) + "-".join(filter(None, (str(attempt_id), role)))
+    """Return the name of the group of an attempt's Pods, or of those of one role, which fits into a label."""
+    name = "-".join(filter(None, (config_map_name(framework), str(attempt_id), role)))
+    if len(name) <= MAX_LABEL:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=5).hexdigest()
+    return f"{name[: MAX_LABEL - 1 - len(digest)]}-{digest}"
 
 
 def pod_group_prefix(framework: str) -> str:
     """Return how the names of all groups of a Framework begin."""
-    return f"{config_map_name(framework)}-"
+    return f"{config_map_name(framework)}-"[:50]
 
 
 def roster_access_name(framework: str) -> str:

@@ -1,17 +1,21 @@
 """Groups of Pods that a scheduler places together: what a Framework asks for, and what is read of a group.
 
-Each scheduler has a kind of its own for them (`KINDS`). Only the fields that decide anything are read.
+Each scheduler has a kind of its own for them, a row of `KINDS`. Only the fields that decide anything are read.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Meta, Wire
 from frameworkcontroller.api.pod import Pod
 
 KUBERNETES: Final = "kubernetes"
+VOLCANO: Final = "volcano"
+COSCHEDULING: Final = "coscheduling"
 NONE: Final = "none"
 PER_ROLE: Final = "TaskRole"
 SINGLE: Final = "Single"
@@ -33,20 +37,8 @@ class GangScheduling(Wire, frozen=True, omit_defaults=True):
     priority_class_name: str = ""
     disruption_mode: str = "All"
     """Whether Pods of more important groups take the place of `All` of its Pods, or of a `Single` one."""
-
-
-class Kind(NamedTuple):
-    """The kind of group of one scheduler."""
-
-    api_version: str
-    plural: str
-    gate: str
-    """What the scheduler needs to know it."""
-
-
-KINDS: Final = {
-    KUBERNETES: Kind("scheduling.k8s.io/v1beta1", "podgroups", "the feature gate GenericWorkload of kube-scheduler")
-}
+    queue: str = ""
+    """Of Volcano, in which the groups are."""
 
 
 class GroupCondition(Wire, frozen=True):
@@ -69,14 +61,16 @@ class _Policy(Wire, frozen=True):
 
 class _Spec(Wire, frozen=True):
     scheduling_policy: _Policy = _Policy()
+    min_member: int = 0
 
 
 class _Status(Wire, frozen=True):
     conditions: tuple[GroupCondition, ...] = ()
+    phase: str = ""
 
 
 class PodGroup(Wire, frozen=True):
-    """The group of some or all Pods of an attempt."""
+    """The group of some or all Pods of an attempt, of any of `KINDS`."""
 
     metadata: Meta
     spec: _Spec = _Spec()
@@ -85,7 +79,7 @@ class PodGroup(Wire, frozen=True):
     @property
     def min_count(self) -> int:
         """So many Pods are placed together."""
-        return self.spec.scheduling_policy.gang.min_count
+        return self.spec.min_member or self.spec.scheduling_policy.gang.min_count
 
     def condition(self, kind: str) -> GroupCondition | None:
         """Return the condition of this type."""
@@ -99,6 +93,78 @@ class PodGroup(Wire, frozen=True):
         return None if since is None or begun is None else (since - begun).total_seconds()
 
 
+class Kind(NamedTuple):
+    """The kind of group of one scheduler."""
+
+    api_version: str
+    gate: str
+    """What the scheduler needs to know it."""
+    spec: Callable[[GangScheduling, int], dict[str, Any]]
+    """Return the spec of a group of so many Pods."""
+    membership: Callable[[str], dict[str, Any]]
+    """Return what the Pods of a group of this name have: labels, annotations, and fields of their spec."""
+    said: Callable[[PodGroup], GroupCondition | None] | None = None
+    """Return what the scheduler says of a group, as a condition of the type `SCHEDULED`; None: it says nothing."""
+    lacks: tuple[str, ...] = ()
+    """Fields of `GangScheduling` that its groups cannot express."""
+
+
+def _kubernetes(asked: GangScheduling, min_count: int) -> dict[str, Any]:
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
+    if asked.topology_key:
+        spec["schedulingConstraints"] = {"topology": [{"key": asked.topology_key}]}
+    if asked.priority_class_name:
+        spec["priorityClassName"] = asked.priority_class_name
+    return spec | {"disruptionMode": {asked.disruption_mode.lower(): {}}}
+
+
+def _volcano(asked: GangScheduling, min_count: int) -> dict[str, Any]:
+    more = {"queue": asked.queue, "priorityClassName": asked.priority_class_name}
+    return {"minMember": min_count} | {name: value for name, value in more.items() if value}
+
+
+def _said_by_volcano(found: PodGroup) -> GroupCondition | None:
+    """Of its conditions neither ends the other; which of them holds is in the phase."""
+    placed, refused = found.condition("Scheduled"), found.condition("Unschedulable")
+    said, status = (placed, "True") if found.status.phase in {"Running", "Completed"} else (refused, "False")
+    return None if said is None else replace(said, type=SCHEDULED, status=status)
+
+
+KINDS: Final = {
+    KUBERNETES: Kind(
+        "scheduling.k8s.io/v1beta1",
+        "the feature gate GenericWorkload of kube-scheduler",
+        _kubernetes,
+        lambda name: {"schedulingGroup": {"podGroupName": name}},
+        lambda found: found.condition(SCHEDULED),
+        ("queue",),
+    ),
+    VOLCANO: Kind(
+        "scheduling.volcano.sh/v1beta1",
+        "Pods whose schedulerName is that of Volcano",
+        _volcano,
+        lambda name: {"annotations": {"scheduling.k8s.io/group-name": name}, "schedulerName": VOLCANO},
+        _said_by_volcano,
+        ("topologyKey",),
+    ),
+    COSCHEDULING: Kind(
+        "scheduling.x-k8s.io/v1alpha1",
+        "the plugin Coscheduling",
+        lambda _, min_count: {"minMember": min_count},
+        lambda name: {"labels": {"scheduling.x-k8s.io/pod-group": name}},
+        # Its phase is written by a controller beside the scheduler; why Pods wait is said of them alone.
+        lacks=("topologyKey", "priorityClassName", "queue"),
+    ),
+}
+PLURAL: Final = "podgroups"
+"""Of each of them."""
+
+
+def lacking(asked: GangScheduling) -> tuple[str, ...]:
+    """Return the fields that are set, and that groups of the scheduler cannot express."""
+    return tuple(name for name in msgspec.to_builtins(asked) if name in KINDS[asked.scheduler].lacks)
+
+
 def preemption(pod: Pod, asked: GangScheduling) -> str:
     """Return for whom the scheduler takes the place of a Pod's whole group, "" if it does not."""
     if asked.disruption_mode == SINGLE:
@@ -108,18 +174,3 @@ def preemption(pod: Pod, asked: GangScheduling) -> str:
 
 
 GROUP_DECODER: Final = msgspec.json.Decoder(PodGroup)
-
-
-def group_spec(asked: GangScheduling, min_count: int) -> dict[str, Any]:
-    """Return the spec of a group of so many Pods."""
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": min_count}}}
-    if asked.topology_key:
-        spec["schedulingConstraints"] = {"topology": [{"key": asked.topology_key}]}
-    if asked.priority_class_name:
-        spec["priorityClassName"] = asked.priority_class_name
-    return spec | {"disruptionMode": {asked.disruption_mode.lower(): {}}}
-
-
-def membership(name: str) -> dict[str, Any]:
-    """Return what the Pods of a group of this name have in their spec."""
-    return {"schedulingGroup": {"podGroupName": name}}

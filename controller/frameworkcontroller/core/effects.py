@@ -23,6 +23,7 @@ ROSTER: Final[EffectKey] = ("roster",)
 ACCESS: Final[EffectKey] = ("access",)
 FRAMEWORK: Final[EffectKey] = ("framework",)
 WORKLOAD: Final[EffectKey] = ("workload",)
+GROUP: Final[EffectKey] = ("group",)
 OWNER: Final[EffectKey] = ("owner",)
 
 
@@ -309,8 +310,8 @@ class _OfGroup:
 
     @property
     def key(self) -> EffectKey:
-        """The key of all that is about this group."""
-        return ("group", self.name)
+        """The key of all that is about groups of the Framework: one request after another."""
+        return GROUP
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,8 @@ def test_pods_that_do_not_fit_the_groups_in_which_a_scheduler_is_to_place_them()
     assert grouped(high, high, **high) == []
     assert grouped({"schedulingGroup": {}}, scheduler="none") == []
     assert grouped({}, {"schedulerName": "mine"}, groupPer="TaskRole") == []
+    assert grouped({}, {"schedulerName": "volcano"}, scheduler="volcano") == []
+    assert grouped(high, high, scheduler="coscheduling") == []
     said = grouped({"schedulingGroup": {"podGroupName": "mine"}}, {"schedulerName": "mine"}, **high)
     assert [line.partition(": ")[2].partition(":")[0] for line in said] == [
         "spec.taskRoles[r0].task.pod.spec.schedulingGroup",

@@ -138,7 +138,7 @@ class Driver:
 
     def touch_groups(self) -> None:
         """The informer has Events about the groups."""
-        for name in self.caches.groups:
+        for name in {*self.caches.groups, *(name for name, _ in self.world.groups.made)}:
             self.reconciler.touch_companion(name)
 
     def see(self) -> None:

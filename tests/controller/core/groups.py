@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import PodCondition
-from frameworkcontroller.api.pod_group import BY_SCHEDULER, DISRUPTED, GROUP_DECODER, SCHEDULED, PodGroup
+from frameworkcontroller.api.pod_group import BY_SCHEDULER, DISRUPTED, GROUP_DECODER, KINDS, SCHEDULED, PodGroup
 from frameworkcontroller.core.effects import CreateGroup, Done, Missing, NameTaken, Refused
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.core.effects import GroupEffect, Outcome
     from tests.controller.core.world import World
+
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
 
 
 class Groups:
@@ -41,11 +43,19 @@ class Groups:
 
     @property
     def seen(self) -> dict[str, PodGroup]:
+        """What the cache has of them."""
+        asked = self._world.stored and self._world.status.attempt_status.gang_scheduling
+        says = not asked or KINDS[asked.scheduler].said is not None
         return {
-            name: GROUP_DECODER.decode(msgspec.json.encode(one))
-            for name, one in self.documents.items()
-            if names.FRAMEWORK_NAME in one["metadata"]["labels"]
+            name: found if says else replace(found, status=replace(found.status, conditions=()))
+            for name, found in self._known.items()
+            if names.FRAMEWORK_NAME in self.documents[name]["metadata"]["labels"]
         }
+
+    @property
+    def _known(self) -> dict[str, PodGroup]:
+        """What the scheduler has of them."""
+        return {name: GROUP_DECODER.decode(msgspec.json.encode(one)) for name, one in self.documents.items()}
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
@@ -60,12 +70,12 @@ class Groups:
                     return NameTaken("the name is in use")
                 found["labels"] = {names.FRAMEWORK_NAME: "fw"}
                 return Done()
-            self.made.append((effect.name, spec["schedulingPolicy"]["gang"]["minCount"]))
             owner = {"kind": "ConfigMap", "name": "fw-attempt", "uid": effect.config_map_uid, "controller": True}
             metadata = {"name": effect.name, "namespace": "ns", "labels": {names.FRAMEWORK_NAME: "fw"}}
             metadata |= {"uid": self._world.uid(), "ownerReferences": [owner], "creationTimestamp": self._world.stamp}
             self.documents[effect.name] = {"metadata": metadata, "spec": spec, "status": {"conditions": []}}
             self._change(effect.name)
+            self.made.append((effect.name, self._known[effect.name].min_count))
             return Done(metadata["uid"])
         if effect.name not in self.documents or self.documents[effect.name]["metadata"]["uid"] != effect.uid:
             return Missing()
@@ -82,7 +92,7 @@ class Groups:
         asked = self._world.status.attempt_status.gang_scheduling
         if not asked:
             return
-        group = pod["spec"]["schedulingGroup"]["podGroupName"]
+        group = _group_of(pod)
         assert group in self.documents, f"{group} is not there before its Pods"
         owner, mine = self.documents[group]["metadata"]["ownerReferences"][0], pod["metadata"]["ownerReferences"][-1]
         assert owner["uid"] == mine["uid"], "it is the group of another attempt"
@@ -96,13 +106,13 @@ class Groups:
         return group is not None and not self.is_gated and not self.is_true(group, SCHEDULED)
 
     def is_true(self, group: str, kind: str) -> bool:
-        found = self.seen[group].condition(kind) if group in self.seen else None
+        found = self._known[group].condition(kind) if group in self._known else None
         return found is not None and found.status == "True"
 
     def live(self) -> bool:
         """The scheduler looks at each group once; whether anything has changed."""
         before = self._version
-        for name, seen in self.seen.items():
+        for name, seen in self._known.items():
             pods = self._members(name)
             if name in self._preempted:
                 for pod in pods if name in self._going else ():
@@ -147,3 +157,10 @@ class Groups:
                 del self.documents[name]
                 found = True
         return found
+
+
+def _group_of(pod: dict[str, Any]) -> str:
+    """The group of a Pod as each scheduler reads it."""
+    of_kubernetes = pod["spec"].get("schedulingGroup", {}).get("podGroupName")
+    of_volcano = pod["spec"].get("schedulerName") == "volcano" and pod["metadata"]["annotations"][VOLCANO_GROUP]
+    return str(of_kubernetes or of_volcano or pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"])

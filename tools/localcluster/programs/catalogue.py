@@ -62,6 +62,8 @@ MODULES = {
     "kueue": "sigs.k8s.io/kueue",
     "jobset": "sigs.k8s.io/jobset",
     "lws": "sigs.k8s.io/lws",
+    "volcano": "volcano.sh/volcano",
+    "scheduler-plugins": "sigs.k8s.io/scheduler-plugins",
 }
 """The module that each project's go.mod requires."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
@@ -85,6 +87,7 @@ CATALOGUE: Mapping[str, Program] = {
             Program(name, name, MODULES[name] + folder, version_variable=f"{MODULES[name]}/pkg/version.GitVersion")
             for name, folder in (("kueue", "/cmd/kueue"), ("jobset", ""), ("lws", "/cmd"))
         ),
+        *(Program(name, name, f"{MODULES[name]}/cmd/scheduler") for name in ("volcano", "scheduler-plugins")),
     )
 }
 

@@ -19,7 +19,7 @@ from frameworkclient.errors import translated
 from frameworkclient.model.pod_template import pod_template
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod_group import KINDS, KUBERNETES
+from frameworkcontroller.api.pod_group import KINDS
 from frameworkcontroller.api.workload import KUEUE_API
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.paths import resource_path
@@ -93,18 +93,18 @@ async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts
 
 
 async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) -> KueueFacts:
-    """Ask for the facts about Kueue and kube-scheduler, as `gather` does."""
+    """Ask for the facts about Kueue and schedulers, as `gather` does."""
     reads = {"verb": "list", "resource": "configmaps"}
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
     spec = {"user": ACCOUNT, "groups": groups, "resourceAttributes": reads}
-    controller, discovery, config, review, placing = await asyncio.gather(
+    controller, discovery, config, review, *placing = await asyncio.gather(
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config"))),
         _answer(client.kube.get(f"/apis/{KUEUE_API}")),
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG))),
         _answer(_review(client, "SubjectAccessReview", spec)),
-        _answer(client.kube.get(f"/apis/{KINDS[KUBERNETES].api_version}")),
+        *(_answer(client.kube.get(f"/apis/{kind.api_version}")) for kind in KINDS.values()),
     )
-    return KueueFacts(controller, discovery, config, review, placing)
+    return KueueFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)))
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:

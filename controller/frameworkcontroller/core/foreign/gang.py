@@ -126,7 +126,8 @@ class ForeignGang:
                 self._in_flight.recheck_later(key, now)
             case WriteRoster(), Done():
                 pass
-            case DeleteConfigMap(), Done():
+            case (DeleteConfigMap(), Done()) | (FindConfigMap(), _):
+                # A ConfigMap that is refused is not there to be found, either.
                 self._in_flight.recheck_later(key, now, longer=True)
             case _:
                 self._in_flight.recheck_later(key, now)

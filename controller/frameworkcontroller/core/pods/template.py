@@ -253,6 +253,8 @@ def _add(metadata: dict[str, Any], spec: dict[str, Any], additions: bytes) -> No
         if key in more:
             spec[key] = _joined(spec, key, "spec", after=bytes(more[key])[1:-1])
     spec |= {key: more[key] for key in ("schedulingGroup",) if key in more}
+    if "schedulerName" in more and spec.get("schedulerName", _NULL) in (_NULL, _EMPTY):
+        spec["schedulerName"] = more["schedulerName"]
 
 
 def _fields(parent: dict[str, Any], key: str) -> dict[str, Any]:

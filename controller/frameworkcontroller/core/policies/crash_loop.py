@@ -51,8 +51,8 @@ class CrashLoops:
         self._runs: dict[TaskKey, tuple[int, datetime]] = {}  # how many, and until when the next one waits
         self.held: set[TaskKey] = set()
         """The Tasks that ask for a Pod and get none for now, or the attempt if no other, or none, begins for now."""
-        self._was_suspended = False
-        """The last attempt was, soon after its start."""
+        self._was_stopped = False
+        """The last attempt was suspended or preempted, soon after its start."""
 
     def note(self, key: TaskKey, before: Status, after: Status, now: Now) -> None:
         """Note what a step of a Task, or an attempt, shows: its instance has ended, or it asks for none any more."""
@@ -65,7 +65,8 @@ class CrashLoops:
             code = 0 if after.completion is None else after.completion.code
             is_hopeless = key == ATTEMPT and code == HOPELESS
             if key == ATTEMPT:
-                self._was_suspended = ran < SHORT_SECONDS and code == Code.FRAMEWORK_SUSPENDED
+                stopped = {Code.FRAMEWORK_SUSPENDED, Code.FRAMEWORK_PREEMPTED}
+                self._was_stopped = ran < SHORT_SECONDS and code in stopped
             if ran >= (HOPELESS_SECONDS if is_hopeless else SHORT_SECONDS):
                 self._runs.pop(key, None)
             elif after.completion is not None and code not in (NEVER_COUNTED if key == ATTEMPT else NEVER_RETRIED):
@@ -88,7 +89,7 @@ class CrashLoops:
     @property
     def has_ended_at_once(self) -> bool:
         """Whether the last attempt ended soon after its start, by others or suspended, or by Pods refused for good."""
-        return self._was_suspended or self._runs.get(ATTEMPT, (0,))[0] > OTHERS_ENDS
+        return self._was_stopped or self._runs.get(ATTEMPT, (0,))[0] > OTHERS_ENDS
 
     @property
     def until(self) -> datetime | None:

@@ -16,6 +16,8 @@ ATTEMPTS_AT_ONCE: Final = 10
 """So many attempts of a namespace begin at once that can only fail, or follow one that has ended at once, then one a
 second: each takes 14 requests."""
 READS_AT_ONCE: Final = 10
+GROUPS_AT_ONCE: Final = 500
+GROUPS_A_SECOND: Final = 20
 
 
 class IdleTasks:
@@ -70,5 +72,7 @@ class Shares:
     idle: IdleTasks = field(default_factory=IdleTasks)
     attempts: Pace = field(default_factory=lambda: Pace(1, ATTEMPTS_AT_ONCE))
     """Of attempts that can only fail, since Pods of theirs can never be, and that follow one that has ended at once."""
+    groups: Pace = field(default_factory=lambda: Pace(GROUPS_A_SECOND, GROUPS_AT_ONCE))
+    """Of groups of Pods that are created or changed: no quota of Pods counts them."""
     reads: Pace = field(default_factory=lambda: Pace(1, READS_AT_ONCE))
     """Of Frameworks at rest that are read whole: a ConfigMap of a few bytes can make each of 1.4 MB be read again."""

@@ -6,9 +6,10 @@ to its ConfigMap and are there before its Pods. A TaskRole that waits for others
 come later.
 """
 
+import itertools
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -23,13 +24,13 @@ from frameworkcontroller.api.pod_group import (
     SCHEDULED,
     GangScheduling,
     PodGroup,
-    group_spec,
-    membership,
 )
+from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import EARLIEST, Now
-from frameworkcontroller.core.effects import CreateGroup, Done, GroupEffect, Missing, Outcome, PatchGroup
+from frameworkcontroller.core.effects import GROUP, CreateGroup, Done, GroupEffect, Missing, Outcome, PatchGroup
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.queue.verdict import GROUPS_UNKNOWN, Verdict
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -44,10 +45,16 @@ UNSEEN: Final = (
 )
 NOT_GANG_SCHEDULED: Final = "NotGangScheduled"
 GROUPS_REFUSED: Final = "GroupsRefused"
+TOO_MANY: Final = f"an attempt has {MAX_ROLES} groups at most, with those of TaskRoles that are gone"
 MAX_MESSAGE: Final = 1024
 """Characters of what a scheduler says."""
+LOOKED_AT: Final = 10
+"""Groups without a place, in a pass."""
 EVERY: Final = timedelta(seconds=10)
-"""The scheduler says something else of a group with each Pod that comes or goes: so often it is written."""
+"""The scheduler says something else of a group with each Pod that comes or goes: so often it is written.
+
+So long it may say nothing of a group whose Pods have nodes: Volcano places them first.
+"""
 # A Task in one of these states has no Pod yet, or one without a node.
 WAITING: Final = (State.CREATION_PENDING, State.CREATION_REQUESTED, State.PREPARING)
 
@@ -65,7 +72,7 @@ class _Wanted:
 
     def spec(self, asked: GangScheduling) -> bytes:
         """Return the spec of the group, as JSON."""
-        return msgspec.json.encode(group_spec(asked, self.count))
+        return msgspec.json.encode(KINDS[asked.scheduler].spec(asked, self.count))
 
     @property
     def waits(self) -> bool:
@@ -77,21 +84,40 @@ class _Wanted:
         """Whether the first Task of a role has a node."""
         return any(role.tasks and role.tasks[0].attempt_status.pod_node_name for role in self.roles)
 
+    def is_placed(self, found: PodGroup) -> bool:
+        """Whether the scheduler has found a place for it; of a Pod that is made again Volcano may say it has none."""
+        said = found.condition(SCHEDULED)
+        return said is not None and (said.status == "True" or self.has_nodes)
+
 
 class GroupPass:
-    """The groups of one Framework."""
+    """The groups of one Framework, of which one is created or changed at a time, at the `pace` of the namespace."""
 
-    def __init__(self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight) -> None:
-        self._meta, self._config, self._state, self._in_flight = meta, config, state, in_flight
-        self._made: set[str] = set()
-        """Those that were created and not seen yet."""
-        self._next: list[GroupEffect] = []
-        self._given: tuple[dict[str, bytes], dict[str, str], dict[str, bytes]] = {}, {}, {}
+    def __init__(
+        self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, pace: Pace
+    ) -> None:
+        self._meta, self._config, self._state, self._in_flight, self._pace = meta, config, state, in_flight, pace
+        self._next: GroupEffect | None = None
+        self._turn: datetime | None = None
+        """When that may be sent."""
+        self._unseen = ""
+        """The group that was created or changed last, and not seen since."""
+        self._made: tuple[str, set[str]] = "", set()
+        """The groups that were created of this attempt, by the UID of its ConfigMap."""
+        self._wanted: dict[str, _Wanted] = {}
+        # Those that are to be looked at, and of the others those that have no place, in their order.
+        self._changed: dict[str, None] = {}
+        self._unplaced: dict[str, None] = {}
+        self._read: list[tuple[object, ...]] = []
+        """Of what they were made, role by role."""
+        self._given: tuple[object, object, dict[str, bytes]] = None, None, {}
         self._reported = EARLIEST
+        self._unsaid: datetime | None = None
+        """Since when Pods have nodes and nothing was said of their group."""
 
     def begin(self, ctx: ReconcileContext, queue: Verdict) -> Verdict:
         """Return what its queue and its groups mean for the Framework now."""
-        status, self._next = self._state.status, []
+        status, self._next = self._state.status, None
         if status.state is State.CREATION_PENDING and status.completion is None:
             return self._before(ctx, queue)
         asked, owner = status.attempt_status.gang_scheduling, status.attempt_status.config_map_uid
@@ -116,43 +142,74 @@ class GroupPass:
         if why := ctx.view.unknown_groups(asked.scheduler):
             self._tell(ctx, (False, GROUPS_UNKNOWN, why))
             return replace(queue, holds_pods=True)
-        wanted, report = self._wanted(asked), None
-        for name, one in wanted.items():
-            found = ctx.view.group(asked.scheduler, name)
+        self._follow_roles(asked)
+        missing, self._next = "", None
+        for name in list(self._changed):
+            one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
             if found is None or not is_ours(found.metadata, owner):
-                if name not in self._made:
-                    self._next.append(CreateGroup(asked.scheduler, name, owner, one.spec(asked)))
-                continue
-            if found.min_count != one.count and one.waits:
-                self._next.append(PatchGroup(asked.scheduler, name, found.metadata.uid, one.spec(asked)))
-            report = report or _report(asked, one, found)
-        queue = replace(queue, additions=self._additions(wanted, queue.additions))
-        missing = [effect for effect in self._next if isinstance(effect, CreateGroup)]
-        failure = next(filter(None, (self._in_flight.last_failure(effect.key) for effect in missing)), "")
-        self._tell(ctx, (False, GROUPS_REFUSED, failure[:MAX_MESSAGE]) if failure else report)
+                missing = missing or name
+            elif found.min_count != one.count and one.waits:
+                self._next = self._next or PatchGroup(asked.scheduler, name, found.metadata.uid, one.spec(asked))
+            else:
+                del self._changed[name]
+                self._unplaced[name] = None
+        report = None if missing else self._look(ctx, asked)
+        queue = replace(queue, additions=self._additions(asked, queue.additions))
+        if missing:
+            report = self._create(asked, owner, missing)
+        if self._next is None or self._next.name != self._unseen:
+            # The cache may show a change before its answer is there.
+            self.touch(self._unseen)
+        if report is not None or not (missing or self._unplaced):
+            self._tell(ctx, report)
         return replace(queue, holds_pods=bool(missing))
 
-    def _wanted(self, asked: GangScheduling) -> dict[str, _Wanted]:
-        """Return the groups that are to be, by name."""
-        found: dict[str, _Wanted] = {}
-        attempt = self._state.status.attempt_status.id
+    def _look(self, ctx: ReconcileContext, asked: GangScheduling) -> tuple[bool, str, str] | None:
+        """Return what is to be told of the first groups that have no place, as far as is known."""
+        report = None
+        for name in list(itertools.islice(self._unplaced, LOOKED_AT)):
+            one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
+            if found is None or one.is_placed(found):
+                del self._unplaced[name]
+            else:
+                report = report or _report(asked, one, found)
+        return report
+
+    def _create(self, asked: GangScheduling, owner: str, name: str) -> tuple[bool, str, str] | None:
+        """Create this group next, or return why it is not."""
+        if self._made[0] != owner:
+            self._made = owner, set()
+        if len(self._made[1]) >= MAX_ROLES and name not in self._made[1]:
+            return False, GROUPS_REFUSED, TOO_MANY
+        self._next = CreateGroup(asked.scheduler, name, owner, self._wanted[name].spec(asked))
+        failure = self._in_flight.last_failure(GROUP)
+        return (False, GROUPS_REFUSED, failure[:MAX_MESSAGE]) if failure else None
+
+    def _follow_roles(self, asked: GangScheduling) -> None:
+        """Find the groups that are to be, by name; most passes change none."""
+        attempt, per_role = self._state.status.attempt_status.id, asked.group_per == PER_ROLE
+        read: list[tuple[object, ...]] = [
+            (attempt, id(role), role.waits, role.dependencies_met is UNSET, role.counts.active, role.counts.completed)
+            for role in self._state.roles.values()
+        ]
+        if read == self._read:
+            return
+        self._read, self._wanted = read, {}
         for role in self._state.roles.values():
             if role.waits or role.counts.active == role.counts.completed:
                 continue
-            is_alone = asked.group_per == PER_ROLE or role.dependencies_met is not UNSET
+            is_alone = per_role or role.dependencies_met is not UNSET
             name = names.pod_group_name(self._meta.name, attempt, role.name if is_alone else "")
-            found.setdefault(name, _Wanted()).roles.append(role)
-        return found
+            self._wanted.setdefault(name, _Wanted()).roles.append(role)
+        self._changed, self._unplaced = dict.fromkeys(self._wanted), {}
 
-    def _additions(self, wanted: dict[str, _Wanted], given: dict[str, bytes]) -> dict[str, bytes]:
+    def _additions(self, asked: GangScheduling, given: dict[str, bytes]) -> dict[str, bytes]:
         """Return what the Pods of each role get by the queue (`given`), and by their group."""
-        groups = {role.name: name for name, one in wanted.items() for role in one.roles}
-        if self._given[0] is not given or self._given[1] != groups:
-            both = {
-                role: msgspec.json.encode(msgspec.json.decode(given.get(role) or b"{}") | membership(name))
-                for role, name in groups.items()
-            }
-            self._given = given, groups, given | both
+        if self._given[0] is not given or self._given[1] is not self._wanted:
+            member = KINDS[asked.scheduler].membership
+            groups = {role.name: name for name, one in self._wanted.items() for role in one.roles}
+            both = {role: _joined(given.get(role) or b"{}", member(name)) for role, name in groups.items()}
+            self._given = given, self._wanted, given | both
         return self._given[2]
 
     def _tell(self, ctx: ReconcileContext, report: tuple[bool, str, str] | None) -> None:
@@ -160,6 +217,13 @@ class GroupPass:
         before = self._state.group_report
         if report is None and before is not None:
             report = True, "Scheduled", ""
+        if report is None or report[1] != NOT_GANG_SCHEDULED:
+            self._unsaid = None
+        elif self._unsaid is None:
+            self._unsaid = ctx.now
+        if self._unsaid is not None and ctx.now < self._unsaid + EVERY:
+            ctx.decision.wake(self._unsaid + EVERY)
+            return
         if report is None or report == before:
             return
         if before is None or before[0] is not report[0] or ctx.now >= self._reported + EVERY:
@@ -171,33 +235,55 @@ class GroupPass:
     @property
     def is_quiet(self) -> bool:
         """Whether the groups are as they are to be, as far as is known."""
-        return not self._next
+        return self._next is None
 
     def write(self, ctx: ReconcileContext) -> None:
-        """Do what was decided."""
-        for effect in self._next:
-            ctx.emit(effect)
+        """Do what was decided, once its turn has come."""
+        if self._next is None or self._in_flight.is_busy(GROUP):
+            return
+        if (until := self._in_flight.delayed_until(GROUP, ctx.now)) is not None:
+            ctx.decision.wake(until)
+            return
+        if self._turn is None:
+            self._turn = ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
+        if ctx.now < self._turn:
+            ctx.decision.wake(self._turn)
+        else:
+            self._turn = None
+            ctx.emit(self._next)
 
     def touch(self, name: str) -> None:
         """Note that the cache has heard of the group of this name, which may be gone again."""
-        self._made.discard(name)
-        self._in_flight.reset_delay(("group", name))
+        if name in self._wanted:
+            self._changed[name] = None
+            self._unplaced.pop(name, None)
+        if name and name == self._unseen:
+            self._unseen = ""
+            self._in_flight.reset_delay(GROUP)
 
     def apply_outcome(self, effect: GroupEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a group; the cache will show it."""
-        if isinstance(effect, CreateGroup):
-            self._made |= {effect.name} if isinstance(outcome, Done) else set()
-        elif isinstance(outcome, Done | Missing):
-            self._in_flight.recheck_later(effect.key, now.steady)
+        if isinstance(effect, CreateGroup) and isinstance(outcome, Done):
+            self._made[1].add(effect.name)
+        elif isinstance(effect, CreateGroup) or not isinstance(outcome, Done | Missing):
+            return
+        self._unseen = effect.name
+        self._in_flight.recheck_later(GROUP, now.steady)
+
+
+def _joined(given: bytes, more: dict[str, Any]) -> bytes:
+    """Return what a queue gives the Pods with what their group gives them."""
+    fields = msgspec.json.decode(given)
+    for name, value in more.items():
+        fields[name] = fields.get(name, {}) | value if isinstance(value, dict) else value
+    return msgspec.json.encode(fields)
 
 
 def _report(asked: GangScheduling, wanted: _Wanted, found: PodGroup) -> tuple[bool, str, str] | None:
-    """Return what is to be told of a group: nothing of one that has its place, or of which nothing is known yet."""
-    said = found.condition(SCHEDULED)
+    """Return what is to be told of a group that has no place, as far as is known: nothing if nothing is."""
+    kind, said = KINDS[asked.scheduler], found.condition(SCHEDULED)
+    if kind.said is not None and said is None and wanted.has_nodes:
+        return False, NOT_GANG_SCHEDULED, UNSEEN.format(gate=kind.gate)
     if said is None:
-        if not wanted.has_nodes:
-            return None
-        return False, NOT_GANG_SCHEDULED, UNSEEN.format(gate=KINDS[asked.scheduler].gate)
-    if said.status == "True":
         return None
     return False, said.reason or "Unschedulable", NO_PLACE.format(number=wanted.count, why=said.message[:MAX_MESSAGE])

@@ -52,6 +52,8 @@ class InFlight:
         self._in_flight: dict[EffectKey, Effect] = {}
         self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
+        self.has_left = False
+        """Nobody waits for outcomes any more."""
         self._doubtful: dict[EffectKey, int] = {}
         """What creations count, in bytes, that may be refused as others were."""
 
@@ -128,6 +130,7 @@ class InFlight:
 
     def leave(self) -> None:
         """Expect no outcome any more."""
+        self.has_left = True
         self.refusals.spending.answer(sum(self._doubtful.values()))
         self._doubtful.clear()
 

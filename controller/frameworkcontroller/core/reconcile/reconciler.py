@@ -109,7 +109,7 @@ class FrameworkReconciler:
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
-        self._groups = GroupPass(meta, config, self._state, self._in_flight)
+        self._groups = GroupPass(meta, config, self._state, self._in_flight, shares.groups)
         self._framework = FrameworkPass(
             meta,
             config,
@@ -182,6 +182,11 @@ class FrameworkReconciler:
         """Share nothing with others any more: the caller drops this reconciler."""
         self._idle.forget(self.uid)
         self._in_flight.leave()
+
+    def pay_late(self, effect: CreatePod, refused: Refused, now: Now) -> None:
+        """Count what a refused Pod has cost if no outcome of it is expected any more."""
+        if self._in_flight.has_left:
+            self._in_flight.refusals.spending.pay(effect.source.size, now.steady, sent=refused.sent)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 

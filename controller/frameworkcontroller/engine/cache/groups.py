@@ -4,13 +4,14 @@ Nothing else waits for these caches: a scheduler's definitions may come later th
 """
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod_group import GROUP_DECODER, KINDS, SCHEDULED, PodGroup
+from frameworkcontroller.api.pod_group import GROUP_DECODER, KINDS, PLURAL, Kind, PodGroup
 from frameworkcontroller.engine.cache.each import of_each
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
@@ -47,10 +48,10 @@ class Groups:
                 client,
                 namespaces,
                 KINDS[scheduler].api_version,
-                KINDS[scheduler].plural,
+                PLURAL,
                 GROUP_DECODER,
                 on_change=self._on_change,
-                keep=_kept,
+                keep=functools.partial(_kept, KINDS[scheduler]),
                 label_selector=names.FRAMEWORK_NAME,
             )
             for scheduler in schedulers
@@ -93,7 +94,9 @@ class Groups:
                 self._on_group((metas[0].namespace, framework), metas[0].name)
 
 
-def _kept(found: PodGroup) -> PodGroup:
-    said = found.condition(SCHEDULED)
+def _kept(kind: Kind, found: PodGroup) -> PodGroup:
+    said = kind.said(found) if kind.said else None
     kept = () if said is None else (replace(said, reason=said.reason[:MAX_TEXT], message=said.message[:MAX_TEXT]),)
-    return replace(found, metadata=found.metadata.slim(frozenset()), status=replace(found.status, conditions=kept))
+    return replace(
+        found, metadata=found.metadata.slim(frozenset()), status=replace(found.status, conditions=kept, phase="")
+    )

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 import msgspec
 from msgspec import Meta, Struct, field
 
-from frameworkcontroller.api.pod_group import NONE, GangScheduling
+from frameworkcontroller.api.pod_group import NONE, GangScheduling, lacking
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -104,23 +104,26 @@ class KueueSettings(_Group, frozen=True):
 class DefaultGroups(_Group, frozen=True):
     """`gangScheduling.default`: what `spec.gangScheduling` is of a Framework that has none."""
 
-    scheduler: Literal["none", "kubernetes"] = "none"
+    scheduler: Literal["none", "kubernetes", "volcano", "coscheduling"] = "none"
     group_per: Literal["Attempt", "TaskRole"] = "Attempt"
     topology_key: str = ""
     priority_class_name: str = ""
     disruption_mode: Literal["All", "Single"] = "All"
+    queue: str = ""
 
 
 class GangSchedulingSettings(_Group, frozen=True):
     """`gangScheduling`: in which groups schedulers place the Pods of Frameworks."""
 
-    schedulers: tuple[Literal["kubernetes"], ...] = ()
+    schedulers: tuple[Literal["kubernetes", "volcano", "coscheduling"], ...] = ()
     """Those whose groups Frameworks may have."""
     default: DefaultGroups = DefaultGroups()
 
     def __post_init__(self) -> None:
         if (found := self.default.scheduler) not in {NONE, *self.schedulers}:
             raise ValueError(f"default.scheduler: must be among gangScheduling.schedulers, found {found!r}")
+        if self.groups is not None and (lacks := lacking(self.groups)):
+            raise ValueError(f"default.{lacks[0]}: groups of {self.default.scheduler} have none")
 
     @property
     def groups(self) -> GangScheduling | None:

@@ -18,7 +18,7 @@ from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
-from frameworkcontroller.api.pod_group import KINDS
+from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.api.workload import KUEUE_API, KUEUE_GROUP, WORKLOADS
 from frameworkcontroller.core.effects import (
@@ -430,8 +430,7 @@ def _workload_path(subject: Subject, effect: WorkloadEffect) -> str:
 
 
 def _group_path(subject: Subject, effect: GroupEffect) -> str:
-    kind = KINDS[effect.scheduler]
-    return resource_path(kind.api_version, kind.plural, namespace=subject.namespace, name=effect.name)
+    return resource_path(KINDS[effect.scheduler].api_version, PLURAL, namespace=subject.namespace, name=effect.name)
 
 
 def _config_map_path(subject: Subject) -> str:

@@ -30,6 +30,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     NameTaken,
     Outcome,
+    Refused,
     WriteRoster,
 )
 from frameworkcontroller.core.events import KubeEvent
@@ -56,6 +57,8 @@ class World:
         self.config_maps: dict[str, tuple[Partial, str]] = {}
         """ConfigMaps with their rosters."""
         self.opened: dict[str, list[str]] = {}
+        self.is_full = False
+        """Whether a quota refuses ConfigMaps."""
         """The UIDs in the roster by which each Pod's barrier has opened, by the Pod's UID."""
         self.told: list[str] = []
         self.requests: list[Effect] = []
@@ -138,6 +141,8 @@ class World:
             case CreateConfigMap():
                 if found is not None:
                     return NameTaken("there is one")
+                if self.is_full:
+                    return Refused(403, "exceeded quota")
                 meta = _meta(name, version, uid=f"uid-{version}", created=self.now, gang=gang.subject.object.kind)
                 self.config_maps[name] = Partial(meta), effect.roster.decode()
                 return Done(meta.uid, version)

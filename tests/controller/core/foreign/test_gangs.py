@@ -345,6 +345,17 @@ def test_a_config_map_of_somebody_else_that_has_the_name_is_told_and_left_alone(
     assert len(world.opened) == 3
 
 
+def test_a_config_map_that_is_refused_is_asked_for_less_and_less_often() -> None:
+    """The look at what is there began the pauses anew: 300 gangs of one Pod made 107 requests a second for ever."""
+    world = Three()
+    world.is_full = True
+    world.settle(600)
+    assert len(world.requests) < 30
+    world.is_full = False
+    world.settle(400)
+    assert len(world.opened) == 3
+
+
 def test_a_controller_that_goes_on_counts_no_start_again() -> None:
     world = running()
     world.settle(2)

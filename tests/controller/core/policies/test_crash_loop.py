@@ -536,13 +536,20 @@ def test_a_changed_template_goes_on_at_once_and_starts_from_none_but_no_other_ed
     assert_paused(life.gaps[before:], [*FREE, 10])
 
 
-def test_attempts_that_follow_a_suspension_soon_after_their_start_take_their_turns() -> None:
-    """150 Frameworks that were suspended and resumed all the time made nine requests of each edit."""
+@pytest.mark.parametrize("by", ["suspend", "preempt"])
+def test_attempts_that_follow_one_that_was_stopped_soon_after_its_start_take_their_turns(by: str) -> None:
+    """150 Frameworks that were suspended and resumed, or preempted, all the time made up to 510 requests a second."""
     life = beside(retried(pause=True))
+    life.edit(gangScheduling={"scheduler": "kubernetes"})
     life.live(5)
-    for suspend in (True, False):
-        life.edit(suspend=suspend)
-        life.live(5)
+    if by == "suspend":
+        for suspend in (True, False):
+            life.edit(suspend=suspend)
+            life.live(5)
+    else:
+        (group,) = life.world.groups.documents
+        life.world.groups.preempt(group)
+        life.live(10)
     assert life.world.config_map is None
     assert known(life.condition)[1] == "AttemptPaused"
     life.live(20)

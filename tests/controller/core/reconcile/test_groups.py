@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from frameworkcontroller.api.pod_group import GangScheduling
-from frameworkcontroller.core.effects import CreateGroup, Missing, PatchGroup, WriteStatus
+from frameworkcontroller.api import names
+from frameworkcontroller.api.pod_group import KINDS, GangScheduling, PodGroup
+from frameworkcontroller.core.effects import CreateGroup, Missing, PatchGroup, Refused, WriteStatus
+from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
+from frameworkcontroller.core.reconcile import group_pass
 from tests.controller.core.manual import Manual
+from tests.controller.core.scenarios.groups import said
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import core_config
+from tests.support.rows import each
+
+if TYPE_CHECKING:
+    import pytest
+
+    from localcluster.client import Json
 
 ASKED = "gangScheduling: {scheduler: kubernetes, topologyKey: zone, priorityClassName: high, disruptionMode: Single}\n"
 
@@ -23,6 +35,71 @@ def test_a_group_asks_for_all_that_the_framework_does_and_not_for_what_the_contr
         "priorityClassName": "high",
         "disruptionMode": {"single": {}},
     }
+
+
+@each(
+    "scheduler, spec, given",
+    [
+        (
+            "volcano",
+            {"minMember": 4, "queue": "research", "priorityClassName": "high"},
+            {"annotations": {"scheduling.k8s.io/group-name": "fw-attempt-0"}, "schedulerName": "volcano"},
+        ),
+        ("coscheduling", {"minMember": 4}, {"labels": {"scheduling.x-k8s.io/pod-group": "fw-attempt-0"}}),
+    ],
+)
+def test_groups_of_other_schedulers(scheduler: str, spec: Json, given: Json) -> None:
+    kind = KINDS[scheduler]
+    fields = {"queue": "research", "priorityClassName": "high"}
+    asked = {name: value for name, value in fields.items() if name not in kind.lacks}
+    manual = Manual(f"{TWO_ROLES}gangScheduling: { ({'scheduler': scheduler} | asked) }\n")
+    assert msgspec.json.decode(manual.work_until(CreateGroup).spec) == spec
+    assert kind.membership("fw-attempt-0") == given
+
+
+def test_the_name_of_a_group_fits_into_a_label() -> None:
+    framework = "g" * 63
+    found = {names.pod_group_name(framework, attempt, role) for attempt in (1, 10) for role in ("", "worker", "r" * 63)}
+    assert len(found) == 6
+    assert all(len(name) <= 63 and name.startswith(names.pod_group_prefix(framework)) for name in found)
+    assert names.pod_group_name("fw", 0, "worker") == "fw-attempt-0-worker"
+
+
+def said_by_volcano(phase: str, *conditions: str) -> str:
+    """The status and the message of what is read of a group in this phase."""
+    status = {"phase": phase, "conditions": [{"type": one, "status": "True", "message": one} for one in conditions]}
+    told_by = KINDS["volcano"].said
+    assert told_by
+    condition = told_by(
+        msgspec.convert({"metadata": {"name": "a", "uid": "a", "resourceVersion": "1"}, "status": status}, PodGroup)
+    )
+    return "" if condition is None else f"{condition.type} {condition.status} {condition.message}"
+
+
+@each(
+    "phase, conditions, said",
+    [
+        ("", (), ""),
+        ("Pending", ("Unschedulable",), "PodGroupInitiallyScheduled False Unschedulable"),
+        ("Inqueue", ("Unschedulable", "Scheduled"), "PodGroupInitiallyScheduled False Unschedulable"),
+        ("Running", ("Unschedulable", "Scheduled"), "PodGroupInitiallyScheduled True Scheduled"),
+        ("Completed", ("Scheduled",), "PodGroupInitiallyScheduled True Scheduled"),
+    ],
+)
+def test_which_of_the_conditions_of_volcano_holds_is_in_the_phase(
+    phase: str, conditions: tuple[str, ...], said: str
+) -> None:
+    assert said_by_volcano(phase, *conditions) == said
+
+
+def test_that_nothing_was_said_of_a_group_whose_pods_have_nodes_is_told_once_that_lasts() -> None:
+    manual = Manual(TWO_ROLES + ASKED)
+    manual.world.groups.is_gated = True
+    manual.live(8)
+    assert manual.world.running
+    assert not said(manual.world)
+    manual.live(8)
+    assert said(manual.world).startswith("NotGangScheduled")
 
 
 def test_what_an_attempt_asks_for_stays_as_it_is_when_the_spec_changes() -> None:
@@ -62,3 +139,49 @@ def test_a_group_that_is_not_there_any_more_is_not_changed_again_and_again() -> 
     changed = manual.work_until(PatchGroup)
     manual.answer(changed, Missing())
     assert PatchGroup not in map(type, manual.ask())
+
+
+PER_ROLE = TWO_ROLES + "gangScheduling: {scheduler: kubernetes, groupPer: TaskRole}\n"
+
+
+def test_one_request_about_groups_follows_another_and_a_refused_one_speaks_for_all() -> None:
+    manual = Manual(PER_ROLE)
+    manual.world.groups.refusal = "no such priority class"
+    first = manual.work_until(CreateGroup)
+    assert CreateGroup not in map(type, manual.ask())
+    manual.answer(first, Refused(422, "no such priority class"))
+    assert CreateGroup not in map(type, manual.ask())
+    manual.live(60)
+    assert said(manual.world) == "GroupsRefused no such priority class"
+    assert manual.world.history[CreateGroup.__name__] <= 10
+
+
+def test_groups_of_a_namespace_are_made_at_a_pace() -> None:
+    manual = Manual(PER_ROLE)
+    for _ in range(GROUPS_AT_ONCE + 2 * GROUPS_A_SECOND):
+        manual.shares.groups.reserve(manual.world.now.timestamp())
+    manual.live(1)
+    assert not manual.world.groups.made
+    manual.live(3)
+    assert len(manual.world.groups.made) == 2
+
+
+def test_an_attempt_makes_no_more_groups_however_often_its_roles_are_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_pass, "MAX_ROLES", 5)
+    manual = Manual(PER_ROLE)
+    manual.live(1)
+    for number in range(10):
+        manual.edit_role(0, name=f"role{number}")
+        manual.live(2)
+    assert len(manual.world.groups.made) == 5
+    assert said(manual.world).startswith("GroupsRefused")
+
+
+def test_that_a_group_has_its_place_is_said_only_when_that_was_seen() -> None:
+    manual = Manual(TWO_ROLES + ASKED)
+    manual.world.groups.room = 0
+    manual.live(5)
+    (name,) = manual.world.groups.documents
+    del manual.world.groups.documents[name]
+    manual.live(5)
+    assert said(manual.world).startswith("Unschedulable")

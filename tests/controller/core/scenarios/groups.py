@@ -37,8 +37,8 @@ FIRST = "fw-attempt-0"
 RESUME = functools.partial(suspend, wanted=False)
 
 
-def config(per: str = "Attempt", **more: bool) -> CoreConfig:
-    return core_config(gang_scheduling=GangScheduling("kubernetes", per), **more)
+def config(per: str = "Attempt", scheduler: str = "kubernetes", **more: bool) -> CoreConfig:
+    return core_config(gang_scheduling=GangScheduling(scheduler, per), **more)
 
 
 def said(world: World) -> str:
@@ -57,6 +57,14 @@ def take_no_notice(world: World) -> None:
     world.groups.is_gated = True
     if "NotGangScheduled" in said(world):
         world.stop()
+
+
+def need_fewer_in_silence(world: World) -> None:
+    """There is room for three of four, and the scheduler says nothing of that."""
+    world.groups.room = 3
+    if world.groups.documents and world.pods and workers(world) == 3:
+        scale(world, 2, minSucceededTaskCount=2)
+    assert not said(world)
 
 
 def make_room(world: World) -> None:
@@ -134,6 +142,10 @@ IN_GROUPS = {
     "no groups, as it says": grouped(0, spec=TWO_ROLES + "gangScheduling: {scheduler: none}\n"),
     "no place until another gang is over": grouped(0, script=when(lambda world: waits(world, 4), make_room)),
     "rescaled while it waits": grouped(0, script=need_fewer),
+    "rescaled while it waits, by Volcano": grouped(0, script=need_fewer, config=config(scheduler="volcano")),
+    "rescaled while it waits, by coscheduling": grouped(
+        0, script=need_fewer_in_silence, config=config(scheduler="coscheduling")
+    ),
     "scaled up in its group": grouped(-210, STAY | {"worker-3": ["stay"], "worker-4": ["stay"]}, grow),
     "a Task is retried in its group": grouped(0, {"worker-1": [1, 0]}, tasks_retried={"worker-1": 1}),
     "a Pod is deleted, and made again in its group": grouped(

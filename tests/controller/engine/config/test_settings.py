@@ -40,8 +40,9 @@ concurrentRequests: 32
 kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 foreignGangs: {enabled: yes}
 gangScheduling:
-  schedulers: [kubernetes]
-  default: {scheduler: kubernetes, groupPer: TaskRole, topologyKey: z, priorityClassName: p, disruptionMode: Single}
+  schedulers: [volcano]
+  default:
+    {scheduler: volcano, groupPer: TaskRole, topologyKey: "", priorityClassName: p, disruptionMode: Single, queue: q}
 leaderElection: {enabled: false, namespace: a, name: b, leaseDurationSec: 6, renewDeadlineSec: 4.5, retryPeriodSec: 1}
 """
 
@@ -71,8 +72,8 @@ def test_every_key_is_read() -> None:
     assert [key for key in written if written[key] == defaults[key]] == ["kubeConfigFilePath", "podFailureSpec"]
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
     flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
-    groups = GangScheduling("kubernetes", "TaskRole", "z", "p", "Single")
-    more = {"gang_scheduling": groups, "group_schedulers": ("kubernetes",), "codes": read.core.codes}
+    groups = GangScheduling("volcano", "TaskRole", "", "p", "Single", "q")
+    more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "codes": read.core.codes}
     assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more)
 
 
@@ -221,6 +222,14 @@ WRONG = [
     value("logObjectSnapshot", "{pods: {}}", "Object contains unknown field `pods`"),
     ("logObjectSnapshot: {pod: {x: true}}", "logObjectSnapshot.pod: Object contains unknown field `x`"),
     # podFailureSpec.
+    (
+        "gangScheduling: {default: {scheduler: volcano}}",
+        "gangScheduling: default.scheduler: must be among gangScheduling.schedulers, found 'volcano'",
+    ),
+    (
+        "gangScheduling: {schedulers: [volcano], default: {scheduler: volcano, topologyKey: z}}",
+        "gangScheduling: default.topologyKey: groups of volcano have none",
+    ),
     value("podFailureSpec", "{}", "Expected `array`, got `object`"),
     ("podFailureSpec: &a [*a]", "podFailureSpec[0]: Expected `object`, got `array`"),
     (f"podFailureSpec:\n- &a0 [x]\n{ALIASES}", "podFailureSpec[0]: Expected `object`, got `array`"),
