@@ -349,7 +349,7 @@ def test_a_config_map_that_is_refused_is_asked_for_less_and_less_often() -> None
     """The look at what is there began the pauses anew: 300 gangs of one Pod made 107 requests a second for ever."""
     world = Three()
     world.is_full = True
-    world.settle(600)
+    world.run(seconds=600)
     assert len(world.requests) < 30
     world.is_full = False
     world.settle(400)
