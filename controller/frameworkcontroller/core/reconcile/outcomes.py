@@ -87,8 +87,6 @@ def apply_pod_outcome(
     """Advance the Task, if it is still the one that the effect was for."""
     task_key = (effect.role, effect.index)
     is_news = isinstance(effect, CreatePod) and _count_creation(in_flight, effect, outcome, now)
-    if isinstance(effect, CreatePod) and isinstance(outcome, Refused):
-        in_flight.refusals.spending.pay(effect.source.size, now.steady, sent=outcome.sent)
     state.dirty.touch(task_key)
     current = state.task(task_key)
     if current is None:
@@ -129,6 +127,7 @@ def _apply_refusal(
     role, task_key, refusals = effect.role, (effect.role, effect.index), in_flight.refusals
     current = state.task(task_key)
     assert current is not None
+    refusals.spending.pay(effect.source.size, now.steady, sent=refused.sent)
     is_permanent = refused.code in PERMANENT_REFUSALS
     code = Code.POD_CREATION_PERMANENT_ERROR if is_permanent else Code.POD_CREATION_UNKNOWN_ERROR
     end = classification.predefined(code, f"Failed to create Pod: {refused.message}")
