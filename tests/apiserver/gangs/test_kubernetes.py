@@ -25,7 +25,7 @@ pytestmark = [
 ]
 KILLS = (0.0, 0.05, 0.1, 0.2, 0.4)
 """Seconds after a gang was created."""
-NEVER = 15
+NEVER = 45
 """Seconds without any progress after which a mix of gangs is taken for stuck."""
 
 
@@ -124,22 +124,21 @@ def test_mixes_of_gangs_on_full_nodes_end_all(gangs: Gangs) -> None:
 
 @pytest.mark.long
 def test_twenty_mixes_of_gangs_end_all_and_some_never_do_without_groups(gangs: Gangs) -> None:
-    stuck = [seed for seed in range(20) if not _ends(gangs, seed)]
+    assert [seed for seed in range(20) if not _ends(gangs, seed)] == []
     alone = Gangs(gangs.raw, gangs.namespace, "none", gangs.scheduler_name, priorities=False)
-    stuck_alone = [seed for seed in range(20) if not _ends(alone, seed)]
-    print(f"mixes of 20 that never end: {len(stuck)} in groups of {gangs.scheduler}, {len(stuck_alone)} without groups")
-    assert not stuck
-    assert stuck_alone
+    first = next((seed for seed in range(20) if not _ends(alone, seed, NEVER / 3)), None)
+    print(f"without groups of {gangs.scheduler}, mix {first} is the first that never ends")
+    assert first is not None
 
 
-def _ends(gangs: Gangs, seed: int) -> bool:
+def _ends(gangs: Gangs, seed: int, never: float = NEVER) -> bool:
     """Whether six gangs of 2 to 6, each of which is over once all of it runs, end on nodes for six."""
     sizes = random.Random(seed).choices(range(2, 7), k=6)
     left = {f"mix{seed}gang{number}": size for number, size in enumerate(sizes)}
     for name, size in left.items():
         gangs.start(name, size)
     progress = time.monotonic()
-    while left and time.monotonic() < progress + NEVER:
+    while left and time.monotonic() < progress + never:
         for name in [
             name for name, size in left.items() if gangs.get(name).get("status", {}).get("ready") == _all(size)
         ]:

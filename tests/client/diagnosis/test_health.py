@@ -13,6 +13,7 @@ import pytest
 from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
 from frameworkclient.diagnosis.kueue import KueueFacts, group_answers, kueue_answers
 from frameworkcontroller.api.definition import crd
+from frameworkcontroller.api.pod_group import KINDS
 from tests.client.documents import NOW
 
 FORBIDDEN = Refusal(403, "no")
@@ -109,7 +110,7 @@ KUEUE: dict[str, Any] = {
     "discovery": {"resources": [{"name": "workloads"}]},
     "config": theirs(OWNERS),
     "review": allowed(True),
-    "groups": MISSING,
+    "groups": dict.fromkeys(KINDS, MISSING),
 }
 API = "kueue.x-k8s.io/v1beta2 is"
 TAKES = "so Kueue may take Pods of Frameworks for its own"
@@ -152,10 +153,13 @@ def test_what_doctor_says_of_kueue(changed: dict[str, Any], lines: list[str]) ->
 GROUPED = settings("gangScheduling: {schedulers: [kubernetes]}")
 SERVED = {"resources": [{"name": "podgroups"}]}
 OF_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
-    "none": ({"groups": SERVED}, ""),
-    "served": ({"controller": GROUPED, "groups": SERVED}, "ok: scheduling.k8s.io/v1beta1 is served"),
+    "none": ({"groups": {"kubernetes": SERVED}}, ""),
+    "served": ({"controller": GROUPED, "groups": {"kubernetes": SERVED}}, "ok: scheduling.k8s.io/v1beta1 is served"),
     "an older API server": ({"controller": GROUPED}, "failing: scheduling.k8s.io/v1beta1 is not served"),
-    "without the kind": ({"controller": GROUPED, "groups": {}}, "failing: scheduling.k8s.io/v1beta1 is not served"),
+    "without the kind": (
+        {"controller": GROUPED, "groups": {"kubernetes": {}}},
+        "failing: scheduling.k8s.io/v1beta1 is not served",
+    ),
 }
 
 
