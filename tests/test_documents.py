@@ -65,7 +65,8 @@ PLACES = {file.partition("/")[0] for file in TRACKED if "/" in file} - {"deploy"
 CURRENT = [page for page in PAGES if page != "CHANGELOG.md" and not page.startswith("docs/decisions/")]
 """The pages that speak of what is, and not of what was."""
 NO_VALUES = {"injector.sh", "controller.replica"} | {
-    f"gangScheduling.{name}" for name in ("scheduler", "groupPer", "topologyKey", "priorityClassName", "disruptionMode")
+    f"gangScheduling.{name}"
+    for name in ("scheduler", "groupPer", "topologyKey", "priorityClassName", "disruptionMode", "queue")
 }
 """A file, a mistake that a page shows on purpose, and fields of a Framework."""
 

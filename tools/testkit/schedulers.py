@@ -128,6 +128,6 @@ class SchedulerPlugins(Scheduler):
         }
         file = self.folder / "scheduler-plugins.json"
         file.write_text(json.dumps(settings))
-        # When Pods go, it looks again at a gang that has no place only after this time, 5 min by default, and every 30 s.
+        # When Pods go, it looks again at a gang without a place only after this time, 5 min by default, and every 30 s.
         again = "--pod-max-in-unschedulable-pods-duration=1s"
         return [f"--config={file}", f"--secure-port={free_port()}", "--bind-address=127.0.0.1", again]
