@@ -46,6 +46,7 @@ UNSEEN: Final = (
 NOT_GANG_SCHEDULED: Final = "NotGangScheduled"
 GROUPS_REFUSED: Final = "GroupsRefused"
 TOO_MANY: Final = f"an attempt has {MAX_ROLES} groups at most, with those of TaskRoles that are gone"
+UNTOLD: Final = (False, "NothingSaid", "the groups are there, and their scheduler has said nothing of them yet")
 MAX_MESSAGE: Final = 1024
 """Characters of what a scheduler says."""
 LOOKED_AT: Final = 10
@@ -84,10 +85,12 @@ class _Wanted:
         """Whether the first Task of a role has a node."""
         return any(role.tasks and role.tasks[0].attempt_status.pod_node_name for role in self.roles)
 
-    def is_placed(self, found: PodGroup) -> bool:
+    def is_placed(self, found: PodGroup, asked: GangScheduling) -> bool:
         """Whether the scheduler has found a place for it; of a Pod that is made again Volcano may say it has none."""
         said = found.condition(SCHEDULED)
-        return said is not None and (said.status == "True" or self.has_nodes)
+        if said is None:
+            return KINDS[asked.scheduler].said is None and self.has_nodes
+        return said.status == "True" or self.has_nodes
 
 
 class GroupPass:
@@ -158,9 +161,18 @@ class GroupPass:
         if missing:
             report = self._create(asked, owner, missing)
         if self._next is None or self._next.name != self._unseen:
-            # The cache may show a change before its answer is there.
-            self.touch(self._unseen)
-        if report is not None or not (missing or self._unplaced):
+            # The cache may have shown a change before its answer was there.
+            self._see(self._unseen)
+        before = self._state.group_report
+        if (
+            report is None
+            and self._unplaced
+            and not missing
+            and before
+            and before[1] in {GROUPS_UNKNOWN, GROUPS_REFUSED}
+        ):
+            report = UNTOLD
+        if report is not None or not (self._changed or self._unplaced):
             self._tell(ctx, report)
         return replace(queue, holds_pods=bool(missing))
 
@@ -169,7 +181,10 @@ class GroupPass:
         report = None
         for name in list(itertools.islice(self._unplaced, LOOKED_AT)):
             one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
-            if found is None or one.is_placed(found):
+            if found is None:
+                # It has gone, and the news of that is under way.
+                return None
+            if one.is_placed(found, asked):
                 del self._unplaced[name]
             else:
                 report = report or _report(asked, one, found)
@@ -257,6 +272,9 @@ class GroupPass:
         if name in self._wanted:
             self._changed[name] = None
             self._unplaced.pop(name, None)
+        self._see(name)
+
+    def _see(self, name: str) -> None:
         if name and name == self._unseen:
             self._unseen = ""
             self._in_flight.reset_delay(GROUP)

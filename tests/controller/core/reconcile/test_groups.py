@@ -156,6 +156,19 @@ def test_one_request_about_groups_follows_another_and_a_refused_one_speaks_for_a
     assert manual.world.history[CreateGroup.__name__] <= 10
 
 
+def test_that_groups_were_refused_is_not_said_for_ever_by_a_scheduler_that_says_nothing() -> None:
+    manual = Manual(TWO_ROLES + "gangScheduling: {scheduler: coscheduling}\n")
+    manual.world.groups.refusal, manual.world.groups.room = "no", 0
+    manual.live(3)
+    assert said(manual.world) == "GroupsRefused no"
+    manual.world.groups.refusal = ""
+    manual.live(60)
+    assert said(manual.world).startswith("NothingSaid")
+    manual.world.groups.room = 100
+    manual.live(15)
+    assert said(manual.world).startswith("Scheduled")
+
+
 def test_groups_of_a_namespace_are_made_at_a_pace() -> None:
     manual = Manual(PER_ROLE)
     for _ in range(GROUPS_AT_ONCE + 2 * GROUPS_A_SECOND):
@@ -177,11 +190,14 @@ def test_an_attempt_makes_no_more_groups_however_often_its_roles_are_renamed(mon
     assert said(manual.world).startswith("GroupsRefused")
 
 
-def test_that_a_group_has_its_place_is_said_only_when_that_was_seen() -> None:
+def test_that_a_group_has_its_place_is_said_only_when_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     manual = Manual(TWO_ROLES + ASKED)
     manual.world.groups.room = 0
     manual.live(5)
     (name,) = manual.world.groups.documents
     del manual.world.groups.documents[name]
-    manual.live(5)
-    assert said(manual.world).startswith("Unschedulable")
+    monkeypatch.setattr(manual.world.groups, "say", lambda *_: None)
+    for _ in range(20):
+        manual.live(1)
+        assert said(manual.world).startswith("Unschedulable")
+    assert name in manual.world.groups.documents
