@@ -57,7 +57,12 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/apiserver/gangs/test_others.py": (
         *("controller/frameworkcontroller/api/pod_group.py", "controller/frameworkcontroller/core/reconcile/"),
-        *("controller/frameworkcontroller/engine/cache/groups.py", "tools/testkit/", "tools/localcluster/programs/"),
+        *(
+            "controller/frameworkcontroller/engine/cache/groups.py",
+            "tools/localcluster/programs/",
+            "tests/apiserver/gangs/",
+        ),
+        *("tools/testkit/", "tests/support/beside/gangs.py", "tests/support/beside/schedulers.py"),
     ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.schedulers import PLUGINS_SCHEDULER, SchedulerPlugins, Volcano
 from tests.apiserver.gangs.test_kubernetes import (  # noqa: F401 -- they run here with other fixtures
     test_a_controller_that_is_killed_at_each_step_groups_the_gang_all_the_same,
     test_a_gang_is_preempted_whole_and_is_retried_without_being_counted,
@@ -17,13 +16,14 @@ from tests.apiserver.gangs.test_kubernetes import (  # noqa: F401 -- they run he
     test_twenty_mixes_of_gangs_end_all_and_some_never_do_without_groups,
 )
 from tests.support.beside.gangs import Gangs
+from tests.support.beside.schedulers import PLUGINS_SCHEDULER, SchedulerPlugins, Volcano
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from localcluster import Cluster
     from localcluster.client import RawClient
-    from testkit.schedulers import Scheduler
+    from tests.support.beside.schedulers import Scheduler
 
 pytestmark = [
     pytest.mark.apiserver,

@@ -17,7 +17,7 @@ ATTEMPTS_AT_ONCE: Final = 10
 second: each takes 14 requests."""
 READS_AT_ONCE: Final = 10
 GROUPS_AT_ONCE: Final = 500
-GROUPS_A_SECOND: Final = 20
+GROUPS_A_SECOND: Final = 50
 
 
 class IdleTasks:

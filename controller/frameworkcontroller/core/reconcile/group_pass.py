@@ -146,7 +146,18 @@ class GroupPass:
             self._tell(ctx, (False, GROUPS_UNKNOWN, why))
             return replace(queue, holds_pods=True)
         self._follow_roles(asked)
-        missing, self._next = "", None
+        missing = self._compare(ctx, asked, owner)
+        report = self._create(asked, owner, missing) if missing else self._look(ctx, asked)
+        if self._next is None or self._next.name != self._unseen:
+            # The cache may have shown a change before its answer was there.
+            self._see(self._unseen)
+        if report is not None or not (self._changed or self._unplaced):
+            self._tell(ctx, report)
+        return replace(queue, additions=self._additions(asked, queue.additions), holds_pods=bool(missing))
+
+    def _compare(self, ctx: ReconcileContext, asked: GangScheduling, owner: str) -> str:
+        """Find what of the groups is not as it is to be, and return the name of the first that is missing, or ""."""
+        missing = ""
         for name in list(self._changed):
             one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
             if found is None or not is_ours(found.metadata, owner):
@@ -156,25 +167,7 @@ class GroupPass:
             else:
                 del self._changed[name]
                 self._unplaced[name] = None
-        report = None if missing else self._look(ctx, asked)
-        queue = replace(queue, additions=self._additions(asked, queue.additions))
-        if missing:
-            report = self._create(asked, owner, missing)
-        if self._next is None or self._next.name != self._unseen:
-            # The cache may have shown a change before its answer was there.
-            self._see(self._unseen)
-        before = self._state.group_report
-        if (
-            report is None
-            and self._unplaced
-            and not missing
-            and before
-            and before[1] in {GROUPS_UNKNOWN, GROUPS_REFUSED}
-        ):
-            report = UNTOLD
-        if report is not None or not (self._changed or self._unplaced):
-            self._tell(ctx, report)
-        return replace(queue, holds_pods=bool(missing))
+        return missing
 
     def _look(self, ctx: ReconcileContext, asked: GangScheduling) -> tuple[bool, str, str] | None:
         """Return what is to be told of the first groups that have no place, as far as is known."""
@@ -188,7 +181,9 @@ class GroupPass:
                 del self._unplaced[name]
             else:
                 report = report or _report(asked, one, found)
-        return report
+        before = self._state.group_report
+        was_missing = before is not None and before[1] in {GROUPS_UNKNOWN, GROUPS_REFUSED}
+        return UNTOLD if report is None and self._unplaced and was_missing else report
 
     def _create(self, asked: GangScheduling, owner: str, name: str) -> tuple[bool, str, str] | None:
         """Create this group next, or return why it is not."""
