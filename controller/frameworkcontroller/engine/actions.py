@@ -20,6 +20,7 @@ from frameworkcontroller.core.effects import (
     Done,
     Dropped,
     Effect,
+    Failed,
     Missing,
     Outcome,
     Refused,
@@ -147,7 +148,7 @@ class Actions:
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
         outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
-        if isinstance(effect, CreatePod) and isinstance(outcome, Refused):
+        if isinstance(effect, CreatePod) and isinstance(outcome, Refused | Failed):
             work.reconciler.pay_late(effect, outcome, self._now())
         work.settled = work.settled or (isinstance(effect, WriteStatus) and isinstance(outcome, Done | Refused))
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):

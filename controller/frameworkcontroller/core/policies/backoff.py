@@ -108,7 +108,7 @@ class Spending:
 
     def __init__(self) -> None:
         self._largest, self._spent, self._at = 0, 0.0, EARLIEST
-        self._tried_at = EARLIEST
+        self._tried_at = self._failed_at = EARLIEST
         self._asked = 0
 
     def ask(self, size: int) -> int:
@@ -147,6 +147,14 @@ class Spending:
     def owes(self, now: datetime) -> bool:
         """Report whether Pods were refused, and what they have cost is not paid."""
         return self._still_spent(now) > 0
+
+    def note_failure(self, now: datetime) -> None:
+        """Note that a creation failed, for a quota for example."""
+        self._failed_at = now
+
+    def has_failed(self, now: datetime) -> bool:
+        """Report whether one failed lately: a Framework without any Pod begins with one then."""
+        return now < self._failed_at + timedelta(seconds=BACKOFF_MAX_SEC)
 
     def note_try(self, now: datetime) -> None:
         """Note that a Framework without any Pod tries one."""

@@ -73,11 +73,13 @@ class InFlight:
     def free_creations(self, now: datetime) -> int:
         """Return how many more Pods may be created now; of large ones the first ones fill what is allowed.
 
-        Where others of the namespace have spent what refused Pods may cost, a Framework without any Pod tries one.
+        Without any Pod it tries one, where others of the namespace have spent what refused Pods may cost, or fail.
         """
         free = 0 if self._creation_bytes >= CREATION_BYTES else self.slow_start.free(self._creations, now)
         if free and not self.slow_start.is_proven and self.refusals.spending.until(now) is not None:
             return 0 if self._creations or self.refusals.spending.try_at(now) is not None else 1
+        if free and not self.slow_start.is_proven and self.refusals.spending.has_failed(now):
+            return 0 if self._creations else 1
         return free
 
     def creations_until(self, now: datetime) -> datetime | None:

@@ -179,6 +179,7 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
     failure = failure_of(effect, outcome)
     if failure is None or isinstance(outcome, NameTaken):
         return False
+    in_flight.refusals.spending.note_failure(now.steady)
     return in_flight.slow_start.fail(failure.message, now.steady, failure.retry_after_seconds)
 
 

@@ -183,10 +183,13 @@ class FrameworkReconciler:
         self._idle.forget(self.uid)
         self._in_flight.leave()
 
-    def pay_late(self, effect: CreatePod, refused: Refused, now: Now) -> None:
-        """Count what a refused Pod has cost if no outcome of it is expected any more."""
-        if self._in_flight.has_left:
-            self._in_flight.refusals.spending.pay(effect.source.size, now.steady, sent=refused.sent)
+    def pay_late(self, effect: CreatePod, outcome: Refused | Failed, now: Now) -> None:
+        """Count what the creation of a Pod has cost if no outcome of it is expected any more."""
+        spending = self._in_flight.refusals.spending
+        if self._in_flight.has_left and isinstance(outcome, Refused):
+            spending.pay(effect.source.size, now.steady, sent=outcome.sent)
+        elif self._in_flight.has_left:
+            spending.note_failure(now.steady)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 

@@ -375,6 +375,16 @@ def spend(server: Server) -> None:
         spending.pay(BYTES_A_MINUTE // 10, server.world.now)
 
 
+def test_while_creations_of_a_namespace_fail_a_new_framework_begins_with_one_pod() -> None:
+    """Where a quota was full, each new Framework sent 64."""
+    server = Server(accepts=True, tasks=50)
+    server.reconciler._in_flight.refusals.spending.note_failure(server.world.now)
+    first = server.work_until(CreatePod)
+    assert CreatePod not in map(type, server.ask())
+    server.answer_as_the_server(first)
+    assert len([one for one in server.ask() if isinstance(one, CreatePod)]) == 51
+
+
 def test_pods_that_are_refused_after_their_framework_has_gone_cost_as_much() -> None:
     """Frameworks that were deleted as soon as they were seen sent 300 MB in 15 s."""
     server = Server(retries=-2, tasks=1)
