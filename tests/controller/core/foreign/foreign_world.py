@@ -57,9 +57,9 @@ class World:
         self.config_maps: dict[str, tuple[Partial, str]] = {}
         """ConfigMaps with their rosters."""
         self.opened: dict[str, list[str]] = {}
+        """The UIDs in the roster by which each Pod's barrier has opened, by the Pod's UID."""
         self.is_full = False
         """Whether a quota refuses ConfigMaps."""
-        """The UIDs in the roster by which each Pod's barrier has opened, by the Pod's UID."""
         self.told: list[str] = []
         self.requests: list[Effect] = []
         self.events: list[str] = []
