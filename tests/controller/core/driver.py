@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from frameworkcontroller.api.pod_group import PodGroup
     from frameworkcontroller.api.states import State
     from frameworkcontroller.core.effects import Effect, EffectKey, Outcome
     from frameworkcontroller.core.events import KubeEvent
@@ -57,6 +58,8 @@ class Driver:
     def start(self) -> None:
         """A process starts: it lists everything, and reads the Framework."""
         self.caches, self.shares = Caches(self.world, self.lags), Shares()
+        self._groups: dict[str, PodGroup] = {}
+        """As the informer has told of them."""
         self.reload()
 
     def reload(self) -> None:
@@ -138,8 +141,10 @@ class Driver:
 
     def touch_groups(self) -> None:
         """The informer has Events about the groups."""
-        for name in {*self.caches.groups, *(name for name, _ in self.world.groups.made)}:
-            self.reconciler.touch_companion(name)
+        before, self._groups = self._groups, dict(self.caches.groups)
+        for name in before | self._groups:
+            if before.get(name) != self._groups.get(name):
+                self.reconciler.touch_companion(name)
 
     def see(self) -> None:
         """A second has passed for the caches; the informers have Events about what they see changed."""

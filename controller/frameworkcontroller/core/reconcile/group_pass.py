@@ -69,7 +69,7 @@ class _Wanted:
     @property
     def count(self) -> int:
         """The Tasks that have, or will have, a Pod in it."""
-        return sum(role.counts.active - role.counts.completed for role in self.roles)
+        return sum(map(_number, self.roles))
 
     def spec(self, asked: GangScheduling) -> bytes:
         """Return the spec of the group, as JSON."""
@@ -78,7 +78,7 @@ class _Wanted:
     @property
     def waits(self) -> bool:
         """Whether the scheduler has something to do."""
-        return any(role.by_state[state] for role in self.roles for state in WAITING)
+        return any(map(_has_waiting, self.roles))
 
     @property
     def has_nodes(self) -> bool:
@@ -91,6 +91,14 @@ class _Wanted:
         if said is None:
             return KINDS[asked.scheduler].said is None and self.has_nodes
         return said.status == "True" or self.has_nodes
+
+
+def _number(role: RoleState) -> int:
+    return role.counts.active - role.counts.completed
+
+
+def _has_waiting(role: RoleState) -> bool:
+    return any(role.by_state[state] for state in WAITING)
 
 
 class GroupPass:
@@ -198,15 +206,16 @@ class GroupPass:
     def _follow_roles(self, asked: GangScheduling) -> None:
         """Find the groups that are to be, by name; most passes change none."""
         attempt, per_role = self._state.status.attempt_status.id, asked.group_per == PER_ROLE
+        # The roles of a group live as long as it is wanted, so that no other one has the identity of one of them.
         read: list[tuple[object, ...]] = [
-            (attempt, id(role), role.waits, role.dependencies_met is UNSET, role.counts.active, role.counts.completed)
+            (attempt, id(role), role.waits, role.dependencies_met is UNSET, _number(role), _has_waiting(role))
             for role in self._state.roles.values()
         ]
         if read == self._read:
             return
         self._read, self._wanted = read, {}
         for role in self._state.roles.values():
-            if role.waits or role.counts.active == role.counts.completed:
+            if role.waits or not _number(role):
                 continue
             is_alone = per_role or role.dependencies_met is not UNSET
             name = names.pod_group_name(self._meta.name, attempt, role.name if is_alone else "")

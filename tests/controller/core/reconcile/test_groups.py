@@ -201,3 +201,14 @@ def test_that_a_group_has_its_place_is_said_only_when_that_was_seen(monkeypatch:
         manual.live(1)
         assert said(manual.world).startswith("Unschedulable")
     assert name in manual.world.groups.documents
+
+
+def test_a_pod_that_is_made_again_once_others_are_over_needs_no_place_for_these() -> None:
+    """Its scheduler would wait for Pods that will never come."""
+    manual = Manual(TWO_ROLES.replace("maxRetryCount: 0", "maxRetryCount: 3") + ASKED)
+    manual.world.plan.ends = {"ps-0": ["stay"], "worker-0": [0], "worker-1": ["stay"], "worker-2": ["stay"]}
+    manual.live(10)
+    (name,) = manual.world.groups.documents
+    assert manual.world.groups.seen[name].min_count == 4, "nobody waits for a place"
+    manual.world.terminate("fw-worker-1")
+    assert manual.work_until(PatchGroup).name == name
