@@ -55,15 +55,6 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/release/test_artefacts.py": (
         *("tools/frameworkrelease/", "tools/localcluster/", "images/", "requirements/", "pyproject.toml"),
     ),
-    "tests/apiserver/gangs/test_others.py": (
-        *("controller/frameworkcontroller/api/pod_group.py", "controller/frameworkcontroller/core/reconcile/"),
-        *(
-            "controller/frameworkcontroller/engine/cache/groups.py",
-            "tools/localcluster/programs/",
-            "tests/apiserver/gangs/",
-        ),
-        *("tools/testkit/", "tests/support/beside/gangs.py", "tests/support/beside/schedulers.py"),
-    ),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/demo/test_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),

@@ -48,7 +48,7 @@ def test_of_two_gangs_that_would_each_hold_half_one_is_placed_after_the_other(ga
         assert sorted(placed.values()) == [0, 4]
         return max(placed, key=placed.__getitem__)
 
-    running = eventually(one_has_all)
+    running = eventually(one_has_all, 60)
     waiting = {"first": "second", "second": "first"}[running]
     gangs.waits(waiting, 4)
     assert gangs.told(4) in ctl("why", waiting).output

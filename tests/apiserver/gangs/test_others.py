@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.apiserver,
+    # Their programs are built first; scheduler-plugins lets two gangs wait for each other for ten seconds.
+    pytest.mark.long,
     pytest.mark.turns("gangs"),
     pytest.mark.usefixtures("nodes", "running", "grouping"),
 ]

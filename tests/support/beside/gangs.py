@@ -52,7 +52,7 @@ class Gangs(Frameworks):
 
     def runs_whole(self, name: str, number: int) -> None:
         """Wait until so many Pods of a Framework, and no others, have nodes and run."""
-        eventually(lambda: self.assert_whole(name, number))
+        eventually(lambda: self.assert_whole(name, number), 60)
 
     def assert_whole(self, name: str, number: int) -> None:
         """So many Pods of a Framework have nodes and run."""
@@ -73,7 +73,7 @@ class Gangs(Frameworks):
                 reasons = {one.get("reason") for pod in pods for one in pod["status"].get("conditions", [])}
                 assert "Unschedulable" in reasons
 
-        eventually(said)
+        eventually(said, 60)
 
     def told(self, number: int) -> str:
         """What is told of so many that wait."""
