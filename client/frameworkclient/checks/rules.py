@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod_group import KINDS
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_SECONDS, MAX_TASKS
 
 
@@ -27,8 +28,9 @@ def _is_named(manifest: Any) -> bool:
     return isinstance(name, str) and re.search(names.NAME_PATTERN, name) is not None
 
 
-def _only_of(field: str, *schedulers: str) -> Callable[[Any], bool]:
-    return lambda asked: not asked.get(field) or asked.get("scheduler") in schedulers
+def _is_known_to_groups(field: str) -> Callable[[Any], bool]:
+    lacking = {scheduler for scheduler, kind in KINDS.items() if field in kind.lacks}
+    return lambda asked: not asked.get(field) or asked.get("scheduler") not in lacking
 
 
 RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
@@ -47,11 +49,9 @@ RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
         "self.executionType == oldSelf.executionType || oldSelf.executionType == 'Create' || "
         "(oldSelf.executionType == 'Start' && self.executionType == 'Stop')"
     ): lambda _: True,
-    "self.scheduler in ['kubernetes', 'none'] || self.topologyKey == ''": _only_of("topologyKey", "kubernetes", "none"),
-    "self.scheduler != 'coscheduling' || self.priorityClassName == ''": _only_of(
-        "priorityClassName", "kubernetes", "volcano", "none"
-    ),
-    "self.scheduler in ['volcano', 'none'] || self.queue == ''": _only_of("queue", "volcano", "none"),
+    "self.scheduler in ['kubernetes', 'none'] || self.topologyKey == ''": _is_known_to_groups("topologyKey"),
+    "self.scheduler != 'coscheduling' || self.priorityClassName == ''": _is_known_to_groups("priorityClassName"),
+    "self.scheduler in ['volcano', 'none'] || self.queue == ''": _is_known_to_groups("queue"),
     "self != 0 || oldSelf.orValue(1) == 0": lambda number: bool(number != 0),
     "self >= 0 || self == oldSelf.orValue(0)": lambda number: bool(number >= 0),
     f"self <= {MAX_SECONDS} || self == oldSelf.orValue(0)": lambda number: bool(number <= MAX_SECONDS),

@@ -149,7 +149,7 @@ class Actions:
         effect = wanted or effect
         outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
         if isinstance(effect, CreatePod) and isinstance(outcome, Refused | Failed):
-            work.reconciler.pay_late(effect, outcome, self._now())
+            work.reconciler.count_late(effect, outcome, self._now())
         work.settled = work.settled or (isinstance(effect, WriteStatus) and isinstance(outcome, Done | Refused))
         if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
             self._metrics.status_write_failed(outcome)

@@ -99,9 +99,6 @@ class Caches:
     def hear_of_workload(self) -> None:
         self._workloads[0] = self._world.kueue.workload
 
-    def hear_of_groups(self) -> None:
-        self._groups[0] = self._world.groups.seen
-
     def hear_of_pod(self, name: str) -> None:
         if name in self._world.pods:
             self._pods[0][name] = self._world.pods[name]

@@ -183,7 +183,7 @@ class FrameworkReconciler:
         self._idle.forget(self.uid)
         self._in_flight.leave()
 
-    def pay_late(self, effect: CreatePod, outcome: Refused | Failed, now: Now) -> None:
+    def count_late(self, effect: CreatePod, outcome: Refused | Failed, now: Now) -> None:
         """Count what the creation of a Pod has cost if no outcome of it is expected any more."""
         spending = self._in_flight.refusals.spending
         if self._in_flight.has_left and isinstance(outcome, Refused):

@@ -101,10 +101,14 @@ class KueueSettings(_Group, frozen=True):
     """As Kueue's `manageJobsWithoutQueueName`: they wait until they have the label."""
 
 
+Scheduler: TypeAlias = Literal["kubernetes", "volcano", "coscheduling"]
+"""One of `KINDS`."""
+
+
 class DefaultGroups(_Group, frozen=True):
     """`gangScheduling.default`: what `spec.gangScheduling` is of a Framework that has none."""
 
-    scheduler: Literal["none", "kubernetes", "volcano", "coscheduling"] = "none"
+    scheduler: Scheduler | Literal["none"] = "none"
     group_per: Literal["Attempt", "TaskRole"] = "Attempt"
     topology_key: str = ""
     priority_class_name: str = ""
@@ -115,7 +119,7 @@ class DefaultGroups(_Group, frozen=True):
 class GangSchedulingSettings(_Group, frozen=True):
     """`gangScheduling`: in which groups schedulers place the Pods of Frameworks."""
 
-    schedulers: tuple[Literal["kubernetes", "volcano", "coscheduling"], ...] = ()
+    schedulers: tuple[Scheduler, ...] = ()
     """Those whose groups Frameworks may have."""
     default: DefaultGroups = DefaultGroups()
 

@@ -390,10 +390,10 @@ def test_pods_that_are_refused_after_their_framework_has_gone_cost_as_much() -> 
     server = Server(retries=-2, tasks=1)
     spending = server.reconciler._in_flight.refusals.spending
     sent = server.work_until(CreatePod)
-    server.reconciler.pay_late(sent, Refused(422, "invalid"), server.now)
+    server.reconciler.count_late(sent, Refused(422, "invalid"), server.now)
     assert not spending.owes(server.world.now), "its outcome will come"
     server.reconciler.leave()
-    server.reconciler.pay_late(sent, Refused(422, "invalid"), server.now)
+    server.reconciler.count_late(sent, Refused(422, "invalid"), server.now)
     assert spending.owes(server.world.now)
 
 
