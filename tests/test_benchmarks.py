@@ -33,7 +33,7 @@ def test_a_scaled_shape_has_the_same_rate(text: str, scaled: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("ten", r"'ten' is not \[start\|steady\|beside\|life:\]FRAMEWORKSxTASKS"),
+        ("ten", r"'ten' is not \[start\|steady\|groups\|beside\|life:\]FRAMEWORKSxTASKS"),
         ("idle:1x10", "'idle:1x10' is not"),
         ("1x", "'1x' is not"),
         ("0x10", "has no Tasks"),

@@ -29,6 +29,8 @@ _LIBRARIES: Final = ("requirements/", "pyproject.toml")
 _INJECTOR: Final = ("injector/", "barrier/", "kube/", "charts/", "tools/localcluster/")
 _BARRIER: Final = ("barrier/", "controller/frameworkcontroller/core/gang/", "tools/localcluster/")
 _ENGINE: Final = ("kube/", "controller/frameworkcontroller/engine/", "tools/localcluster/")
+_LIVES: Final = ("controller/", "kube/", "charts/", "tools/localcluster/", "tools/testkit/", "tests/support/")
+_NODE: Final = (*_LIVES, "barrier/", "injector/", "images/")
 _EXAMPLES: Final = ("examples/", "tools/frameworkdemo/", "images/", "barrier/frameworkbarrier/presets/")
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -76,6 +78,13 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/barrier/": _BARRIER,
     "tests/e2e/gangs/test_startup_probe.py": (*_BARRIER, *_INJECTOR),
     "tests/e2e/gangs/test_sidecar.py": (*_BARRIER, *_INJECTOR),
+    "tests/apiserver/gangs/": _LIVES,
+    "tests/apiserver/others/": _LIVES,
+    "tests/apiserver/controller/test_chaos.py": _LIVES,
+    "tests/apiserver/controller/test_crashes.py": _LIVES,
+    "tests/apiserver/controller/test_faults.py": _LIVES,
+    "tests/e2e/gangs/test_pod_environment.py": _NODE,
+    "tests/e2e/gangs/test_restart.py": _NODE,
     "tests/apiserver/controller/test_election.py": _ENGINE,
     "tests/apiserver/controller/test_etcd_restored.py": _ENGINE,
     "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),

@@ -33,14 +33,14 @@ class Kueue(Operator):
         return [*_IN_ITS_OWN_ETC, str(self.folder / "etc")]
 
 
-def our_chart(cluster: Cluster) -> list[Json]:
-    """Return what our own chart installs with `kueue.enabled`."""
-    return rendered(cluster, "frameworkcontroller", CHART, OUR_SYSTEM, "--set=kueue.enabled=true")
+def our_chart(cluster: Cluster, value: str = "kueue.enabled=true") -> list[Json]:
+    """Return what our own chart installs with this value."""
+    return rendered(cluster, "frameworkcontroller", CHART, OUR_SYSTEM, f"--set={value}")
 
 
-def grant(cluster: Cluster) -> None:
-    """Apply what our chart adds to permissions with `kueue.enabled`."""
-    rules = [one for one in our_chart(cluster) if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
+def grant(cluster: Cluster, value: str = "kueue.enabled=true") -> None:
+    """Apply the permissions that our chart gives with this value."""
+    rules = [one for one in our_chart(cluster, value) if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
     apply_all(cluster, [one for one in rules if "injector" not in one["metadata"]["name"]])
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from testkit import kueue
 from testkit.frameworks import ControllerProcess
-from testkit.operators import apply_all, rendered
 from tests.apiserver.conftest import run
 from tests.support.clusters import once
 
@@ -27,9 +26,7 @@ SCHEDULERS = ("kubernetes", "volcano", "coscheduling")
 @pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
     def install() -> None:
-        values = f"--set=gangScheduling.schedulers={{{','.join(SCHEDULERS)}}}"
-        manifests = rendered(kwok_cluster, "frameworkcontroller", kueue.CHART, kueue.OUR_SYSTEM, values)
-        apply_all(kwok_cluster, [one for one in manifests if one["kind"] == "ClusterRole"])
+        kueue.grant(kwok_cluster, f"gangScheduling.schedulers={{{','.join(SCHEDULERS)}}}")
 
     once(kwok_cluster, "groups", install)
     return kwok_cluster

@@ -4,9 +4,9 @@ Each row is made on a new local cluster with simulated nodes (kwok). Times are i
 the ratio of the two rows of a shape, which follow each other, not the figures.
 
 A shape is [KIND:]FRAMEWORKSxTASKS[@SECONDS]: so many Frameworks of so many Tasks, which arrive within so many seconds.
-KIND `steady` also deletes what has ended, `beside` submits a gang of two while the Pods of a large Framework are
-created, `life` follows a Framework through retries and rescales to its deletion. `--scale 0.1` makes all shapes a tenth
-of their size, at the same rate of arrivals.
+KIND `groups` lets kube-scheduler place each as a whole, `steady` also deletes what has ended, `beside` submits a gang
+of two while the Pods of a large Framework are created, `life` follows a Framework through retries and rescales to its
+deletion. `--scale 0.1` makes all shapes a tenth of their size, at the same rate of arrivals.
 """
 
 import asyncio
@@ -15,9 +15,10 @@ import sys
 from bench.controller.bare import BareLoop
 from bench.controller.runs import Columns, ControllerRun
 from bench.controller.scene import new_scene
-from bench.controller.shapes import SHAPES, Shape, parse
+from bench.controller.shapes import SHAPES, Kind, Shape, parse
 from bench.results import Results, flags
 from bench.scene import controller
+from testkit.kueue import grant
 
 
 async def run(shapes: list[Shape], results: Results) -> None:
@@ -28,7 +29,10 @@ async def run(shapes: list[Shape], results: Results) -> None:
             bare = await BareLoop(scene, shape).run()
             results.add(shape.name, "bare loop", bare, scene.cluster.version)
         async with new_scene() as scene:
-            with controller(scene.cluster) as process:
+            schedulers = ["kubernetes"] if shape.kind is Kind.GROUPS else []
+            if schedulers:
+                grant(scene.cluster, f"gangScheduling.schedulers={{{','.join(schedulers)}}}")
+            with controller(scene.cluster, settings={"gangScheduling": {"schedulers": schedulers}}) as process:
                 ours = await ControllerRun(scene, shape, process).run()
             results.add(shape.name, "controller", {**ours, **compared(ours, bare)}, scene.cluster.version)
 

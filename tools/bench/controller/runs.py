@@ -22,7 +22,10 @@ from testkit.large_life import LargeLife
 
 Columns = dict[str, Any]
 CONTROLLER = "controller"
-_STEADY_TTL_SECONDS = 5
+_SPECS: dict[Kind, Columns] = {
+    Kind.STEADY: {"ttlSecondsAfterFinished": 5},
+    Kind.GROUPS: {"gangScheduling": {"scheduler": "kubernetes"}},
+}
 _LOOK_SECONDS = 0.5
 
 
@@ -45,7 +48,7 @@ class Run(ABC):
             self._begun = time.monotonic()
             async with asyncio.TaskGroup() as group:
                 match self._shape.kind:
-                    case Kind.START | Kind.STEADY:
+                    case Kind.START | Kind.GROUPS | Kind.STEADY:
                         figures = await self._start(group)
                     case Kind.BESIDE:
                         figures = await self._beside(group)
@@ -123,7 +126,7 @@ class ControllerRun(Run):
         super().__init__(scene, shape, controller.process)
         self._controller = controller
         self._path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
-        self._spec = {"ttlSecondsAfterFinished": _STEADY_TTL_SECONDS} if shape.kind is Kind.STEADY else {}
+        self._spec = _SPECS.get(shape.kind, {})
         self._memory: list[tuple[float, float]] = []
 
     async def run(self) -> Columns:

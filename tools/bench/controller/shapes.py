@@ -17,6 +17,8 @@ class Kind(StrEnum):
     """They start, run and end."""
     STEADY = "steady"
     """They arrive, run for 5 seconds, end and are deleted, all the time."""
+    GROUPS = "groups"
+    """As `start`, but kube-scheduler places the Pods of each together."""
     BESIDE = "beside"
     """While their Pods are created, a Framework of two Tasks is submitted."""
     LIFE = "life"
@@ -53,7 +55,7 @@ class Shape:
     def run_seconds(self) -> int | None:
         """How long a Pod runs; None for ever. Pods that start together run longer than the start of all takes."""
         match self.kind:
-            case Kind.START:
+            case Kind.START | Kind.GROUPS:
                 return 30 if self.over else max(10, self.total // 60)
             case Kind.STEADY:
                 return 5
