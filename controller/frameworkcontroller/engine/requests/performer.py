@@ -20,7 +20,7 @@ from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
-from frameworkcontroller.api.workload import KUEUE_API, KUEUE_GROUP, WORKLOADS
+from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreateGroup,
@@ -57,7 +57,7 @@ from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
-from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding
+from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding, workload_priority
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
 from frameworkkube.errors import (
     AlreadyExistsError,
@@ -97,24 +97,6 @@ ANSWER_BYTES: Final = 512 * 1024
 """Of an answer about a Pod or a ConfigMap: more than annotations may have, and anybody may write MiB of owners."""
 FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOTATION})
 """Those that say whose an object is."""
-
-
-class _Named(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _Priority(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: _Named = _Named()
-    value: int = 0
-    global_default: bool = False
-
-
-class _Priorities(msgspec.Struct, frozen=True):
-    items: tuple[_Priority, ...] = ()
-
-
-_PRIORITY: Final = msgspec.json.Decoder(_Priority)
-_PRIORITIES: Final = msgspec.json.Decoder(_Priorities)
 
 
 class Performer:
@@ -362,7 +344,7 @@ class Performer:
 
     async def _create_workload(self, subject: Subject, effect: CreateWorkload) -> Outcome:
         try:
-            priority = await self._priority(effect)
+            priority = await workload_priority.find(self._client, effect)
         except NotFoundError as error:
             return Refused(error.code, error.message)
         body = manifests.workload(subject, effect, priority)
@@ -378,25 +360,6 @@ class Performer:
             return outcome
         metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
         return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
-
-    async def _priority(self, effect: CreateWorkload) -> tuple[dict[str, str] | None, int]:
-        """Return the reference to the class of the Workload's priority, if it has one, and its value."""
-        if name := effect.workload_priority_class:
-            found = await self._client.get(resource_path(KUEUE_API, "workloadpriorityclasses", name=name))
-            reference = {"group": KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
-            return reference, _PRIORITY.decode(found).value
-        plural, api = "priorityclasses", "scheduling.k8s.io/v1"
-        if name := effect.priority_class:
-            one = _PRIORITY.decode(await self._client.get(resource_path(api, plural, name=name)))
-        else:
-            all_of_them = _PRIORITIES.decode(await self._client.get(resource_path(api, plural))).items
-            # Of several, as the API server does.
-            defaults = sorted((one for one in all_of_them if one.global_default), key=lambda one: one.value)
-            if not defaults:
-                return None, 0
-            one = defaults[0]
-        reference = {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": one.metadata.name}
-        return reference, one.value
 
     async def _patch_workload(self, subject: Subject, effect: PatchWorkload) -> Outcome:
         path = f"{_workload_path(subject, effect)}/status"
