@@ -108,7 +108,7 @@ Scheduler: TypeAlias = Literal["kubernetes", "volcano", "coscheduling"]
 class DefaultGroups(_Group, frozen=True):
     """`gangScheduling.default`: what `spec.gangScheduling` is of a Framework that has none."""
 
-    scheduler: Scheduler | Literal["none"] = "none"
+    scheduler: Literal[Scheduler, "none"] = "none"
     group_per: Literal["Attempt", "TaskRole"] = "Attempt"
     topology_key: str = ""
     priority_class_name: str = ""
