@@ -131,7 +131,7 @@ def with_roster(document: dict[str, Any]) -> dict[str, Any]:
     return configmap(None) | {"data": {"roster": json.dumps(document)}}
 
 
-ROSTER = roster({"ps": 1, "worker": 2})
+ROSTER = roster({"ps": 1, "worker": 2}, orders={"worker": [1, 0]})
 VALID = {
     "roster": configmap(ROSTER),
     "framework": framework_object(

@@ -33,9 +33,13 @@ def roster(
     generation: int = 1,
     ready: int | None = None,
     gpus: dict[str, int] | None = None,
+    orders: dict[str, list[int]] | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """A roster of `{role: Tasks}`; complete unless `ready` says less; `gpus` are those of each Pod of a role."""
+    """A roster of `{role: Tasks}`; complete unless `ready` says less.
+
+    `gpus` are those of each Pod of a role, `orders` the ranks of its Tasks.
+    """
     total = sum(shape.values())
     complete = ready is None or ready == total
     document: dict[str, Any] = {
@@ -55,7 +59,8 @@ def roster(
             for index in range(count):
                 number += 1
                 tasks.append([index, ip(number), uid(role, index)[:8], 0, "node-1", "192.168.0.1"])
-            own = {"gpus": gpus[role]} if gpus and role in gpus else {}
+            own: dict[str, Any] = {"gpus": gpus[role]} if gpus and role in gpus else {}
+            own |= {"order": orders[role]} if orders and role in orders else {}
             document["taskRoles"].append({"name": role, "tasks": tasks} | own)
     return document | changes
 

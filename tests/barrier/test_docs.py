@@ -16,7 +16,7 @@ def test_the_page_has_each_field_of_a_definition() -> None:
     table = PRESETS.partition("## Presets of your own")[2]
     for field in ("variables", "files", "short_variables"):
         assert f"`[{field}]`" in table
-    for field in ("optional", "long", "port", "rank_roles", "heads", "gpu_slots", "place", "doc"):
+    for field in ("optional", "long", "port", "rank_roles", "ranks_by_topology", "heads", "gpu_slots", "place", "doc"):
         assert f"`{field}`" in table
 
 

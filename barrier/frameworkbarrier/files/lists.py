@@ -1,8 +1,8 @@
 """The files that list addresses: /etc/hosts, MPI's hostfiles, one list per role. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from frameworkbarrier.gate.gang import Gang, Role
+from frameworkbarrier.gate.gang import Gang, Role, Task
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.text import bracketed
 
@@ -29,17 +29,22 @@ def hosts_file(released: Released, own_hosts: str, hostname: str) -> str:
 
 
 def hostfile(gang: Gang, slots: Mapping[str, int]) -> str:
-    """Return Open MPI's hostfile: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out."""
-    return "".join(
-        f"{task.ip} slots={count}\n" for role in gang.roles if (count := slots[role.name]) for task in role.tasks
-    )
+    """Return Open MPI's hostfile: `ip slots=n`, roles in the order of the spec; a role with 0 slots is left out.
+
+    The place of a host is its rank.
+    """
+    return "".join(f"{task.ip} slots={count}\n" for task, count in _with_slots(gang, slots))
 
 
 def hostfile_mpich(gang: Gang, slots: Mapping[str, int]) -> str:
     """Return the hostfile of Hydra (MPICH, Intel MPI): `ip:n`."""
-    return "".join(
-        f"{bracketed(task.ip)}:{count}\n" for role in gang.roles if (count := slots[role.name]) for task in role.tasks
-    )
+    return "".join(f"{bracketed(task.ip)}:{count}\n" for task, count in _with_slots(gang, slots))
+
+
+def _with_slots(gang: Gang, slots: Mapping[str, int]) -> Iterator[tuple[Task, int]]:
+    for role in gang.roles:
+        if count := slots[role.name]:
+            yield from ((role.tasks[index], count) for index in role.by_rank)
 
 
 def role_hosts(role: Role) -> str:

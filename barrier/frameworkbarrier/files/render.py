@@ -171,10 +171,12 @@ def _user_files(
     if not container.templates:
         return
     # Ranks and the head as the first preset that has some counts them.
+    ranking = next((preset for preset in chosen if preset.rank_roles), None)
     basis = Preset(
         "",
         {},
-        rank_roles=next((preset.rank_roles for preset in chosen if preset.rank_roles), ()),
+        rank_roles=ranking.rank_roles if ranking else (),
+        ranks_by_topology=ranking.ranks_by_topology if ranking else any(one.ranks_by_topology for one in chosen),
         heads=next((preset.heads for preset in chosen if preset.heads), ()),
         gpu_slots=any(preset.gpu_slots for preset in chosen),
     )

@@ -56,7 +56,9 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
             }
         )
     tasks_of: dict[str, list[dict[str, Any]]] = {role["name"]: role["tasks"] for role in roles}
-    ranks = [task for name in _with_rank(gang, preset, settings.rank_roles) for task in tasks_of[name]]
+    orders = {role.name: role.by_rank if preset.ranks_by_topology else range(len(role.tasks)) for role in gang.roles}
+    ranked = _with_rank(gang, preset, settings.rank_roles)
+    ranks = [tasks_of[name][index] for name in ranked for index in orders[name]]
     named = {f"{task['role']}-{task['index']}": task for task in ranks}
     first = None if settings.rank_roles else named.get(gang.first)
     if first is not None:

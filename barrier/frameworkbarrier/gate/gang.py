@@ -1,6 +1,6 @@
 """The gang as a value, whichever source it was read from: its roles, their Tasks, and who is missing. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,6 +40,13 @@ class Role:
     tasks: tuple[Task, ...]
     gpus: int = 0
     """GPUs that each Pod of the role asks for, as far as the source knows."""
+    order: tuple[int, ...] = ()
+    """The indices of the Tasks in the order of their ranks, where the source says another one than by index."""
+
+    @property
+    def by_rank(self) -> Sequence[int]:
+        """The indices of all Tasks in the order of their ranks."""
+        return self.order or range(len(self.tasks))
 
 
 @dataclass(frozen=True, slots=True)

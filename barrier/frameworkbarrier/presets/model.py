@@ -5,6 +5,8 @@ A preset has
 - `port`: the default port of all roles,
 - `rank_roles`: the roles that have ranks, in this order, unless the settings name others; a gang with none of them must
   have one role only, whose Tasks have the ranks,
+- `ranks_by_topology`: whether its ranks follow the order of the roster, by which neighbours are near each other: to
+  its programs a rank is nothing but a rank; otherwise they follow the indices,
 - `heads`: names of the role whose only Task is the one that the others connect to, unless the settings name another; in
   a gang with none of them it is the Task of rank 0, and in a preset without ranks Task 0 of the only role,
 - `gpu_slots`: whether a Task has as many slots as its Pod asks for GPUs, unless the settings say otherwise,
@@ -58,6 +60,7 @@ class Preset:
     long: frozenset[str] = frozenset()
     port: int | None = None
     rank_roles: tuple[str, ...] = ()
+    ranks_by_topology: bool = False
     heads: tuple[str, ...] = ()
     gpu_slots: bool = False
     place: int = _LAST
@@ -169,6 +172,7 @@ def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
         "heads": partial(_list_of, _ROLE, "names of roles"),
         "port": partial(_whole, 1, _MAX_PORT),
         "place": partial(_whole, 0, _LAST),
+        "ranks_by_topology": _truth,
         "gpu_slots": _truth,
         "doc": _text,
     }

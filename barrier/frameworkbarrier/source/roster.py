@@ -4,14 +4,14 @@
      "framework": {"namespace", "name", "uid", "attemptID", "attemptInstanceUID"},
      "ready": 998, "total": 1000, "complete": false,
      "waitingFor": [{"task": "worker-3", "why": "Pending: Unschedulable: 0/3 nodes are available"}],
-     "taskRoles": [{"name": "worker", "gpus": 8,
+     "taskRoles": [{"name": "worker", "gpus": 8, "order": [0, 2, 1],
                     "tasks": [[index, podIP, uid8, taskAttemptID, nodeName, hostIP], ...]}]}
 
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
-counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some. The
-roster of a gang that restarts in place has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. That
-of a gang without a Framework names the `pods` of each role, and may say which Task has rank 0 (`first`), or why the
-gang can `never` be complete.
+counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some, and
+`order` where the ranks of the Tasks are not in the order of their indices. The roster of a gang that restarts in place
+has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. That of a gang without a Framework names the
+`pods` of each role, and may say which Task has rank 0 (`first`), or why the gang can `never` be complete.
 Source: docs/reference/barrier.md, section 2.
 """
 
@@ -171,6 +171,7 @@ def encode(gang: Gang) -> str:
             {
                 "name": role.name,
                 **({"gpus": role.gpus} if role.gpus else {}),
+                **({"order": role.order} if role.order else {}),
                 "tasks": [
                     [task.index, task.ip, task.uid8, task.attempt_id, task.node, task.host_ip] for task in role.tasks
                 ],
@@ -201,7 +202,21 @@ def _role(value: object, framework: str) -> Role:
             raise RosterError(f"taskRoles[{name}].pods: are not the names of its {len(tasks)} Pods")
         for task, pod in zip(tasks, pods, strict=True):
             task.pod = pod
-    return Role(name, tasks, gpus)
+    return Role(name, tasks, gpus, _order(value.get("order"), name, len(tasks)))
+
+
+def _order(value: object, role: str, number: int) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if (
+        not isinstance(value, list)
+        or any(type(index) is not int for index in value)
+        or sorted(value) != list(range(number))
+    ):
+        raise RosterError(
+            f"taskRoles[{role}].order: {_short(value)} is not the indices of its {number} Tasks, each once"
+        )
+    return tuple(value)
 
 
 def _task(value: object, framework: str, role: str, place: int) -> Task:

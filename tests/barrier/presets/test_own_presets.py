@@ -53,6 +53,7 @@ def test_a_preset_of_the_operator_replaces_one_of_this_version() -> None:
         ("[]", "but it is not an object of presets"),
         ({"variables": {"A": 1}}, "preset mine: variables.A: must be the text of a template"),
         ('{"theirs": {"variables": {"A": ""}}}', "FB_PRESET='mine': must be one or more of .*theirs"),
+        ({"variables": {"A": "1"}, "ranks_by_topology": "yes"}, "mine: ranks_by_topology: must be true or false"),
         ({"variables": {"A": "{{ nobody }}"}}, "template A, line 1: 'nobody' is undefined"),
         ({"variables": {"A": "{{ '"}}, "template A, line 1"),
         ({"variables": {"A": "{{ ''.__class__.__mro__ }}"}}, "template A.* unsafe"),
@@ -75,7 +76,9 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
 )
-FIELDS = st.sampled_from(["variables", "files", "short_variables", "optional", "long", "port", "heads", "gpu_slots"])
+FIELDS = st.sampled_from([
+    "variables", "files", "short_variables", "optional", "long", "port", "heads", "gpu_slots", "ranks_by_topology",
+])  # fmt: skip
 
 
 @given(st.dictionaries(FIELDS, JSON, max_size=4) | JSON)

@@ -22,6 +22,9 @@ def decode(**changes: Any) -> Any:
 def test_what_is_encoded_is_decoded_to_the_same() -> None:
     gang = subject.decode(json.dumps(roster({"chief": 1, "worker": 3})))
     assert subject.decode(subject.encode(gang)) == gang
+    ordered = subject.decode(json.dumps(roster({"chief": 1, "worker": 3}, orders={"worker": [0, 2, 1]})))
+    assert [list(role.by_rank) for role in ordered.roles] == [[0], [0, 2, 1]]
+    assert subject.decode(subject.encode(ordered)) == ordered
     waiting = subject.decode(json.dumps(roster({"worker": 3}, ready=1, waitingFor=[{"task": "worker-2", "why": "x"}])))
     assert subject.decode(subject.encode(waiting)) == waiting
     assert subject.decode(json.dumps(foreign({"worker": 1}))).roles[0].tasks[0].pod == "train-worker-0"
@@ -55,6 +58,7 @@ def test_a_compressed_form_that_cannot_be_read_is_refused(document: dict[str, An
 
 UID8 = uid("worker", 0)[:8]
 TASK = [0, "10.0.0.1", UID8, 0, "", ""]
+WRONG_ORDERS: list[Any] = [[], [1], [-1], [0, 0], [0, 1], [False], [0.0], ["0"], [None], [[0]], "0", 0, False, {"0": 0}]
 
 
 def tasks(*given: list[Any], **more: Any) -> dict[str, Any]:
@@ -82,6 +86,7 @@ def tasks(*given: list[Any], **more: Any) -> dict[str, Any]:
         *((tasks([0, "10.0.0.1", UID8, 0, "", "", starts]), "worker].tasks[0]") for starts in ("2", True, None, 2.5)),
         (tasks(), "has 0 Tasks, total is 1"),
         *((tasks(TASK, pods=pods), "pods: ") for pods in ([], ["a", "b"], ["B"], [7], "a", None)),
+        *((tasks(TASK, order=order), f"taskRoles[worker].order: {order!r} is not ") for order in WRONG_ORDERS),
         ({"epoch": -1}, "epoch: -1 is not a count"),
         ({"epoch": "1"}, "epoch: '1' is not a count"),
         ({"epoch": 1, "why": 7}, "why: 7 is not a string"),
@@ -95,6 +100,15 @@ def tasks(*given: list[Any], **more: Any) -> dict[str, Any]:
 def test_a_fault_names_the_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(RosterError, match=re.escape(field)):
         decode(**changes)
+
+
+@given(st.permutations(range(6)))
+def test_any_order_of_the_indices_is_an_order_and_one_with_a_repetition_is_none(order: list[int]) -> None:
+    document = roster({"worker": 6}, orders={"worker": order})
+    assert subject.decode(json.dumps(document)).roles[0].order == tuple(order)
+    document["taskRoles"][0]["order"][0] = order[1]
+    with pytest.raises(RosterError, match=r"taskRoles\[worker\]\.order: .* 6 Tasks"):
+        subject.decode(json.dumps(document))
 
 
 def test_another_version_or_a_gang_that_can_never_be_complete_ends_the_barrier() -> None:

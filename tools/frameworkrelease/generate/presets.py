@@ -82,7 +82,9 @@ def _presets() -> Iterator[str]:
         roles = "; ".join(f"{what}: {', '.join(names)}" for what, names in known if names)
         text = " ".join([*preset.variables.values(), *preset.files.values()])
         heeds = [name for name, pattern in _ANNOTATIONS.items() if re.search(pattern, text)]
-        heeds += ["rank-roles"] * bool(preset.rank_roles) + ["head-role"] * bool(preset.heads)
+        heeds += ["rank-roles"] * bool(preset.rank_roles or preset.ranks_by_topology) + ["head-role"] * bool(
+            preset.heads
+        )
         annotations, examples = ", ".join(f"`{name}`" for name in heeds), ", ".join(used[preset.name])
         yield f"| `{preset.name}` | {preset.port or 'none'} | {roles} | {annotations} | {examples} |"
 
