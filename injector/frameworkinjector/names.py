@@ -8,6 +8,10 @@ LABEL: Final = fc.BARRIER_LABEL
 LABEL_VALUE: Final = "enabled"
 PREFIX: Final = f"barrier.{fc.GROUP}/"
 STATUS: Final = f"{PREFIX}status"
+# By which labels of nodes the controller orders ranks, and that the barrier of the Pod reads this order in the roster.
+RANK_TOPOLOGY: Final = fc.RANK_TOPOLOGY_ANNOTATION
+READS: Final = fc.BARRIER_READS_ANNOTATION
+READS_ORDER: Final = fc.READS_ORDER
 
 CONTAINER: Final = fc.BARRIER_CONTAINER
 VOLUME: Final = "frameworkbarrier"

@@ -85,14 +85,16 @@ def check(body: bytes, env_files: EnvFiles = EnvFiles.QUOTED, config: Config = C
 def _keeps(pod: Any, operation: dict[str, Any]) -> bool:
     """Report whether an operation leaves what the user wrote, in its order: it adds, or puts a word before a command.
 
-    Only the status is replaced, which a copied Pod template may carry.
+    Only what the injector itself writes is replaced, which a copied Pod template may carry.
     """
     *parents, key = [part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:]]
     for part in parents:
         pod = pod[int(part)] if isinstance(pod, list) else pod[part]
     if operation["op"] == "replace":
         return bool(key == "command" and operation["value"][1:] == pod[key])
-    return operation["op"] == "add" and (isinstance(pod, list) or key == names.STATUS or not pod.get(key))
+    return operation["op"] == "add" and (
+        isinstance(pod, list) or key in {names.STATUS, names.READS} or not pod.get(key)
+    )
 
 
 def _places_in(value: Any) -> list[tuple[Any, Any]]:

@@ -80,6 +80,11 @@ RESTART_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/restart-limit"
 IN_PLACE: Final = "in-place"
 ALL_CONTAINERS_RESTARTING: Final = "AllContainersRestarting"
 RESTARTING_ALL_CONTAINERS: Final = "RestartingAllContainers"
+# Ranks that follow the topology of nodes (docs/groups.md): what a Pod template asks for, and the annotation of a Pod
+# whose barrier, of the injector, reads the order of ranks in a roster.
+RANK_TOPOLOGY_ANNOTATION: Final = f"{GROUP}/rank-topology"
+BARRIER_READS_ANNOTATION: Final = f"barrier.{GROUP}/reads"
+READS_ORDER: Final = "order"
 # Extended resources that are GPUs: nvidia.com/gpu, amd.com/gpu.
 GPU_SUFFIX: Final = "/gpu"
 ROSTER_KEY: Final = "roster"

@@ -80,7 +80,8 @@ def _take_over(found: FoundPod) -> None:
         barrier = spec["initContainers"][-1]
         barrier["env"] = [one for one in barrier["env"] if one["name"] not in _OF_CONTROLLER]
     annotations = metadata.get("annotations") or {}
-    annotations[names.STATUS] = found.seen["metadata"]["annotations"][names.STATUS]
+    added = found.seen["metadata"]["annotations"]
+    annotations |= {key: added[key] for key in (names.STATUS, names.READS) if key in added}
     metadata["annotations"] = annotations
     found.holder["metadata"], found.holder["spec"] = metadata, spec
 

@@ -22,7 +22,7 @@ def operations(pod: Pod, plan: Plan) -> list[JSON]:
     """Return the operations in an order in which each path exists when its operation is applied."""
     spec = pod.spec
     return [
-        *_annotation(pod, plan),
+        *_annotations(pod, plan),
         *_appended("/spec/volumes", plan.volumes, exists=bool(spec.volumes)),
         *_appended("/spec/imagePullSecrets", plan.pull_secrets, exists=bool(spec.image_pull_secrets)),
         *_appended("/spec/initContainers", [plan.barrier], exists=bool(spec.init_containers)),
@@ -34,14 +34,14 @@ def _add(path: str, value: Any) -> JSON:
     return {"op": "add", "path": path, "value": value}
 
 
-def _annotation(pod: Pod, plan: Plan) -> Iterator[JSON]:
-    value = _encode(plan.status).decode()
+def _annotations(pod: Pod, plan: Plan) -> Iterator[JSON]:
+    added = {names.STATUS: _encode(plan.status).decode(), **({names.READS: plan.reads} if plan.reads else {})}
     if pod.metadata.annotations is None:
         # Absent or null: `add` creates the one and replaces the other.
-        yield _add("/metadata/annotations", {names.STATUS: value})
+        yield _add("/metadata/annotations", added)
     else:
         # A slash in a key is escaped so.
-        yield _add(f"/metadata/annotations/{names.STATUS.replace('/', '~1')}", value)
+        yield from (_add(f"/metadata/annotations/{key.replace('/', '~1')}", value) for key, value in added.items())
 
 
 def _appended(path: str, values: Sequence[JSON], *, exists: bool) -> Iterator[JSON]:

@@ -54,6 +54,8 @@ class Plan:
     containers: tuple[ContainerPlan, ...]
     status: JSON
     """The value of the status annotation."""
+    reads: str
+    """The value of the annotation that says what the barrier reads; "" for no such annotation."""
     warnings: tuple[str, ...]
     """Sentences for the user, in the answer of the API server."""
     skew: Skew | None
@@ -78,7 +80,8 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     variables.refuse_too_many_sources(containers, way)
     plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
     names_resolve = all(one.hosts for one in plans)
-    apart = eligibility.skew_of(pod, settings.image or config.barrier_image, config.version)
+    image = settings.image or config.barrier_image
+    apart = eligibility.skew_of(pod, image, config.version)
     return Plan(
         barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
         volumes=barrier.volumes(settings),
@@ -93,6 +96,8 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
             "hosts": [one.name for one in plans if one.hosts],
             **({"restart": settings.barrier.restart} if settings.barrier.restart else {}),
         },
+        # Another image may have an older barrier, which would count ranks by index.
+        reads=names.READS_ORDER if settings.rank_topology and image == config.barrier_image else "",
         warnings=(
             *_warnings(pod, settings),
             *(one.warning for one in plans if one.warning),

@@ -14,6 +14,7 @@ from typing import Any, Final
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS, Settings
+from frameworkcontroller.api import rank_topology
 from frameworkinjector import names
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.resources import Amounts, read_limits, read_requests
@@ -74,6 +75,8 @@ class PodSettings:
     """Read by the controller only."""
     restart_exit_codes: tuple[int, ...] = ()
     """Exits of the application that restart the gang; empty for the default."""
+    rank_topology: tuple[str, ...] = ()
+    """The labels of nodes by which the controller orders ranks; the only annotation here without the prefix."""
 
 
 MAX_INDEX: Final = 9_999
@@ -94,6 +97,15 @@ def _exit_codes(text: str) -> tuple[int, ...]:
     expected = f"exit codes from 1 to {MAX_EXIT_CODE}, separated by commas"
     found = [values.whole(1, MAX_EXIT_CODE)(item) for item in values.items(text, expected)]
     return tuple(dict.fromkeys(found))
+
+
+def _topology(text: str) -> tuple[str, ...]:
+    try:
+        return rank_topology.keys_of(text)
+    except ValueError:
+        raise values.BadValueError(
+            f"1 to {rank_topology.MAX_KEYS} keys of labels of nodes, separated by commas"
+        ) from None
 
 
 # The names of the barrier's settings by their annotations.
@@ -147,13 +159,17 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
     of_barrier: dict[str, Any] = {}
     given: set[str] = set()
     for key in sorted(annotations):
-        # A Pod template that was copied from a running Pod carries an old status, which is replaced.
-        if not key.startswith(names.PREFIX) or key == names.STATUS:
+        # A Pod template that was copied from a running Pod carries an old status, which is replaced. Of a barrier of
+        # another image, the user may say what it reads.
+        if key != names.RANK_TOPOLOGY and (not key.startswith(names.PREFIX) or key in {names.STATUS, names.READS}):
             continue
         annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
         try:
             if len(text) > MAX_TEXT:
                 raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
+            if key == names.RANK_TOPOLOGY:
+                own["rank_topology"] = _topology(text)
+                continue
             if annotation not in _READERS:
                 raise RefusalError(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN))
             given.add(annotation)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frameworkinjector.names import LABEL, PREFIX, STATUS
+from frameworkinjector.names import LABEL, PREFIX, RANK_TOPOLOGY, READS, STATUS
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.eligibility import ISTIO_STATUS
 from frameworkinjector.review.reasons import Reason
@@ -90,6 +90,8 @@ ANNOTATIONS = {
 }
 TEXTS = {PREFIX + name: st.sampled_from(texts) for name, texts in ANNOTATIONS.items()} | {
     STATUS: st.text(max_size=5),
+    READS: st.text(max_size=5),
+    RANK_TOPOLOGY: st.text(max_size=5) | st.just("zone, kubernetes.io/hostname"),
     ISTIO_STATUS: st.text(max_size=5) | st.just('{"containers": ["b"]}'),
 }
 OWNER = {"kind": st.sampled_from(["Job", "ReplicaSet", ""]), "controller": maybe(st.booleans())}

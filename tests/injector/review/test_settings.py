@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from frameworkbarrier.settings import SETTINGS
-from frameworkinjector.names import PREFIX
+from frameworkinjector.names import PREFIX, RANK_TOPOLOGY
 from frameworkinjector.review.config import EnvFiles
-from frameworkinjector.review.reasons import RefusalError, Ruling
+from frameworkinjector.review.reasons import Reason, RefusalError, Ruling
 from frameworkinjector.review.settings import KNOWN, Delivery, Hosts, PodSettings, parse
 from frameworkinjector.serving.capabilities import syntax_of
 from tests.support.rows import each
@@ -53,6 +53,47 @@ def test_a_good_value_is_read(annotation: str, text: str, expected: object) -> N
     own = getattr(read, annotation.replace("-", "_"), None)
     assert of_barrier.get(annotation, own) == expected
     assert read.given == {annotation}
+
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+EIGHT = tuple(f"level-{number}" for number in range(8))
+
+
+@each(
+    "text, expected",
+    [
+        (ZONE, (ZONE,)),
+        (f" {ZONE},\t{HOST} ", (ZONE, HOST)),
+        ("rack", ("rack",)),
+        (f"example.org/{'x' * 63}", (f"example.org/{'x' * 63}",)),
+        (",".join(EIGHT), EIGHT),
+    ],
+)
+def test_a_topology_is_the_keys_of_labels(text: str, expected: tuple[str, ...]) -> None:
+    read = parse({RANK_TOPOLOGY: text})
+    assert (read.rank_topology, read.given) == (expected, frozenset())
+
+
+@each(
+    "text",
+    [
+        "", " ", ",", f"{ZONE},", f"{ZONE},,{HOST}", f"{ZONE} {HOST}", f"{ZONE}, {ZONE}", ",".join([*EIGHT, "more"]),
+        "a/b/c", "/rack", "example.org/", "Example.org/rack", "-rack", "rack=1", "räck", "x" * 64, "x" * 300_000,
+        "a," * 100_000,
+    ],
+)  # fmt: skip
+def test_another_topology_is_refused_with_a_sentence_that_names_the_annotation(text: str) -> None:
+    with pytest.raises(RefusalError) as refused:
+        parse({RANK_TOPOLOGY: text})
+    assert refused.value.verdict.reason is Reason.BAD_VALUE
+    assert f"Annotation {RANK_TOPOLOGY} is " in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_only_this_annotation_is_the_topology() -> None:
+    assert parse({f"{RANK_TOPOLOGY}-of-others": "", f"x.{RANK_TOPOLOGY}": ""}) == PodSettings()
+    with pytest.raises(RefusalError, match="is not a setting of the barrier"):
+        parse({f"{PREFIX}rank-topology": ZONE})
 
 
 ANY = st.text() | st.text(alphabet="abz019-_./=,:@ ()!in\t$", max_size=200)
