@@ -4,6 +4,9 @@ The fixtures of `tests/apiserver` and `tests/e2e` and the benchmarks use it. The
 AssertionError, so that they fit into `waiting.eventually`.
 """
 
+import base64
+import gzip
+import json
 import signal
 import subprocess
 import sys
@@ -133,6 +136,14 @@ class Frameworks:
     def config_map(self, name: str) -> Json:
         """Return the ConfigMap of a Framework's attempt, which holds the roster."""
         return self.raw.get(f"/api/v1/namespaces/{self.namespace}/configmaps/{name}-attempt")
+
+    def roster(self, name: str) -> Json:
+        """Return the roster of a Framework's attempt."""
+        config_map = self.config_map(name)
+        packed = (config_map.get("binaryData") or {}).get(names.ROSTER_GZIP_KEY)
+        text = gzip.decompress(base64.b64decode(packed)) if packed else config_map["data"][names.ROSTER_KEY]
+        roster: Json = json.loads(text)
+        return roster
 
 
 @dataclass

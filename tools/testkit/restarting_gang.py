@@ -4,9 +4,6 @@ A benchmark and tests on the API server use it. Its checks raise AssertionError,
 `waiting.eventually`.
 """
 
-import base64
-import gzip
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 from frameworkcontroller.api import names
@@ -91,9 +88,6 @@ class RestartingGang:
 
     def _roster(self, epoch: int, *, complete: bool) -> Json:
         assert self._frameworks.status(self._name)["attemptStatus"].get("gangEpoch") == epoch
-        config_map = self._frameworks.config_map(self._name)
-        packed = (config_map.get("binaryData") or {}).get(names.ROSTER_GZIP_KEY)
-        text = gzip.decompress(base64.b64decode(packed)) if packed else config_map["data"][names.ROSTER_KEY]
-        roster: Json = json.loads(text)
+        roster = self._frameworks.roster(self._name)
         assert (roster["complete"], roster.get("epoch")) == (complete, epoch), (roster["complete"], roster.get("epoch"))
         return roster
