@@ -44,13 +44,13 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
     assert len(permissions.table(rendered).splitlines()) == 2 + len(rules_of(render())) + 1
 
 
-def test_no_values_but_those_of_queues_and_of_others_add_a_permission(render: Render) -> None:
+def test_no_values_but_those_of_what_is_optional_add_a_permission(render: Render) -> None:
     def rules(case: str) -> set[tuple[str, str]]:
         return {(role, json.dumps([rule["resources"], rule["verbs"]])) for role, rule in rules_of(render(case))}
 
     by_default = rules("defaults")
     added = {case: more for case in MATRIX if (more := rules(case) - by_default)}
-    assert added.keys() == {"gangs of others", "groups of a scheduler", "queues of Kueue"}
+    assert added.keys() == {"gangs of others", "groups of a scheduler", "queues of Kueue", "ranks by topology"}
     resources = {json.loads(rule)[0][0] for each in added.values() for _, rule in each}
     page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()
     assert [one for one in sorted(resources) if f"`{one}`" not in page] == []
@@ -81,5 +81,8 @@ def test_for_some_namespaces_the_controller_has_the_same_permissions_there_and_n
     assert [one for one in container["args"] if "namespace" in one] == ["--namespace=team-a", "--namespace=team-b"]
     bound = [one for one in manifests if one["kind"] == "ClusterRoleBinding"]
     assert {one["subjects"][0]["name"] for one in bound} == {"frameworkinjector"}
+    topology = render({"watchNamespaces": ["team-a"], "rankTopology": {"enabled": True}})
+    (nodes,) = only(topology, "ClusterRole", "frameworkcontroller-nodes")["rules"]
+    assert (nodes["resources"], nodes["verbs"]) == (["nodes"], ["get", "list", "watch"])
     least = render("one namespace and nothing of the cluster")
     assert {one["metadata"].get("namespace") for one in least} == {"team-a", chart.NAMESPACE}

@@ -33,7 +33,7 @@ _UID: Final = "00000000-0000-0000-0000-000000000000"
 def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     """Yield what the barrier or its injection would refuse of the roles of a Framework whose templates are Pods."""
     facts = facts_of(spec)
-    if problem := facts.restart_problem:
+    for problem in filter(None, (facts.restart_problem, facts.rank_problem)):
         yield error("spec.taskRoles", problem)
     gpus = facts.gpus
     gang = made_up_gang(manifest, gpus)

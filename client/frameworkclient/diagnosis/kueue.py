@@ -1,4 +1,4 @@
-"""Whether Kueue and kube-scheduler are as the controller needs them, where that works with them. Pure.
+"""Whether Kueue, schedulers and permissions are as the settings of the controller need them. Pure.
 
 `cli.commands.doctor` asks the API server for the facts, and writes these lines behind those of `health`.
 """
@@ -40,6 +40,10 @@ class KueueFacts:
     """A SubjectAccessReview: whether Kueue may list ConfigMaps."""
     groups: dict[str, dict[str, Any] | Refusal]
     """By scheduler, the resources of the API group of its groups of Pods."""
+    account: str
+    """The controller's user."""
+    nodes: dict[str, Any] | Refusal
+    """A SubjectAccessReview: whether the controller may list nodes."""
 
 
 class _Settings(Wire, frozen=True):
@@ -47,6 +51,7 @@ class _Settings(Wire, frozen=True):
 
     kueue: dict[str, bool] = msgspec.field(default_factory=dict)
     gang_scheduling: dict[str, Any] = msgspec.field(default_factory=dict)
+    rank_topology: dict[str, bool] = msgspec.field(default_factory=dict)
     manage_jobs_without_queue_name: bool = False
     integrations: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -81,6 +86,22 @@ def group_answers(facts: KueueFacts) -> Iterator[Answer]:
             )
 
 
+def rank_answers(facts: KueueFacts) -> Iterator[Answer]:
+    """Yield the line about the labels of nodes; none where the controller does not read them."""
+    ours = _settings(facts.controller, "frameworkcontroller.yaml")
+    if isinstance(ours, str) or not ours.rank_topology.get("enabled"):
+        return
+    if isinstance(facts.nodes, Refusal):
+        fix = f"ask an administrator: kubectl auth can-i list nodes --as={facts.account}"
+        text = f"whether the controller may list nodes is not known: {shorten(facts.nodes.message, _MESSAGE)}"
+        yield Answer(Grade.WARNING, "ranks", text, fix)
+    elif _is_allowed(facts.nodes):
+        yield Answer(Grade.OK, "ranks", "the controller may list nodes, whose labels they follow")
+    else:
+        text = f"{facts.account} may not list nodes, so ranks follow the indices of Tasks"
+        yield Answer(Grade.WARNING, "ranks", text, "install the chart with rankTopology.enabled, or set it to false")
+
+
 def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterator[Answer]:
     theirs = _settings(config, "controller_manager_config.yaml")
     if isinstance(theirs, str):
@@ -99,9 +120,13 @@ def _access(review: dict[str, Any] | Refusal) -> Iterator[Answer]:
     if isinstance(review, Refusal):
         fix = f"ask an administrator: kubectl auth can-i list configmaps -A --as={ACCOUNT}"
         yield _warning(f"whether it may list ConfigMaps is not known: {shorten(review.message, _MESSAGE)}", fix)
-    elif not (review.get("status") or {}).get("allowed"):
+    elif not _is_allowed(review):
         fix = "install the chart with kueue.enabled, and with kueue.serviceAccount if Kueue has another one"
         yield _warning(f"{ACCOUNT} may not list ConfigMaps, {_TAKES}", fix)
+
+
+def _is_allowed(review: dict[str, Any]) -> bool:
+    return bool((review.get("status") or {}).get("allowed"))
 
 
 def _warning(text: str, fix: str) -> Answer:

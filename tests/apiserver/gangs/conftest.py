@@ -26,7 +26,8 @@ SCHEDULERS = ("kubernetes", "volcano", "coscheduling")
 @pytest.fixture(scope="module")
 def cluster(kwok_cluster: Cluster) -> Cluster:
     def install() -> None:
-        kueue.grant(kwok_cluster, f"gangScheduling.schedulers={{{','.join(SCHEDULERS)}}}")
+        groups = f"gangScheduling.schedulers={{{','.join(SCHEDULERS)}}}"
+        kueue.grant(kwok_cluster, f"{groups},rankTopology.enabled=true")
 
     once(kwok_cluster, "groups", install)
     return kwok_cluster

@@ -16,7 +16,7 @@ from frameworkclient.checks.problem import Severity
 from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
-from frameworkcontroller.api import definition
+from frameworkcontroller.api import definition, names
 from tests.client.broken import POLICY, REFUSED, ROLE, SOUND, TAKEN, changed, wrong
 
 if TYPE_CHECKING:
@@ -200,6 +200,33 @@ def test_roles_that_cannot_restart_together() -> None:
     del manifest["spec"]["taskRoles"][1]["dependsOn"]
     del manifest["spec"]["taskRoles"][1]["task"]["pod"]["metadata"]["annotations"][f"{PREFIX}/restart"]
     assert any("must ask for the same restart" in one for one in found(manifest))
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (("zone", "zone, block"), ""),
+        (
+            (None, "zone"),
+            "TaskRole ps has a barrier, and no annotation frameworkcontroller.microsoft.com/rank-topology",
+        ),
+        (("zone", "a b"), "TaskRole worker: annotation frameworkcontroller.microsoft.com/rank-topology: 'a b' is not"),
+        (
+            ("zone", ",".join(f"label-{number:0>40}" for number in range(8))),
+            "it has more than 8 keys, or 250 characters",
+        ),
+    ],
+)
+def test_all_roles_with_a_barrier_name_labels_for_their_ranks_or_none(
+    asked: tuple[str | None, str], problem: str
+) -> None:
+    manifest = gang(("ps", 1), ("worker", 2))
+    for role, text in zip(manifest["spec"]["taskRoles"], asked, strict=True):
+        notes = {names.RANK_TOPOLOGY_ANNOTATION: text} if text is not None else {}
+        role["task"]["pod"]["metadata"]["annotations"] |= notes
+    problems = found(manifest)
+    assert len(problems) == bool(problem)
+    assert problem in "".join(problems)
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)

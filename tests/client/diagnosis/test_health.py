@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
-from frameworkclient.diagnosis.kueue import KueueFacts, group_answers, kueue_answers
+from frameworkclient.diagnosis.kueue import KueueFacts, group_answers, kueue_answers, rank_answers
 from frameworkcontroller.api.definition import crd
 from frameworkcontroller.api.pod_group import KINDS
 from tests.client.documents import NOW
@@ -111,6 +111,8 @@ KUEUE: dict[str, Any] = {
     "config": theirs(OWNERS),
     "review": allowed(True),
     "groups": dict.fromkeys(KINDS, MISSING),
+    "account": "system:serviceaccount:fc:fc",
+    "nodes": allowed(True),
 }
 API = "kueue.x-k8s.io/v1beta2 is"
 TAKES = "so Kueue may take Pods of Frameworks for its own"
@@ -166,5 +168,22 @@ OF_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("changed", "line"), OF_GROUPS.values(), ids=OF_GROUPS)
 def test_what_doctor_says_of_groups(changed: dict[str, Any], line: str) -> None:
     found = [f"{one.grade}: {one.text}" for one in group_answers(KueueFacts(**{**KUEUE, **changed}))]
+    assert len(found) == bool(line)
+    assert all(text.startswith(line) for text in found)
+
+
+RANKED = settings("rankTopology: {enabled: true}")
+MAY_NOT = {"controller": RANKED, "nodes": allowed(False)}
+OF_RANKS: dict[str, tuple[dict[str, Any], str]] = {
+    "by index": ({"nodes": allowed(False)}, ""),
+    "sound": ({"controller": RANKED}, "ok: the controller may list nodes"),
+    "no access": (MAY_NOT, "warning: system:serviceaccount:fc:fc may not list nodes, so ranks follow the indices"),
+    "access unknown": ({"controller": RANKED, "nodes": FORBIDDEN}, "warning: whether the controller may list nodes is"),
+}
+
+
+@pytest.mark.parametrize(("changed", "line"), OF_RANKS.values(), ids=OF_RANKS)
+def test_what_doctor_says_of_nodes(changed: dict[str, Any], line: str) -> None:
+    found = [f"{one.grade}: {one.text}" for one in rank_answers(KueueFacts(**{**KUEUE, **changed}))]
     assert len(found) == bool(line)
     assert all(text.startswith(line) for text in found)

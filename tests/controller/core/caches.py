@@ -129,6 +129,12 @@ class Caches:
     def group(self, _scheduler: str, name: str) -> PodGroup | None:
         return self._groups[0].get(name)
 
+    def unknown_nodes(self) -> str:
+        return "" if self._world.nodes else "labels of nodes are not read"
+
+    def node_labels(self, name: str) -> dict[str, str] | None:
+        return self._world.nodes.get(name)
+
     @property
     def groups(self) -> dict[str, PodGroup]:
         """Those that are seen, by name."""

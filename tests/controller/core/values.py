@@ -72,6 +72,7 @@ def core_config(**changes: Any) -> CoreConfig:
         "kueue_manages_all": False,
         "gang_scheduling": None,
         "group_schedulers": ("kubernetes",),
+        "rank_topology": False,
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

@@ -197,6 +197,8 @@ class World:
         self._failed: Counter[str] = Counter()
         self.rosters: list[dict[str, Any]] = []
         """All that barriers could see of the ConfigMap that is there now, the newest last."""
+        self.nodes: dict[str, dict[str, str]] = {}
+        """The labels of the nodes that Pods go to in turn, as far as a controller may read them."""
         self.in_place = InPlace(self)
         self.kueue, self.groups = Kueue(self), Groups(self)
         self._uids = itertools.count(1)
@@ -535,7 +537,8 @@ class World:
                 init_container_statuses=self._opened(pod),
                 container_statuses=(ContainerStatus("main", ContainerState(running=Running())),),
             )
-            pod = replace(pod, spec=replace(pod.spec, node_name="node-1"))
+            node = [*self.nodes, "node-1"][int(task_key.rpartition("-")[2]) % (len(self.nodes) or 1)]
+            pod = replace(pod, spec=replace(pod.spec, node_name=node))
             self.held_back.discard(pod.metadata.uid)
             self.running[pod.metadata.uid] = pod
         elif pod.status.phase == "Running" and is_ready(pod) is (task_key in self.plan.unready):

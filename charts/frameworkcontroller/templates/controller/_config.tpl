@@ -17,6 +17,9 @@ The text of frameworkcontroller.yaml: the settings that are set, and the shipped
 {{- if .Values.foreignGangs.enabled }}
 {{- $_ := set $chosen "foreignGangs" .Values.foreignGangs }}
 {{- end }}
+{{- if .Values.rankTopology.enabled }}
+{{- $_ := set $chosen "rankTopology" .Values.rankTopology }}
+{{- end }}
 {{- $chosen = mergeOverwrite $chosen (deepCopy .Values.controller.config) }}
 {{- with $chosen -}}
 {{ toYaml . }}

@@ -14,7 +14,15 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
-from frameworkclient.diagnosis.kueue import ACCOUNT, CONFIG, NAMESPACE, KueueFacts, group_answers, kueue_answers
+from frameworkclient.diagnosis.kueue import (
+    ACCOUNT,
+    CONFIG,
+    NAMESPACE,
+    KueueFacts,
+    group_answers,
+    kueue_answers,
+    rank_answers,
+)
 from frameworkclient.errors import translated
 from frameworkclient.model.pod_template import pod_template
 from frameworkclient.views.text import sanitize
@@ -45,7 +53,7 @@ async def doctor(client: AsyncClient, system_namespace: str, release: str, outpu
         facts, of_kueue = await asyncio.gather(
             gather(client, system_namespace, name), gather_kueue(client, system_namespace, name)
         )
-        found = [*answers(facts), *kueue_answers(of_kueue), *group_answers(of_kueue)]
+        found = [*answers(facts), *kueue_answers(of_kueue), *group_answers(of_kueue), *rank_answers(of_kueue)]
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -93,18 +101,18 @@ async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts
 
 
 async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) -> KueueFacts:
-    """Ask for the facts about Kueue and schedulers, as `gather` does."""
-    reads = {"verb": "list", "resource": "configmaps"}
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
-    spec = {"user": ACCOUNT, "groups": groups, "resourceAttributes": reads}
-    controller, discovery, config, review, *placing = await asyncio.gather(
+    """Ask for the facts about Kueue, schedulers and nodes, as `gather` does."""
+    # The chart names the account so, unless a value does.
+    account = f"system:serviceaccount:{system_namespace}:{name}"
+    controller, discovery, config, review, nodes, *placing = await asyncio.gather(
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config"))),
         _answer(client.kube.get(f"/apis/{KUEUE_API}")),
         _answer(client.kube.get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG))),
-        _answer(_review(client, "SubjectAccessReview", spec)),
+        _answer(_review(client, "SubjectAccessReview", _lists(ACCOUNT, "configmaps"))),
+        _answer(_review(client, "SubjectAccessReview", _lists(account, "nodes"))),
         *(_answer(client.kube.get(f"/apis/{kind.api_version}")) for kind in KINDS.values()),
     )
-    return KueueFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)))
+    return KueueFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)), account, nodes)
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:
@@ -136,6 +144,13 @@ async def _may(client: AsyncClient, permission: str) -> bool:
     spec = {"resourceAttributes": attributes | {"subresource": subresource}}
     answer = msgspec.json.decode(await _review(client, "SelfSubjectAccessReview", spec))
     return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _lists(account: str, resource: str) -> dict[str, Any]:
+    """Return the question whether a service account may list these in all namespaces."""
+    namespace = account.split(":")[2]
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    return {"user": account, "groups": groups, "resourceAttributes": {"verb": "list", "resource": resource}}
 
 
 async def _review(client: AsyncClient, kind: str, spec: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.spec import FrameworkSpec
@@ -15,6 +16,7 @@ from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.rank_order import Orders
 from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
 from frameworkcontroller.core.restart.epoch import Gate
@@ -39,11 +41,15 @@ class GangStatus:
 class Gang:
     """The gang of the attempt that a ConfigMap, as first seen, belongs to.
 
-    `version` is its resourceVersion as this controller created it, "" if another one did.
+    `version` is its resourceVersion as this controller created it, "" if another one did. `orders_ranks` says that this
+    controller may order ranks.
     """
 
-    def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
+    def __init__(
+        self, config_map: Meta, attempt: AttemptName, version: str = "", *, orders_ranks: bool = False
+    ) -> None:
         self._publisher = Publisher(config_map, attempt, members, behind)
+        self._publisher.keeps_orders = orders_ranks
         self._keeper = RosterKeeper(config_map.name, self._publisher, version)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
@@ -89,16 +95,19 @@ class Gang:
         self,
         state: FrameworkState,
         missing: Callable[[], Iterable[tuple[str, Obstacle]]],
+        orders: Callable[[list[dict[str, Any]]], Orders],
         summary: RolesSummary,
         now: datetime,
         seen: str,
     ) -> tuple[WriteRoster | None, datetime | None]:
         """Return the roster to write now, if any, and when to decide again; an Event goes to the state.
 
-        `missing` gives the Tasks that are not ready, and what keeps each; it is called only when they are named. The
-        summary is that of the newest persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
+        `missing` gives the Tasks that are not ready, and what keeps each; it is called only when they are named, and
+        `orders`, the order of the ranks of these members, only when the gate opens. The summary is that of the newest
+        persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
         """
         self._restarts.note(summary.gate)
+        self._publisher.find_orders = orders
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
             self._publisher.since = now

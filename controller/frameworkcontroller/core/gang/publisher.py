@@ -20,6 +20,7 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.gang.rank_order import Orders, kept
 from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, document
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
@@ -71,6 +72,10 @@ class Publisher(Generic[S]):
         self._members, self._find_behind = members, behind
         self.more: Mapping[str, Any] = {}
         """What else each roster says."""
+        self.find_orders: Callable[[list[dict[str, Any]]], Orders] = lambda _rows: {}
+        """Returns the order of the ranks of these members, as the gate opens."""
+        self.keeps_orders = False
+        """Whether the next controller has to know it."""
         try:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
@@ -81,6 +86,8 @@ class Publisher(Generic[S]):
         self.opened = last.complete
         """A complete roster has been written, so that barriers open."""
         self._generation, self._digest, self._epoch = last.generation, last.digest, last.epoch
+        # Ranks that applications have stay, also where this controller is the first that could order them.
+        self._orders = None if not last.generation else last.orders if last.orders is not UNSET else {}
         self._was_complete, self._is_late = last.complete, False
         self._lists_all = last.complete
         """The last roster, as far as is known, lists every Task."""
@@ -123,6 +130,8 @@ class Publisher(Generic[S]):
         if self._written_at is not None:
             # The ConfigMap's creationTimestamp is of another clock.
             self._written_at = min(self._written_at, now)
+        if self._is_next_epoch(summary):
+            self._orders = None
         if summary.complete:
             return self._decide_complete(summary, now)
         write, wake_at = self._decide_progress(summary, missing, now)
@@ -140,7 +149,7 @@ class Publisher(Generic[S]):
     def _decide_complete(self, summary: S, now: datetime) -> Publication:
         if self._lists_all and summary.member_revision == self._member_revision:
             return Publication()
-        rows = self._members(summary)
+        rows = self._rows(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if self._lists_all and digest == self._digest:
             self._member_revision = summary.member_revision
@@ -165,7 +174,7 @@ class Publisher(Generic[S]):
             # Nobody reads how far it is; that it is no longer complete is news to anybody.
             return None, None
         # That an epoch has ended is told at once: applications of it still run.
-        is_news = (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
+        is_news = self._is_next_epoch(summary)
         if not is_news and self._written_at is not None and now < self._written_at + PROGRESS_EVERY:
             return None, self._written_at + PROGRESS_EVERY
         progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
@@ -184,11 +193,27 @@ class Publisher(Generic[S]):
         """
         if self._lists_all:
             is_the_same = summary.complete and summary.member_revision == self._member_revision
-            return self._listing(summary, self._members(summary)) if is_the_same else None
+            return self._listing(summary, self._rows(summary)) if is_the_same else None
         if not summary.has_barriers:
             # No progress was written, and none follows.
             return self._roster(summary, (summary.ready, summary.total, ()))
         return None if self._progress is None else self._roster(summary, self._progress)
+
+    def _rows(self, summary: S) -> list[dict[str, Any]]:
+        """Return the members, with the order of their ranks where that is not the one of their indices."""
+        rows = self._members(summary)
+        if self._orders is None:
+            self._orders = self.find_orders(rows)
+        for row in rows:
+            number = len(row["tasks"])
+            order = kept(self._orders.get(row["name"], ()), number)
+            if order != list(range(number)):
+                row["order"] = order
+        return rows
+
+    def _is_next_epoch(self, summary: S) -> bool:
+        """Whether the last roster was of an earlier epoch."""
+        return (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
 
     def _note_epoch(self, summary: S) -> None:
         self._epoch = UNSET if summary.gate is None else summary.gate.epoch
@@ -210,6 +235,7 @@ class Publisher(Generic[S]):
             more=self.more,
         )
         complete = rows is not None
-        last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)
+        orders = self._orders if self.keeps_orders else UNSET
+        last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch, orders=orders)
         annotation = msgspec.json.encode(last).decode()
         return WriteRoster(self.config_map_uid, self._attempt.attempt_id, content, annotation, complete=complete)

@@ -47,6 +47,8 @@ class Published(msgspec.Struct, frozen=True):
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
     epoch: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | msgspec.UnsetType = msgspec.UNSET
     """Only of a gang that restarts in place."""
+    orders: dict[str, list[int]] | msgspec.UnsetType | None = msgspec.UNSET
+    """Of ranks that follow the topology (`rank_order`), as long as the gate is open; None: not decided yet."""
 
 
 def document(

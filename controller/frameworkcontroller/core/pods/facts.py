@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.rank_topology import keys_of
 from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
@@ -31,6 +32,7 @@ LEARNED: Final = 2 * MAX_ROLES
 """Templates of one Framework that were read: as many as two specs have."""
 MAX_TEXT: Final = 256
 """Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
+_NOTED: Final = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION, names.RANK_TOPOLOGY_ANNOTATION)
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 _GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
 
@@ -111,7 +113,9 @@ class RoleFacts(Struct, frozen=True):
     account: str | None = None
     """The service account of the Pods, if they have a barrier."""
     annotations: dict[str, str] = {}
-    """Those about the restart of the gang, if the Pods have a barrier."""
+    """Those of `_NOTED`, if the Pods have a barrier."""
+    is_injected: bool = False
+    """The injector gives them their barrier."""
     waits_for_arrival: bool = False
     """An annotation or a barrier of its own asks to wait until all Tasks have arrived."""
     gpus: int = 0
@@ -135,12 +139,13 @@ def read(template: bytes | Raw) -> RoleFacts:
     # The injector will add one, or the template has its own.
     is_asked = (meta.labels or {}).get(names.BARRIER_LABEL) == "enabled"
     has_barrier = is_asked or any(container.is_barrier for container in containers)
-    noted = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION) if has_barrier else ()
+    noted = _NOTED if has_barrier else ()
     return RoleFacts(
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
         account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
         annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
+        is_injected=is_asked and not any(container.is_barrier for container in containers),
         waits_for_arrival=waits,
         gpus=sum(container.gpus for container in pod.containers or ()),
     )
@@ -167,6 +172,12 @@ class SpecFacts:
     """Why it cannot be as the templates ask for, "" if it can."""
     members: frozenset[str] = frozenset()
     """The roles whose Pods have a barrier: only these restart in place."""
+    rank_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The labels of nodes that the ranks of each of these roles are to follow, if they are."""
+    rank_problem: str = ""
+    """Why they cannot, "" if they can."""
+    injected: frozenset[str] = frozenset()
+    """Those whose barrier is the injector's."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -227,6 +238,7 @@ class Templates:
         if limit is not None:
             problem = read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
             limit = None if problem else limit
+        rank_keys, rank_problem = _rank_keys(members)
         wanted = spec.by_name.values()
         return SpecFacts(
             service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
@@ -235,6 +247,9 @@ class Templates:
             restart_limit=limit,
             restart_problem=problem,
             members=frozenset(members),
+            rank_keys=rank_keys,
+            rank_problem=rank_problem,
+            injected=frozenset(name for name, one in members.items() if one.is_injected),
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),
             graceful_timeouts={one.name: one.task.pod_graceful_deletion_timeout_sec for one in wanted},
@@ -249,6 +264,24 @@ class Templates:
 
 def _key(pod: Raw) -> bytes:
     return hashlib.blake2b(pod, digest_size=16).digest()
+
+
+def _rank_keys(members: Mapping[str, RoleFacts]) -> tuple[dict[str, tuple[str, ...]], str]:
+    """Return the labels that the ranks of each role are to follow, and why they cannot, "" if they can."""
+    keys: dict[str, tuple[str, ...]] = {}
+    for name, one in members.items():
+        try:
+            if (text := one.annotations.get(names.RANK_TOPOLOGY_ANNOTATION)) is not None:
+                keys[name] = keys_of(text)
+        except ValueError as error:
+            return {}, f"TaskRole {name}: annotation {names.RANK_TOPOLOGY_ANNOTATION}: {error}"
+    without = next((name for name in members if name not in keys), None)
+    if keys and without is not None:
+        return (
+            {},
+            f"TaskRole {without} has a barrier, and no annotation {names.RANK_TOPOLOGY_ANNOTATION} as others have",
+        )
+    return keys, ""
 
 
 def _too_many(roles: Mapping[str, RoleFacts]) -> Iterable[tuple[str, str]]:

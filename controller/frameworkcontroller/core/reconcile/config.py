@@ -24,5 +24,7 @@ class CoreConfig:
     """In which groups a scheduler places the Pods of a Framework that does not say it."""
     group_schedulers: tuple[str, ...]
     """Those whose groups may be used."""
+    rank_topology: bool
+    """Whether ranks follow the topology of nodes where a Framework asks for it."""
     codes: tuple[CodeInfo, ...]
     """Of failed Pods, in the order in which they are tried."""

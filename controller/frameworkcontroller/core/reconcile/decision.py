@@ -1,5 +1,6 @@
 """One reconcile pass over a Framework: what it sees, what it decides, and how it emits an effect."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -45,6 +46,12 @@ class View(Protocol):
 
     def group(self, scheduler: str, name: str) -> PodGroup | None:
         """Return the group of this name, no matter who created it."""
+
+    def unknown_nodes(self) -> str:
+        """Return why nothing is known of nodes, "" if they are. Nothing has to wait for that."""
+
+    def node_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of the node of this name, None if they are not known."""
 
 
 @dataclass

@@ -6,12 +6,17 @@ emits what follows from it.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing, Outcome, WriteRoster
+from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
+from frameworkcontroller.core.gang.rank_order import Orders
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -92,16 +97,38 @@ class GangPass:
         if self._gang is None:
             # A deletion answers without a UID.
             version = self.config_map.resource_version if self.config_map.uid == uid else ""
-            self._gang = Gang(config_map.metadata, attempt_name(self._state, self._meta), version)
+            attempt, orders_ranks = attempt_name(self._state, self._meta), self._config.rank_topology
+            self._gang = Gang(config_map.metadata, attempt, version, orders_ranks=orders_ranks)
         until = self._in_flight.delayed_until(ROSTER, ctx.now)
         if until is not None:
             ctx.decision.wake(until)
         elif not self._in_flight.is_busy(ROSTER):
             seen = config_map.metadata.resource_version
-            effect, wake_at = self._gang.decide(self._state, lambda: self._missing(ctx), summary, ctx.now, seen)
+            missing, orders = (lambda: self._missing(ctx)), (lambda rows: self._orders(rows, ctx))
+            effect, wake_at = self._gang.decide(self._state, missing, orders, summary, ctx.now, seen)
             ctx.decision.wake(wake_at)
             if effect is not None:
                 ctx.emit(effect)
+
+    def _orders(self, rows: list[dict[str, Any]], ctx: ReconcileContext) -> Orders:
+        """Return the order of the ranks of these members; where it cannot be as it was asked for, an Event says why."""
+        keys, why = self._state.facts.rank_keys, self._state.facts.rank_problem
+        if keys:
+            why = ctx.view.unknown_nodes() or next(self._unread(rows, ctx.view), "")
+        if why:
+            self._state.add_event(events.of_ranks_by_index(why))
+            return {}
+        return rank_order.find(rows, keys, ctx.view.node_labels)
+
+    def _unread(self, rows: list[dict[str, Any]], view: View) -> Iterator[str]:
+        """Yield the Pods whose barrier may not know that ranks have an order: all have to count them alike."""
+        for row in rows:
+            if row["name"] in self._state.facts.injected:
+                for index in range(len(row["tasks"])):
+                    name = names.pod_name(self._meta.name, row["name"], index)
+                    pod = view.pod(name)
+                    if pod is None or pod.metadata.annotations.get(names.BARRIER_READS_ANNOTATION) != names.READS_ORDER:
+                        yield rank_order.UNREAD.format(pod=name)
 
     def _missing(self, ctx: ReconcileContext) -> Iterator[tuple[str, Obstacle]]:
         return obstacles(self._state, self._in_flight, ctx.view)

@@ -5,7 +5,7 @@ must return quickly, because one loop reads all watches.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from frameworkcontroller.api.workload import Flavor, Workload
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.cache.each import of_each
 from frameworkcontroller.engine.cache.groups import Groups
+from frameworkcontroller.engine.cache.nodes import DISABLED, Nodes
 from frameworkcontroller.engine.cache.queues import UNKNOWN, Queues
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
@@ -75,9 +76,10 @@ class CacheView:
         pods: Informer[Pod],
         queues: Queues | None,
         groups: Groups,
+        nodes: Nodes | None,
     ) -> None:
         self.framework, self._config_maps, self._pods = framework, config_maps, pods
-        self._queues, self._groups = queues, groups
+        self._queues, self._groups, self._nodes = queues, groups, nodes
         self._namespace = framework.metadata.namespace
 
     def config_map(self) -> Partial | None:
@@ -108,12 +110,21 @@ class CacheView:
         """Return the group of that name in the Framework's namespace."""
         return self._groups.group(scheduler, self._namespace, name)
 
+    def unknown_nodes(self) -> str:
+        """Return why nothing is known of nodes, "" if they are."""
+        return DISABLED if self._nodes is None else self._nodes.unknown
+
+    def node_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of the node of that name, None if they are not known."""
+        return None if self._nodes is None else self._nodes.labels(name)
+
 
 class Caches:
     """Three informers of each namespace, or of all, and the translation of their changes into the engine's terms.
 
     Without names of namespaces they are those of all. What is known of Kueue is beside them (`Queues`), and so are
-    the `Groups` of schedulers; `on_scheduled` is told how long each has waited for its place, in seconds.
+    the `Groups` of schedulers and the `Nodes`; `on_scheduled` is told how long each group has waited for its place, in
+    seconds.
     """
 
     def __init__(
@@ -128,6 +139,7 @@ class Caches:
         self._groups = Groups(
             client, namespaces, config.group_schedulers, listener.on_companion, listener.on_news, on_scheduled
         )
+        self._nodes = Nodes(client) if config.rank_topology else None
         self._listener, self._namespaces = listener, namespaces
         self._slim_pods = SlimPods()
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
@@ -195,6 +207,8 @@ class Caches:
             if self._queues is not None:
                 group.create_task(self._queues.run())
             group.create_task(self._groups.run())
+            if self._nodes is not None:
+                group.create_task(self._nodes.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
@@ -207,7 +221,9 @@ class Caches:
         framework = self._frameworks[where].get(*key)
         if framework is None:
             return None
-        return CacheView(framework, self._config_maps[where], self._pods[where], self._queues, self._groups)
+        return CacheView(
+            framework, self._config_maps[where], self._pods[where], self._queues, self._groups, self._nodes
+        )
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""

@@ -22,7 +22,10 @@ P = TypeVar("P", bound="Wire | None")
 C = TypeVar("C", bound=ContainerStatus)
 F = TypeVar("F", bound=Pod)
 
-ANNOTATIONS: Final = frozenset(names.POD_ANNOTATIONS) - {names.TASK_INDEX, names.TASK_UID}
+ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.BARRIER_READS_ANNOTATION}) - {
+    names.TASK_INDEX,
+    names.TASK_UID,
+}
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})

@@ -143,6 +143,13 @@ class ForeignGangsSettings(_Group, frozen=True):
     """Whether this controller keeps their rosters."""
 
 
+class RankTopologySettings(_Group, frozen=True):
+    """`rankTopology`: ranks in the order of labels of nodes, where a Framework asks for it."""
+
+    enabled: bool = False
+    """Whether this controller reads the labels of nodes."""
+
+
 class LeaderElectionSettings(_Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
@@ -197,6 +204,7 @@ class Settings(_Group, frozen=True):
     kueue: KueueSettings = KueueSettings()
     gang_scheduling: GangSchedulingSettings = GangSchedulingSettings()
     foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
+    rank_topology: RankTopologySettings = RankTopologySettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:
@@ -244,6 +252,7 @@ class Settings(_Group, frozen=True):
             kueue_manages_all=self.kueue.enabled and self.kueue.manage_frameworks_without_queue_name,
             gang_scheduling=self.gang_scheduling.groups,
             group_schedulers=self.gang_scheduling.schedulers,
+            rank_topology=self.rank_topology.enabled,
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

@@ -341,3 +341,56 @@ ANSWERED = drift.answer(Guard("1"), "5", at(0))
 def test_a_write_puts_right(guard: Guard, version: str, *, restored: bool) -> None:
     assert drift.is_changed(guard, "5"), "until it is written"
     assert drift.written(guard, version) == (replace(guard, version=version, answering=None), restored)
+
+
+class Ordered(Keeper):
+    """A gang whose ranks follow nodes: the orders that are found one after the other, as often as the gate opens."""
+
+    def __init__(self, *orders: list[int], annotation: str | None = None) -> None:
+        super().__init__(annotation)
+        found = iter(orders)
+        self.publisher.find_orders = lambda _rows: {"worker": next(found)}
+        self.publisher.keeps_orders = True
+
+    def order(self, summary: RolesSummary, seconds: float) -> list[int] | None:
+        """Of the roster that is written."""
+        order: list[int] | None = self.told(summary, seconds)["taskRoles"][0].get("order")
+        return order
+
+    @property
+    def annotation(self) -> str:
+        """What the next controller reads."""
+        assert self.last is not None
+        return self.last.annotation
+
+
+def test_the_order_of_ranks_is_found_as_the_gate_opens_and_stays() -> None:
+    keeper = Ordered([0, 2, 1])
+    assert keeper.order(gang("a", "b", "c"), 0) == [0, 2, 1]
+    assert keeper.order(gang("a", "d", "c", revision=2), 10) == [0, 2, 1]
+    assert keeper.order(gang("a", "d", "c", "e", revision=3), 20) == [0, 2, 1, 3]
+    keeper.told(gang("a", "d", "c", None, revision=4), 30)
+    after = Ordered(annotation=keeper.annotation)
+    assert after.order(gang("a", "d", "c", "f", revision=1), 40) == [0, 2, 1, 3]
+
+
+def test_each_epoch_has_an_order_of_its_own() -> None:
+    def of_epoch(epoch: int, *addresses: str | None, revision: int) -> RolesSummary:
+        return replace_fields(gang(*addresses, revision=revision), gate=Gate(epoch, len(addresses)))
+
+    keeper = Ordered([0, 2, 1], [0, 1, 2], [1, 0, 2])
+    assert keeper.order(of_epoch(0, "a", "b", "c", revision=1), 0) == [0, 2, 1]
+    keeper.told(of_epoch(1, "a", "b", None, revision=2), 10)
+    after = Ordered([0, 1, 2], annotation=keeper.annotation)
+    assert after.order(of_epoch(1, "a", "b", "d", revision=1), 20) is None
+    # The controller was away while the gate closed and opened.
+    later = Ordered([1, 0, 2], annotation=after.annotation)
+    assert later.order(of_epoch(2, "a", "b", "d", revision=1), 30) == [1, 0, 2]
+
+
+def test_a_controller_that_orders_ranks_now_leaves_those_that_applications_have() -> None:
+    earlier = Keeper()
+    earlier.told(gang("a", "b"), 0)
+    assert earlier.last is not None
+    assert "orders" not in earlier.last.annotation
+    assert Ordered([1, 0], annotation=earlier.last.annotation).order(gang("a", "c"), 10) is None

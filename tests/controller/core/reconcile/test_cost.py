@@ -43,6 +43,12 @@ class Seen:
     def unknown_workloads(self) -> str:
         return ""
 
+    def unknown_nodes(self) -> str:
+        return ""
+
+    def node_labels(self, _name: str) -> None:
+        return None
+
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.shows(5)

@@ -39,6 +39,7 @@ crashLoopPause: no
 concurrentRequests: 32
 kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 foreignGangs: {enabled: yes}
+rankTopology: {enabled: yes}
 gangScheduling:
   schedulers: [volcano]
   default:
@@ -73,8 +74,8 @@ def test_every_key_is_read() -> None:
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
     flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
     groups = GangScheduling("volcano", "TaskRole", "", "p", "Single", "q")
-    more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "codes": read.core.codes}
-    assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more)
+    more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "rank_topology": True}
+    assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more, codes=read.core.codes)
 
 
 def test_configured_codes_come_after_the_container_contract_with_defaults_for_what_is_left_out() -> None:

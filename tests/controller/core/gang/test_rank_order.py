@@ -1,0 +1,116 @@
+"""By what the ranks of a gang are ordered, and that a ring of them leaves each domain once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkcontroller.api.rank_topology import keys_of
+from frameworkcontroller.core.gang.rank_order import find, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ZONE, BLOCK = "zone", "block"
+KEYS = {"worker": (ZONE, BLOCK)}
+
+
+def rows(*nodes: str | None, name: str = "worker") -> list[dict[str, Any]]:
+    return [{"name": name, "tasks": [[index, "10.0.0.1", "uid", 0, node, None] for index, node in enumerate(nodes)]}]
+
+
+def order(nodes: Sequence[str | None], labels: Mapping[str, Mapping[str, str]]) -> list[int]:
+    return find(rows(*nodes), KEYS, labels.get).get("worker", list(range(len(nodes))))
+
+
+LABELS = {
+    "n1": {ZONE: "a", BLOCK: "1"},
+    "n2": {ZONE: "b", BLOCK: "9"},
+    "n3": {ZONE: "b", BLOCK: "10"},
+    "n10": {ZONE: "a", BLOCK: "1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        pytest.param((), [], id="none"),
+        pytest.param(("n1", "n2", "n1", "n2"), [0, 2, 1, 3], id="those of a zone are together, by index"),
+        pytest.param(("n3", "n2", "n3", "n2"), [0, 2, 1, 3], id="Task 0 is first, and the ring goes on from it"),
+        pytest.param(("n1", "n3", "n2"), [0, 2, 1], id="9 comes before 10"),
+        pytest.param(("n10", "n1", "n10"), [0, 2, 1], id="by node within a block"),
+        pytest.param(("n2", "unknown", "n1"), [0, 1, 2], id="a node without labels comes before all, Task 0 is first"),
+        pytest.param((None, "n1", None), [0, 2, 1], id="a Pod without a node"),
+    ],
+)
+def test_ranks_go_through_zones_blocks_and_nodes(nodes: Sequence[str | None], expected: list[int]) -> None:
+    assert order(nodes, LABELS) == expected
+
+
+def crossings(ring: Sequence[str]) -> int:
+    return sum(one != other for one, other in pairwise([*ring, *ring[:1]]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40))
+def test_a_ring_leaves_each_domain_once(places: list[tuple[int, int]]) -> None:
+    labels = {f"n{zone}-{block}": {ZONE: str(zone), BLOCK: f"{zone}.{block}"} for zone, block in places}
+    nodes = [f"n{zone}-{block}" for zone, block in places]
+    found = order(nodes, labels)
+    assert found[0] == 0
+    assert sorted(found) == list(range(len(nodes)))
+    for key in (ZONE, BLOCK):
+        ring = [labels[nodes[index]][key] for index in found]
+        assert crossings(ring) == (len(set(ring)) if len(set(ring)) > 1 else 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "number", "expected"),
+    [
+        ([0, 2, 1], 3, [0, 2, 1]),
+        ([0, 2, 1], 5, [0, 2, 1, 3, 4]),
+        ([0, 2, 1], 2, [0, 1]),
+        ([7, -1, 1, 1], 2, [1, 0]),
+        ([], 2, [0, 1]),
+    ],
+)
+def test_those_that_are_left_keep_their_ranks_and_others_come_last(
+    before: list[int], number: int, expected: list[int]
+) -> None:
+    assert kept(before, number) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("zone", ("zone",)),
+        (
+            " topology.kubernetes.io/zone,kubernetes.io/hostname ",
+            ("topology.kubernetes.io/zone", "kubernetes.io/hostname"),
+        ),
+    ],
+)
+def test_the_annotation_names_labels(text: str, keys: tuple[str, ...]) -> None:
+    assert keys_of(text) == keys
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "'' is not the key of a label"),
+        ("zone,", "'' is not the key of a label"),
+        ("a b", "'a b' is not"),
+        ("/zone", "'/zone' is not"),
+        ("Upper.io/zone", "'Upper.io/zone' is not"),
+        ("z" * 64, "is not the key of a label"),
+        ("zone, zone", "it has a key twice"),
+        (",".join("abcdefghi"), "more than 8 keys"),
+        (f"{'a' * 200}/{'b' * 60}", "or 250 characters"),
+    ],
+)
+def test_what_is_no_list_of_labels_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        keys_of(text)
