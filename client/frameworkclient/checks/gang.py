@@ -33,8 +33,9 @@ _UID: Final = "00000000-0000-0000-0000-000000000000"
 def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
     """Yield what the barrier or its injection would refuse of the roles of a Framework whose templates are Pods."""
     facts = facts_of(spec)
-    for problem in filter(None, (facts.restart_problem, facts.rank_problem)):
+    if problem := facts.restart_problem:
         yield error("spec.taskRoles", problem)
+    is_refused = False
     gpus = facts.gpus
     gang = made_up_gang(manifest, gpus)
     for role in roles:
@@ -50,6 +51,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             settings = parse({str(key): str(value) for key, value in annotations.items()})
         except RefusalError as refusal:
             yield error(f"{path}.annotations", str(refusal))
+            is_refused = True
             continue
         yield from _processes(role, gpus.get(role["name"], 0), settings.barrier, path.removesuffix(".metadata"))
         if not role.get("taskNumber"):
@@ -61,6 +63,8 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
                 yield warning(f"{path}.annotations", text)
         except SettingsError as refusal:
             yield error(f"{path}.annotations", str(refusal))
+    if facts.rank_problem and not is_refused:
+        yield error("spec.taskRoles", facts.rank_problem)
 
 
 def _processes(role: Mapping[str, Any], gpus: int, settings: Settings, path: str) -> Iterator[Problem]:

@@ -102,10 +102,8 @@ def _exit_codes(text: str) -> tuple[int, ...]:
 def _topology(text: str) -> tuple[str, ...]:
     try:
         return rank_topology.keys_of(text)
-    except ValueError:
-        raise values.BadValueError(
-            f"1 to {rank_topology.MAX_KEYS} keys of labels of nodes, separated by commas"
-        ) from None
+    except ValueError as error:
+        raise values.BadValueError(str(error)) from None
 
 
 # The names of the barrier's settings by their annotations.

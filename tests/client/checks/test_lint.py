@@ -210,10 +210,10 @@ def test_roles_that_cannot_restart_together() -> None:
             (None, "zone"),
             "TaskRole ps has a barrier, and no annotation frameworkcontroller.microsoft.com/rank-topology",
         ),
-        (("zone", "a b"), "TaskRole worker: annotation frameworkcontroller.microsoft.com/rank-topology: 'a b' is not"),
+        (("zone", "a b"), "rank-topology is 'a b', but must be 1 to 8 keys of labels of nodes"),
         (
             ("zone", ",".join(f"label-{number:0>40}" for number in range(8))),
-            "it has more than 8 keys, or 250 characters",
+            "in at most 250 characters",
         ),
     ],
 )

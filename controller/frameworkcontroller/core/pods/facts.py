@@ -274,7 +274,7 @@ def _rank_keys(members: Mapping[str, RoleFacts]) -> tuple[dict[str, tuple[str, .
             if (text := one.annotations.get(names.RANK_TOPOLOGY_ANNOTATION)) is not None:
                 keys[name] = keys_of(text)
         except ValueError as error:
-            return {}, f"TaskRole {name}: annotation {names.RANK_TOPOLOGY_ANNOTATION}: {error}"
+            return {}, f"TaskRole {name}: annotation {names.RANK_TOPOLOGY_ANNOTATION} must be {error}"
     without = next((name for name in members if name not in keys), None)
     if keys and without is not None:
         return (

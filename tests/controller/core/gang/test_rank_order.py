@@ -98,19 +98,19 @@ def test_the_annotation_names_labels(text: str, keys: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "text",
     [
-        ("", "'' is not the key of a label"),
-        ("zone,", "'' is not the key of a label"),
-        ("a b", "'a b' is not"),
-        ("/zone", "'/zone' is not"),
-        ("Upper.io/zone", "'Upper.io/zone' is not"),
-        ("z" * 64, "is not the key of a label"),
-        ("zone, zone", "it has a key twice"),
-        (",".join("abcdefghi"), "more than 8 keys"),
-        (f"{'a' * 200}/{'b' * 60}", "or 250 characters"),
+        "",
+        "zone,",
+        "a b",
+        "/zone",
+        "Upper.io/zone",
+        "z" * 64,
+        "zone, zone",
+        ",".join("abcdefghi"),
+        f"{'a' * 200}/{'b' * 60}",
     ],
 )
-def test_what_is_no_list_of_labels_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
+def test_what_is_no_list_of_labels_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="1 to 8 keys of labels"):
         keys_of(text)
