@@ -20,7 +20,10 @@ NAMESPACE = "ranks"
 NODES, ZONES, BLOCKS = 128, 4, 16
 KEYS = ("topology.kubernetes.io/zone", "cloud.provider.com/block")
 # A simulated node has 1,000 of them.
-POD = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "125"}}}]}
+POD = {
+    "nodeSelector": {"pool": "ranks"},
+    "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "125"}}}],
+}
 
 
 def main() -> int:
@@ -60,7 +63,7 @@ def measure(cluster: Cluster, raw: RawClient, number: int, labels: dict[str, Jso
 
 def _node(number: int) -> Json:
     block = number * BLOCKS // NODES
-    places = {KEYS[0]: f"zone-{block * ZONES // BLOCKS}", KEYS[1]: f"block-{block}"}
+    places = {KEYS[0]: f"zone-{block * ZONES // BLOCKS}", KEYS[1]: f"block-{block}", "pool": "ranks"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{number}", "labels": places}}
 
 

@@ -18,7 +18,7 @@ import yaml
 
 from frameworkcontroller.api import names
 from localcluster import Cluster, kubeconfigs
-from localcluster.client import Json, RawClient
+from localcluster.client import ApiStatusError, Json, RawClient
 from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually, patience
 
@@ -139,7 +139,10 @@ class Frameworks:
 
     def roster(self, name: str) -> Json:
         """Return the roster of a Framework's attempt."""
-        config_map = self.config_map(name)
+        try:
+            config_map = self.config_map(name)
+        except ApiStatusError as error:
+            raise AssertionError(error) from error
         packed = (config_map.get("binaryData") or {}).get(names.ROSTER_GZIP_KEY)
         text = gzip.decompress(base64.b64decode(packed)) if packed else config_map["data"][names.ROSTER_KEY]
         roster: Json = json.loads(text)

@@ -6,7 +6,6 @@ The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.spec import FrameworkSpec
@@ -16,7 +15,7 @@ from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
-from frameworkcontroller.core.gang.rank_order import Orders
+from frameworkcontroller.core.gang.rank_order import FindOrders
 from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
 from frameworkcontroller.core.restart.epoch import Gate
@@ -95,7 +94,7 @@ class Gang:
         self,
         state: FrameworkState,
         missing: Callable[[], Iterable[tuple[str, Obstacle]]],
-        orders: Callable[[list[dict[str, Any]]], Orders],
+        orders: FindOrders,
         summary: RolesSummary,
         now: datetime,
         seen: str,
@@ -107,11 +106,10 @@ class Gang:
         persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
         """
         self._restarts.note(summary.gate)
-        self._publisher.find_orders = orders
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
             self._publisher.since = now
-        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen)
+        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen, orders)
         if found.event is not None:
             state.add_event(found.event)
         return found.write, found.wake_at

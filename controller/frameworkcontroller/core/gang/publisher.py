@@ -20,7 +20,7 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.rank_order import Orders, kept
+from frameworkcontroller.core.gang.rank_order import FindOrders, kept
 from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, document
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
@@ -72,8 +72,6 @@ class Publisher(Generic[S]):
         self._members, self._find_behind = members, behind
         self.more: Mapping[str, Any] = {}
         """What else each roster says."""
-        self.find_orders: Callable[[list[dict[str, Any]]], Orders] = lambda _rows: {}
-        """Returns the order of the ranks of these members, as the gate opens."""
         self.keeps_orders = False
         """Whether the next controller has to know it."""
         try:
@@ -122,10 +120,17 @@ class Publisher(Generic[S]):
         else:
             self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
 
-    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
+    def decide(
+        self,
+        summary: S,
+        missing: Callable[[], Iterable[Missing]],
+        now: datetime,
+        find_orders: FindOrders = lambda _rows: {},
+    ) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.
 
-        `missing` gives the Tasks that are not ready, and is called only when they are named.
+        `missing` gives the Tasks that are not ready, and is called only when they are named; `find_orders`, the order
+        of the ranks of these members, is called as the gate opens.
         """
         if self._written_at is not None:
             # The ConfigMap's creationTimestamp is of another clock.
@@ -133,6 +138,8 @@ class Publisher(Generic[S]):
         if self._is_next_epoch(summary):
             self._orders = None
         if summary.complete:
+            if self._orders is None:
+                self._orders = find_orders(self._members(summary))
             return self._decide_complete(summary, now)
         write, wake_at = self._decide_progress(summary, missing, now)
         if self.phase is not Phase.GATHERING or not summary.total:
@@ -202,11 +209,9 @@ class Publisher(Generic[S]):
     def _rows(self, summary: S) -> list[dict[str, Any]]:
         """Return the members, with the order of their ranks where that is not the one of their indices."""
         rows = self._members(summary)
-        if self._orders is None:
-            self._orders = self.find_orders(rows)
         for row in rows:
             number = len(row["tasks"])
-            order = kept(self._orders.get(row["name"], ()), number)
+            order = kept((self._orders or {}).get(row["name"], ()), number)
             if order != list(range(number)):
                 row["order"] = order
         return rows

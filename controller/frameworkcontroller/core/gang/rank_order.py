@@ -10,6 +10,8 @@ from typing import Any, Final, TypeAlias
 
 Orders: TypeAlias = dict[str, list[int]]
 """The indices of the Tasks of a TaskRole in the order of their ranks, by its name."""
+FindOrders: TypeAlias = Callable[[list[dict[str, Any]]], Orders]
+"""Returns the order of the ranks of the members of a roster."""
 Labels: TypeAlias = Callable[[str], Mapping[str, str] | None]
 """Returns the labels of the node of this name, None if they are not known."""
 UNREAD: Final = "the barrier of Pod {pod} was added by an injector that does not know the order of ranks"

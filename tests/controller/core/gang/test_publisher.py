@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frameworkcontroller.core.effects import WriteRoster
+    from frameworkcontroller.core.gang.rank_order import FindOrders
 
 IDENTITY = AttemptName("ns", "fw", "framework-uid", 2, "2_config-map-uid")
 
@@ -61,6 +62,7 @@ class Keeper:
         meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
         self.publisher = Publisher(meta, IDENTITY, roster.members, roster.behind)
         self.last: WriteRoster | None = None
+        self.find_orders: FindOrders = lambda _rows: {}
 
     def fail(self) -> None:
         """The last write has failed."""
@@ -70,7 +72,7 @@ class Keeper:
         self, summary: RolesSummary, seconds: float, missing: Sequence[Missing] = ()
     ) -> tuple[dict[str, Any] | None, datetime | None]:
         """The roster that is written, and when to decide again."""
-        found = self.publisher.decide(summary, lambda: missing, at(seconds))
+        found = self.publisher.decide(summary, lambda: missing, at(seconds), self.find_orders)
         if found.write is None:
             return None, found.wake_at
         self.last = found.write
@@ -349,7 +351,7 @@ class Ordered(Keeper):
     def __init__(self, *orders: list[int], annotation: str | None = None) -> None:
         super().__init__(annotation)
         found = iter(orders)
-        self.publisher.find_orders = lambda _rows: {"worker": next(found)}
+        self.find_orders = lambda _rows: {"worker": next(found)}
         self.publisher.keeps_orders = True
 
     def order(self, summary: RolesSummary, seconds: float) -> list[int] | None:
