@@ -385,6 +385,8 @@ class Failed:
 
     message: str
     retry_after_seconds: float | None = None
+    refused: bool = False
+    """The API server has refused it, and may do so as long as the tenant likes: the next try takes its turn."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE,
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -83,6 +84,7 @@ class ForeignGangs:
             partial(RateLimiter, AGAIN_A_SECOND, AGAIN_AT_ONCE, clock=_loop_time)
         )
         self._looks: defaultdict[str, Pace] = defaultdict(partial(Pace, LOOKS_A_SECOND, LOOKS_AT_ONCE))
+        self._retries: defaultdict[str, Pace] = defaultdict(new_retries)
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._informers: list[Informer[Any]] = []
@@ -149,7 +151,8 @@ class ForeignGangs:
 
     def _gang(self, key: GangKey) -> ForeignGang:
         if key not in self._gangs:
-            self._gangs[key] = ForeignGang(*key, random.random, self._looks[key[0]], grants=self._grants)
+            looks, retries = self._looks[key[0]], self._retries[key[0]]
+            self._gangs[key] = ForeignGang(*key, random.random, looks, retries, grants=self._grants)
         return self._gangs[key]
 
     async def _dispatch(self) -> NoReturn:
@@ -185,7 +188,8 @@ class ForeignGangs:
             self._executor.submit(key, partial(self._perform, key, gang, effect))
         if decision.wake_at is not None:
             self._queue.add_after(key, (decision.wake_at - now).total_seconds())
-        if config_map is None and gang.is_over:
+        is_gone = config_map is None or config_map.metadata.deletion_timestamp is not None
+        if is_gone and gang.is_over:
             del self._gangs[key]
             self._begins.pop(key, None)
             self._again.pop(key, None)

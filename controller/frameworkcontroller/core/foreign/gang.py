@@ -47,7 +47,7 @@ from frameworkcontroller.core.gang.publisher import PROGRESS_EVERY, Phase, Publi
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.reconcile.decision import Decision
-from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.in_flight import Tries
 from frameworkcontroller.core.status.reports import Milestone
 
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
@@ -63,10 +63,12 @@ MOST_ACCOUNTS: Final = 100
 class ForeignGang:
     """One attempt of a gang, by its namespace and name."""
 
-    def __init__(self, namespace: str, name: str, draw: Callable[[], float], looks: Pace, *, grants: bool) -> None:
+    def __init__(
+        self, namespace: str, name: str, draw: Callable[[], float], looks: Pace, retries: Pace, *, grants: bool
+    ) -> None:
         self._namespace, self._name, self._looks, self._grants = namespace, name, looks, grants
         self.members = Members()
-        self._in_flight = InFlight(draw)
+        self._in_flight = Tries(draw, retries)
         self._size: Size | None = None
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
         self._keeper: RosterKeeper[Readiness] | None = None
@@ -108,26 +110,28 @@ class ForeignGang:
             case _, Failed() as failure:
                 self._in_flight.back_off(key, failure, now)
             case _, Refused(_, message):
-                self._in_flight.back_off(key, Failed(message), now)
+                self._in_flight.back_off(key, Failed(message, refused=True), now)
                 self._events.append(events.of_failure(f"ConfigMap {names.config_map_name(self._name)}", message))
             case FindOwner(), _:
                 self._learn(outcome.document if isinstance(outcome, Found) else None)
                 self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
             case CreateConfigMap(), NameTaken():
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
-                self._in_flight.back_off(key, Failed("its name is in use"), now)
+                self._in_flight.back_off(key, Failed("its name is in use", refused=True), now)
             case FindConfigMap(), Found(metadata):
                 if metadata.labels.gang is None:
                     text = f"ConfigMap {metadata.name} is somebody else's: the gang waits until it is deleted"
                     self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
-                self._in_flight.back_off(key, Failed("its name is in use"), now)
+                self._in_flight.back_off(key, Failed("its name is in use", refused=True), now)
             case GrantRosterAccess(), _:
                 self._granted = effect if isinstance(outcome, Done) else None
                 self._in_flight.recheck_later(key, now)
             case WriteRoster(), Done():
                 pass
-            case (DeleteConfigMap(), Done()) | (FindConfigMap(), _):
-                # A ConfigMap that is refused is not there to be found, either.
+            case FindConfigMap(), _:
+                # That is not why it could not be created.
+                self._in_flight.go_on(key, now)
+            case DeleteConfigMap(), Done():
                 self._in_flight.recheck_later(key, now, longer=True)
             case _:
                 self._in_flight.recheck_later(key, now)

@@ -16,8 +16,15 @@ ATTEMPTS_AT_ONCE: Final = 10
 """So many attempts of a namespace begin at once that can only fail, or follow one that has ended at once, then one a
 second: each takes 14 requests."""
 READS_AT_ONCE: Final = 10
+RETRIES_AT_ONCE: Final = 100
+RETRIES_A_SECOND: Final = 10
 GROUPS_AT_ONCE: Final = 500
 GROUPS_A_SECOND: Final = 50
+
+
+def new_retries() -> Pace:
+    """Return the pace of what the API server has refused in a namespace."""
+    return Pace(RETRIES_A_SECOND, RETRIES_AT_ONCE)
 
 
 class IdleTasks:
@@ -74,5 +81,7 @@ class Shares:
     """Of attempts that can only fail, since Pods of theirs can never be, and that follow one that has ended at once."""
     groups: Pace = field(default_factory=lambda: Pace(GROUPS_A_SECOND, GROUPS_AT_ONCE))
     """Of groups of Pods that are created or changed: no quota of Pods counts them."""
+    retries: Pace = field(default_factory=new_retries)
+    """Of requests that were refused: a tenant can have thousands of Frameworks whose requests are, for ever."""
     reads: Pace = field(default_factory=lambda: Pace(1, READS_AT_ONCE))
     """Of Frameworks at rest that are read whole: a ConfigMap of a few bytes can make each of 1.4 MB be read again."""

@@ -11,6 +11,8 @@ from typing import Final
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import CreatePod, Effect, EffectKey, Failed
 from frameworkcontroller.core.policies.backoff import SPREAD_SECONDS, Refusals, SlowStart, Spending, pause_seconds
+from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import new_retries
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)
@@ -37,25 +39,17 @@ class Delay:
 NO_DELAY: Final = Delay(EARLIEST)
 
 
-class InFlight:
+class Tries:
     """At most one effect at a time per key; a failed one waits, longer with every failure.
 
-    `draw` gives a random number in [0, 1), which keeps many Frameworks from coming back at once.
+    `draw` gives a random number in [0, 1), which keeps many Frameworks from coming back at once. What is refused waits
+    for its turn among the `retries` of the namespace as well, but no longer than five minutes.
     """
 
-    def __init__(self, draw: Callable[[], float], spending: Spending | None = None) -> None:
-        self._draw = draw
-        self.slow_start = SlowStart(draw)
-        """Bounds the creations of Pods, which share one back-off."""
-        self.refusals = Refusals(draw, spending or Spending())
-        """Bounds the creations of a role whose Pods are refused for good."""
+    def __init__(self, draw: Callable[[], float], retries: Pace) -> None:
+        self._draw, self._retries = draw, retries
         self._in_flight: dict[EffectKey, Effect] = {}
-        self._creations = self._creation_bytes = 0
         self._delays: dict[EffectKey, Delay] = {}
-        self.has_left = False
-        """Nobody waits for outcomes any more."""
-        self._doubtful: dict[EffectKey, int] = {}
-        """What creations count, in bytes, that may be refused as others were."""
 
     def is_busy(self, key: EffectKey) -> bool:
         """Report whether an effect of this key is in flight."""
@@ -64,6 +58,81 @@ class InFlight:
     def is_quiet(self, now: datetime) -> bool:
         """Report whether nothing is in flight, and nothing waits for its next try."""
         return not self._in_flight and all(delay.until <= now for delay in self._delays.values())
+
+    def any_of(self, *kinds: str) -> bool:
+        """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
+        return any(key[0] in kinds for key in self._in_flight)
+
+    def failures(self, key: EffectKey) -> int:
+        """Return how often in a row the effect of this key has failed."""
+        return self._delays.get(key, NO_DELAY).failures
+
+    def last_failure(self, key: EffectKey) -> str:
+        """Return the failure of the last try, "" if there is none."""
+        return self._delays.get(key, NO_DELAY).message
+
+    def delayed_until(self, key: EffectKey, now: datetime) -> datetime | None:
+        """Return when an effect of this key may be emitted again, None if that is now."""
+        until = self._delays.get(key, NO_DELAY).until
+        return until if now < until else None
+
+    def start(self, effect: Effect) -> bool:
+        """Put the effect in flight, and report whether it is: not if one of its key is already."""
+        if effect.key in self._in_flight:
+            return False
+        self._in_flight[effect.key] = effect
+        return True
+
+    def finish(self, key: EffectKey) -> Effect | None:
+        """Note that the effect of this key has an outcome, and return the effect."""
+        return self._in_flight.pop(key, None)
+
+    def reset_delay(self, key: EffectKey) -> None:
+        """Allow the next try at once."""
+        self._delays.pop(key, None)
+
+    def reset_delays(self) -> None:
+        """Allow every next try at once."""
+        self._delays.clear()
+
+    def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
+        """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
+        failures = self.failures(key) + 1
+        seconds = max(pause_seconds(failures, self._draw, failure.retry_after_seconds), self._turn(failure, now))
+        self._delays[key] = Delay(now + timedelta(seconds=seconds), failures, failure.message)
+
+    def _turn(self, failure: Failed, now: datetime) -> float:
+        """Return in how many seconds the next try has its turn."""
+        turn = self._retries.reserve(now.timestamp()) if failure.refused else 0.0
+        return min(turn, LONGEST_RECHECK.total_seconds())
+
+    def go_on(self, key: EffectKey, now: datetime) -> None:
+        """Allow the next try at once, after one that says nothing of the failures before it."""
+        self._delays[key] = Delay(now, self.failures(key) + 1, self.last_failure(key))
+
+    def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
+        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
+        number = self.failures(key) if longer else 0
+        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(max(0, number - BEFORE_DELETION), 10))
+        self._delays[key] = Delay(now + pause, number + longer)
+
+
+class InFlight(Tries):
+    """Those of one Framework, whose creations of Pods share one back-off."""
+
+    def __init__(
+        self, draw: Callable[[], float], spending: Spending | None = None, retries: Pace | None = None
+    ) -> None:
+        super().__init__(draw, retries or new_retries())
+        self.slow_start = SlowStart(draw)
+        """Bounds the creations of Pods."""
+        self.refusals = Refusals(draw, spending or Spending())
+        """Bounds the creations of a role whose Pods are refused for good."""
+        self._creations = self._creation_bytes = 0
+        self.has_left = False
+        """Nobody waits for outcomes any more."""
+        self._doubtful: dict[EffectKey, int] = {}
+        """What creations count, in bytes, that may be refused as others were."""
 
     @property
     def creates_pods(self) -> bool:
@@ -98,37 +167,27 @@ class InFlight:
         if not self.refusals.is_taken(role) and self.refusals.spending.owes(now):
             self.slow_start.begin_anew()
 
-    def any_of(self, *kinds: str) -> bool:
-        """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""
-        return any(key[0] in kinds for key in self._in_flight)
-
-    def failures(self, key: EffectKey) -> int:
-        """Return how often in a row the effect of this key has failed."""
-        return self._delays.get(key, NO_DELAY).failures
-
-    def last_failure(self, key: EffectKey) -> str:
-        """Return the failure of the last try, "" if there is none."""
-        return self._delays.get(key, NO_DELAY).message
-
-    def delayed_until(self, key: EffectKey, now: datetime) -> datetime | None:
-        """Return when an effect of this key may be emitted again, None if that is now."""
-        until = self._delays.get(key, NO_DELAY).until
-        return until if now < until else None
-
     def start(self, effect: Effect) -> bool:
         """Put the effect in flight, and report whether it is: not if one of its key is already."""
-        if effect.key in self._in_flight:
+        if not super().start(effect):
             return False
-        self._in_flight[effect.key] = effect
         self._count(effect, 1)
         if isinstance(effect, CreatePod) and self.refusals.is_doubtful(effect.role):
             self._doubtful[effect.key] = self.refusals.spending.ask(effect.source.size)
         return True
 
-    def finish(self, key: EffectKey) -> None:
-        """Note that the effect of this key has an outcome."""
-        self._count(self._in_flight.pop(key, None), -1)
+    def finish(self, key: EffectKey) -> Effect | None:
+        """Note that the effect of this key has an outcome, and return the effect."""
+        effect = super().finish(key)
+        self._count(effect, -1)
         self.refusals.spending.answer(self._doubtful.pop(key, 0))
+        return effect
+
+    def fail_creation(self, failure: Failed, now: datetime) -> bool:
+        """Note that the creation of a Pod has failed; report whether that is news, not one more of its batch."""
+        is_news = self.slow_start.closed_until(now) is None
+        seconds = max(failure.retry_after_seconds or 0.0, self._turn(failure, now) if is_news else 0.0)
+        return self.slow_start.fail(failure.message, now, seconds)
 
     def leave(self) -> None:
         """Expect no outcome any more."""
@@ -141,27 +200,7 @@ class InFlight:
             self._creations += sign
             self._creation_bytes += sign * effect.source.size
 
-    def reset_delay(self, key: EffectKey) -> None:
-        """Allow the next try at once."""
-        self._delays.pop(key, None)
-
-    def reset_delays(self) -> None:
-        """Allow every next try at once."""
-        self._delays.clear()
-
-    def back_off(self, key: EffectKey, failure: Failed, now: datetime) -> None:
-        """Delay the next try after a failure: longer every time, and at least as long as the API server asks for."""
-        failures = self.failures(key) + 1
-        delay = timedelta(seconds=pause_seconds(failures, self._draw, failure.retry_after_seconds))
-        self._delays[key] = Delay(now + delay, failures, failure.message)
-
     def look_later(self, key: EffectKey, number: int, message: str, now: datetime) -> None:
         """Delay the next look at one of so many names that are in use: fifty of them are looked at each second."""
         spread = 2 * number * LOOK_SECONDS * self._draw()
         self.back_off(key, Failed(message, spread), now)
-
-    def recheck_later(self, key: EffectKey, now: datetime, *, longer: bool = False) -> None:
-        """Delay the next try of an effect that took place but is not seen yet: `longer` each time in a row."""
-        number = self.failures(key) if longer else 0
-        pause = min(LONGEST_RECHECK, RECHECK_AFTER * 2 ** min(max(0, number - BEFORE_DELETION), 10))
-        self._delays[key] = Delay(now + pause, number + longer)

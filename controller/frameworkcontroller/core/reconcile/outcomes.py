@@ -59,12 +59,13 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
         case _, Failed():
             return outcome
         case _, NameTaken():
-            return Failed(outcome.message)
+            # Names of Pods that are in use are looked at in turns of their own (`look_later`).
+            return Failed(outcome.message, refused=not isinstance(effect, CreatePod))
         case CreatePod() | RetainPod(), Refused():
             return None
         case _, Refused():
             # No code ends an attempt for this, and the reason may pass (a quota, a namespace that is being deleted).
-            return Failed(outcome.message)
+            return Failed(outcome.message, refused=True)
         case CreatePod() | CreateConfigMap(), Missing():
             return Failed("the namespace does not exist")
         case CreateWorkload(), Missing():
@@ -180,7 +181,7 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
     if failure is None or isinstance(outcome, NameTaken):
         return False
     in_flight.refusals.spending.note_failure(now.steady)
-    return in_flight.slow_start.fail(failure.message, now.steady, failure.retry_after_seconds)
+    return in_flight.fail_creation(failure, now.steady)
 
 
 def apply_status_failure(

@@ -332,7 +332,7 @@ class Performer:
                 path = f"{collection}/{body['metadata']['name']}"
                 found = PARTIAL_DECODER.decode(await self._get(path, PARTIAL_METADATA)).metadata
                 if all(owner.uid not in {subject.uid, effect.config_map_uid} for owner in found.owner_references):
-                    return Failed(f"{plural}/{found.name} exists and is not owned by this Framework")
+                    return Failed(f"{plural}/{found.name} exists and is not owned by this Framework", refused=True)
                 changes = {key: value for key, value in body.items() if key in {"rules", "subjects"}}
                 changes["metadata"] = {"uid": found.uid, "ownerReferences": body["metadata"]["ownerReferences"]}
                 patch, accept = msgspec.json.encode(changes), PARTIAL_METADATA
@@ -371,7 +371,9 @@ class Performer:
 
 
 def _failed(error: ApiStatusError) -> Failed:
-    return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds)
+    passes = isinstance(error, TooManyRequestsError | ConflictError) or MISSING_PERMISSION in error.message
+    refused = 400 <= error.code < 500 and not passes
+    return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds, refused=refused)
 
 
 def _is_transient(error: ApiStatusError) -> bool:

@@ -37,6 +37,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE, ForeignGang
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
 from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 
@@ -70,7 +71,7 @@ class World:
         """Replace the controller by one that knows nothing but what the API server shows."""
         self._keep = ForeignPods(SlimPods())
         self._gangs: dict[str, ForeignGang] = {}
-        self._looks = Pace(LOOKS_A_SECOND, LOOKS_AT_ONCE)
+        self._looks, self._retries = Pace(LOOKS_A_SECOND, LOOKS_AT_ONCE), new_retries()
         self._cached: dict[str, Member] = {}
         self.sync()
 
@@ -93,7 +94,9 @@ class World:
 
     def gang(self, name: str) -> ForeignGang:
         """Return the gang of this name."""
-        return self._gangs.setdefault(name, ForeignGang("default", name, lambda: 0.5, self._looks, grants=True))
+        return self._gangs.setdefault(
+            name, ForeignGang("default", name, lambda: 0.5, self._looks, self._retries, grants=True)
+        )
 
     def put(self, *pods: dict[str, Any]) -> None:
         """Create or replace Pods."""
