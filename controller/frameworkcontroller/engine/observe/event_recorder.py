@@ -2,12 +2,13 @@
 
 Nothing depends on whether an Event is written, so a failed write is not tried again; an Event that is repeated raises
 the count of the existing one. Namespaces take turns, and so do the Frameworks of each. The limits are those of
-client-go's spam filter: a burst of 25 for a Framework, then one in five minutes.
+client-go's spam filter: a burst of 25 for a Framework, then one in five minutes. Those of a namespace are limited
+together as well, since of thousands of Frameworks not each is remembered.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -28,6 +29,8 @@ _log = structlog.get_logger(__name__)
 COMPONENT: Final = "frameworkcontroller"
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
+NAMESPACE_BURST: Final = 2000
+NAMESPACE_REFILL_SECONDS: Final = 0.1
 REMEMBERED: Final = 4096
 """Frameworks, and Events that may be repeated; those that were used last."""
 MESSAGE_CHARACTERS: Final = 1024
@@ -37,11 +40,16 @@ WAITING: Final = 1000
 
 @dataclass
 class _Bucket:
-    tokens: float
+    burst: int
+    refill_seconds: float
     filled_at: float
+    tokens: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = float(self.burst)
 
     def take(self, now: float) -> bool:
-        self.tokens = min(float(BURST), self.tokens + max(0.0, now - self.filled_at) / REFILL_SECONDS)
+        self.tokens = min(float(self.burst), self.tokens + max(0.0, now - self.filled_at) / self.refill_seconds)
         self.filled_at = now
         if self.tokens < 1:
             return False
@@ -56,6 +64,7 @@ class EventRecorder:
         self._client, self._clock = client, clock
         self._queue = Executor(slots=1)
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._namespaces: dict[str, _Bucket] = {}
         # Name and count by what an Event says.
         self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
         self.dropped = 0
@@ -63,9 +72,11 @@ class EventRecorder:
 
     def record(self, subject: Subject, event: KubeEvent) -> None:
         """Queue the Event, unless a limit is reached."""
-        bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, self._clock().timestamp()))
+        now, where = self._clock().timestamp(), subject.namespace
+        bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, REFILL_SECONDS, now))
+        together = self._namespaces.setdefault(where, _Bucket(NAMESPACE_BURST, NAMESPACE_REFILL_SECONDS, now))
         _used(self._buckets, subject.uid)
-        if self._queue.load(subject.namespace) >= WAITING or not bucket.take(self._clock().timestamp()):
+        if self._queue.load(where) >= WAITING or not (bucket.take(now) and together.take(now)):
             self.dropped += 1
             return
         short = replace(event, message=event.message[:MESSAGE_CHARACTERS])

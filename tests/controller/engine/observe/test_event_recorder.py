@@ -96,6 +96,23 @@ async def test_a_framework_has_a_burst_and_then_one_event_in_five_minutes() -> N
     assert recorder.dropped == 6
 
 
+async def test_of_more_frameworks_than_are_remembered_a_namespace_has_a_burst_and_then_ten_events_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """4,200 gangs that said something now and then wrote 95 Events a second, for ever."""
+    monkeypatch.setattr(event_recorder, "NAMESPACE_BURST", 50)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    recorder = EventRecorder(cast("Any", Client()), clock=lambda: now)
+    for seconds, number, dropped in ((0, 80, 30), (1, 20, 40)):
+        now += timedelta(seconds=seconds)
+        for one in range(number):
+            recorder.record(Subject("n", "fw", f"{seconds}-{one}"), SLOW)
+        assert recorder.dropped == dropped
+    recorder.record(SUBJECT, SLOW)
+    recorder.record(Subject("other", "fw", "u"), SLOW)
+    assert recorder.dropped == 41
+
+
 async def test_what_was_used_last_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_recorder, "REMEMBERED", 10)
     client = Client()
