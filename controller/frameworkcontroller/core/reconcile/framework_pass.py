@@ -186,6 +186,11 @@ class FrameworkPass:
             eviction=self._state.queueing.eviction,
         )
 
+    @property
+    def turn(self) -> datetime | None:
+        """When the next attempt may begin that waits for its turn, None if none does."""
+        return self._turn
+
     def _paused_until(self, ctx: ReconcileContext) -> datetime | None:
         """Return until when no attempt begins, None if one may."""
         if self._state.status.state not in {State.ATTEMPT_COMPLETED, State.CREATION_PENDING}:

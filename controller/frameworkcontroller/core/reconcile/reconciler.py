@@ -370,7 +370,7 @@ class FrameworkReconciler:
         # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
         until = self._writer.paid_until
         if is_idle:
-            pauses = (until, self._in_flight.refusals.until, state.crash_loops.until)
+            pauses = (until, self._in_flight.refusals.until, state.crash_loops.until, self._framework.turn)
             until = max((one for one in pauses if one is not None), default=None)
         if (is_completed or is_idle) and until is not None and ctx.now < until:
             ctx.decision.wake(until)

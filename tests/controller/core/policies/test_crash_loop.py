@@ -536,6 +536,20 @@ def test_a_changed_template_goes_on_at_once_and_starts_from_none_but_no_other_ed
     assert_paused(life.gaps[before:], [*FREE, 10])
 
 
+def test_who_is_suspended_until_it_rests_takes_its_turn_when_it_is_resumed() -> None:
+    """Sixty that were suspended and resumed began 11 attempts a second: at rest all was forgotten."""
+    life = beside(retried(pause=True), others=60)
+    life.live(5)
+    life.edit(suspend=True)
+    life.live(15)
+    assert not life.decide().at_rest
+    life.edit(suspend=False)
+    life.live(20)
+    assert life.world.config_map is None
+    life.live(20)
+    assert life.world.config_map is not None
+
+
 @pytest.mark.parametrize("by", ["suspend", "preempt"])
 def test_attempts_that_follow_one_that_was_stopped_soon_after_its_start_take_their_turns(by: str) -> None:
     """150 Frameworks that were suspended and resumed, or preempted, all the time made up to 510 requests a second."""
