@@ -198,8 +198,8 @@ class Engine:
     def on_companion(self, key: FrameworkKey, group: str = "") -> None:
         """Queue the Framework if it is known, or at rest."""
         if (work := self._works.get(key)) is not None:
-            work.reconciler.touch_companion(group)
-            self._wake(key)
+            if work.reconciler.touch_companion(group):
+                self._wake(key)
         elif key in self._rest and not group:
             self._queue.add(key)
 

@@ -6,7 +6,6 @@ to its ConfigMap and are there before its Pods. A TaskRole that waits for others
 come later.
 """
 
-import itertools
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -179,8 +178,8 @@ class GroupPass:
 
     def _look(self, ctx: ReconcileContext, asked: GangScheduling) -> tuple[bool, str, str] | None:
         """Return what is to be told of the first groups that have no place, as far as is known."""
-        report = None
-        for name in list(itertools.islice(self._unplaced, LOOKED_AT)):
+        report, looked_at = None, 0
+        for name in list(self._unplaced):
             one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
             if found is None:
                 # It has gone, and the news of that is under way.
@@ -188,7 +187,9 @@ class GroupPass:
             if one.is_placed(found, asked):
                 del self._unplaced[name]
             else:
-                report = report or _report(asked, one, found)
+                report, looked_at = report or _report(asked, one, found), looked_at + 1
+            if looked_at == LOOKED_AT:
+                break
         before = self._state.group_report
         was_missing = before is not None and before[1] in {GROUPS_UNKNOWN, GROUPS_REFUSED}
         return UNTOLD if report is None and self._unplaced and was_missing else report
@@ -271,12 +272,14 @@ class GroupPass:
             self._turn = None
             ctx.emit(self._next)
 
-    def touch(self, name: str) -> None:
-        """Note that the cache has heard of the group of this name, which may be gone again."""
+    def touch(self, name: str) -> bool:
+        """Note that the cache has heard of the group of this name, which may be gone again; whether it is one of it."""
         if name in self._wanted:
             self._changed[name] = None
             self._unplaced.pop(name, None)
+        is_unseen = name == self._unseen
         self._see(name)
+        return is_unseen or name in self._wanted
 
     def _see(self, name: str) -> None:
         if name and name == self._unseen:

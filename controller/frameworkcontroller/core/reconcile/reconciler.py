@@ -216,12 +216,13 @@ class FrameworkReconciler:
         """Note that the ConfigMap was seen to change."""
         self._in_flight.reset_delay(CONFIG_MAP)
 
-    def touch_companion(self, group: str) -> None:
-        """Note that the group of this name was seen to change, or, without one, the Workload."""
+    def touch_companion(self, group: str) -> bool:
+        """Note that the group of this name was seen to change, or, without one, the Workload; whether it is of it."""
         if group:
-            self._groups.touch(group)
-        elif not self._in_flight.failures(WORKLOAD):
+            return self._groups.touch(group)
+        if not self._in_flight.failures(WORKLOAD):
             self._in_flight.reset_delay(WORKLOAD)
+        return True
 
     def at_turn(self, effect: Effect, now: Now, *, as_emitted: bool = False) -> Effect | None:
         """Return the effect to perform now that its turn has come, None if it is not wanted any more (`Dropped`).

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
@@ -255,6 +256,8 @@ class Caches:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         seen = new or old
         assert seen is not None
+        if old is not None and new is not None and _says_the_same(old, new):
+            return
         if new is None:
             self._slim_pods.forget(seen)
             self._gone_pods.add(seen)
@@ -292,6 +295,12 @@ class Departures(Generic[T]):
         waiting, self._waiting = self._waiting, []
         for kept in waiting:
             self._report(kept)
+
+
+def _says_the_same(old: Pod, new: Pod) -> bool:
+    """Report whether nothing has changed that is kept: who patches a Pod all the time wakes nobody."""
+    metadata = replace(old.metadata, resource_version=new.metadata.resource_version)
+    return metadata == new.metadata and old.status == new.status and old.spec == new.spec
 
 
 def _frameworks_of(pod: Pod) -> Iterator[FrameworkKey]:

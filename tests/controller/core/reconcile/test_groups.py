@@ -11,7 +11,7 @@ from frameworkcontroller.api.pod_group import KINDS, GangScheduling, PodGroup
 from frameworkcontroller.core.effects import CreateGroup, Missing, PatchGroup, Refused, WriteStatus
 from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
 from frameworkcontroller.core.reconcile import group_pass
-from tests.controller.core.manual import Manual
+from tests.controller.core.manual import POD, Manual
 from tests.controller.core.scenarios.groups import said
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import core_config
@@ -188,6 +188,25 @@ def test_an_attempt_makes_no_more_groups_however_often_its_roles_are_renamed(mon
         manual.live(2)
     assert len(manual.world.groups.made) == 5
     assert said(manual.world).startswith("GroupsRefused")
+
+
+def test_of_more_groups_than_a_pass_looks_at_it_is_said_that_all_have_their_place() -> None:
+    """Of thirty it was said for ever that there is no place, though all of it ran."""
+    roles = (f"{{name: r{number}, taskNumber: 1, task: {{pod: {POD}}}}}" for number in range(30))
+    manual = Manual(f"taskRoles: [{', '.join(roles)}]\n{PER_ROLE.removeprefix(TWO_ROLES)}")
+    manual.world.groups.room = 0
+    manual.live(20)
+    assert said(manual.world).startswith("Unschedulable")
+    manual.world.groups.room = 100
+    manual.live(15)
+    assert said(manual.world).startswith("Scheduled")
+
+
+def test_a_group_that_is_none_of_it_wakes_nobody() -> None:
+    manual = Manual(TWO_ROLES + ASKED)
+    manual.live(5)
+    (name,) = manual.world.groups.documents
+    assert [manual.reconciler.touch_companion(one) for one in (name, "fw-attempt-mine")] == [True, False]
 
 
 def test_that_a_group_has_its_place_is_said_only_when_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
