@@ -15,7 +15,7 @@ from frameworkbarrier.gate.gang import answers
 from frameworkbarrier.gate.gate import Fault, Observation
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError
-from frameworkbarrier.source import access
+from frameworkbarrier.source import access, framework
 from frameworkbarrier.source.api import Api, ApiError
 from frameworkbarrier.source.follow import Follower
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
@@ -60,21 +60,21 @@ def _follow_pods(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
 
 def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     """Follow the ConfigMap until the Framework is the better source."""
-    view = RosterView(settings)
+    roster = RosterView(settings)
     try:
-        for item in Follower(api, view, poll_sec=settings.interval_sec):
+        for item in Follower(api, roster, poll_sec=settings.interval_sec):
             if item is not None:
                 if isinstance(item, Observation):
-                    _check_readiness(settings, item.gang.readiness, view.what)
+                    _check_readiness(settings, item.gang.readiness, roster.what)
                 yield item
             elif not settings.restart:
                 return
     except StillForbiddenError:
-        framework = FrameworkView(settings)
+        view = FrameworkView(settings)
         needs_roster = settings.restart or settings.wait_for == "arrived"
-        if needs_roster or not _may_read(api, framework.read_path):
+        if needs_roster or not _can_stand_in(api, view):
             raise
-        yield Fault(f"may still not read {view.what}: reading {framework.what} instead", lasting=True)
+        yield Fault(f"may still not read {roster.what}: reading {view.what} instead", lasting=True)
 
 
 def _follow_framework(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
@@ -117,12 +117,14 @@ def _has_roster(api: Api, view: RosterView) -> bool:
         return False
 
 
-def _may_read(api: Api, path: str) -> bool:
+def _can_stand_in(api: Api, view: FrameworkView) -> bool:
+    """Report whether the Framework may be read, and its ranks need no order: only a roster has one."""
     try:
-        api.get(path)
+        return not framework.asks_for_order(api.get(view.read_path))
     except ApiError:
         return False
-    return True
+    except ShapeError:
+        return True  # who reads it says what is wrong
 
 
 def read_framework(settings: Settings, api: Api) -> Mapping[str, Any] | None:

@@ -15,6 +15,7 @@ from frameworkbarrier.source.roster import unpack
 from frameworkbarrier.text import is_dns_name, is_role_name, one_line, pod_name
 
 API = "/apis/frameworkcontroller.microsoft.com/v1"
+RANK_TOPOLOGY = "frameworkcontroller.microsoft.com/rank-topology"
 TASKS_LIMIT = 10 * MAX_COUNT
 """Tasks of a Framework; far more than etcd can hold the status of."""
 
@@ -81,6 +82,16 @@ def _waiting(attempt: Mapping[str, Any]) -> set[str]:
     where = "status.attemptStatus.taskRoleStatuses"
     roles = rows(attempt.get("taskRoleStatuses"), where)
     return {word(role.get("name"), f"{where}.name") for role in roles if role.get("dependenciesMet") is False}
+
+
+def asks_for_order(framework: Mapping[str, Any]) -> bool:
+    """Report whether a TaskRole asks that its ranks follow the topology of the nodes, which only a roster says."""
+    for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles"):
+        pod = table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod")
+        metadata = table(pod.get("metadata"), "spec.taskRoles.task.pod.metadata")
+        if RANK_TOPOLOGY in table(metadata.get("annotations"), "spec.taskRoles.task.pod.metadata.annotations"):
+            return True
+    return False
 
 
 def _roles(framework: Mapping[str, Any], waiting: set[str]) -> tuple[list[tuple[str, int]], dict[str, int]]:

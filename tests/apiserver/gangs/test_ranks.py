@@ -13,16 +13,19 @@ from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import run
 from tests.apiserver.gangs.conftest import ZONE
+from tests.barrier.cluster import account, exported, start
 from tests.support.beside.gangs import CPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from localcluster import Cluster
     from localcluster.client import Json, RawClient
+    from tests.barrier.process import Barrier
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes")]
+__all__ = ["account", "start"]  # fixtures
 READS = {names.BARRIER_READS_ANNOTATION: names.READS_ORDER}
 
 
@@ -32,7 +35,7 @@ def controller(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Con
     yield from run(ControllerProcess(cluster, tmp_path, settings))
 
 
-def start(frameworks: Frameworks, name: str, number: int, notes: dict[str, str]) -> None:
+def begin(frameworks: Frameworks, name: str, number: int, notes: dict[str, str]) -> None:
     """Create a gang whose ranks are to follow zones, with these further annotations of its Pods."""
     spec = {
         "nodeSelector": {"pool": frameworks.namespace[:60]},
@@ -51,24 +54,35 @@ def members(frameworks: Frameworks, name: str, number: int = 1) -> Json:
     return found
 
 
+def rank_of(frameworks: Frameworks, start: Callable[..., Barrier], index: int) -> int:
+    """What the barrier of this worker tells its application."""
+    barrier = start(frameworks.pods()[f"ring-worker-{index}"], FB_PRESET="pytorch")
+    code, _ = barrier.ends()
+    assert code == 0, barrier.lines
+    (rank,) = exported(barrier, "RANK")
+    return int(rank)
+
+
 @pytest.mark.usefixtures("controller")
 def test_a_ring_leaves_each_zone_once_and_a_task_that_is_made_again_has_its_rank(
-    raw: RawClient, frameworks: Frameworks
+    raw: RawClient, frameworks: Frameworks, start: Callable[..., Barrier]
 ) -> None:
-    start(frameworks, "ring", 6, READS)
+    begin(frameworks, "ring", 6, READS)
     found = eventually(lambda: members(frameworks, "ring"), 60)
     nodes = [task[4] for task in found["tasks"]]
     order = found.get("order", list(range(6)))
     ring = [nodes[index] for index in order]
     assert order[0] == 0
     assert sum(one != other for one, other in pairwise([*ring, ring[0]])) == 2
+    assert [rank_of(frameworks, start, index) for index in order] == list(range(6))
     raw.delete(f"{frameworks.pods_path}/ring-worker-{order[2]}")
     assert eventually(lambda: members(frameworks, "ring", 2), 60).get("order", list(range(6))) == order
+    assert rank_of(frameworks, start, order[2]) == 2
 
 
 @pytest.mark.usefixtures("controller")
 def test_of_pods_whose_barrier_may_be_older_the_ranks_are_their_indices(frameworks: Frameworks) -> None:
-    start(frameworks, "older", 6, {})
+    begin(frameworks, "older", 6, {})
     assert "order" not in eventually(lambda: members(frameworks, "older"), 60)
 
     def is_said() -> None:

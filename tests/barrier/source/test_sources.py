@@ -56,6 +56,14 @@ def worker(**changes: Any) -> dict[str, Any]:
     return framework_object({"worker": [task("worker", 0, **changes)]})
 
 
+def in_order() -> dict[str, Any]:
+    """A Framework whose ranks follow the topology of nodes."""
+    document = worker()
+    notes = {"frameworkcontroller.microsoft.com/rank-topology": "zone"}
+    document["spec"]["taskRoles"][0].setdefault("task", {})["pod"] = {"metadata": {"annotations": notes}}
+    return document
+
+
 def reduces(*, dependencies_met: bool) -> dict[str, Any]:
     """A Framework whose role reduce waits for others."""
     document = framework_object({"reduce": [task("reduce", 0, None)], "worker": [task("worker", 0)]})
@@ -375,6 +383,7 @@ ENDS: dict[str, tuple[Any, Any, dict[str, str], type[BarrierError], str]] = {
     "a Framework never tells who has arrived": (NO_ROSTER, 404, ARRIVED, SettingsError, "=arrived: Framework"),
     "neither may be read": (403, 403, {}, StillForbiddenError, NEEDS_ROSTER),
     "only a roster has epochs": (403, COMPLETE, IN_PLACE, StillForbiddenError, NEEDS_ROSTER),
+    "only a roster has the order of ranks": (403, in_order(), {}, StillForbiddenError, NEEDS_ROSTER),
     "only a roster has arrivals": (403, COMPLETE, ARRIVED, StillForbiddenError, NEEDS_ROSTER),
 }
 
