@@ -14,11 +14,11 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.terminal import colours_for
 from frameworkclient.diagnosis.health import Answer, Facts, Grade, Refusal, answers
-from frameworkclient.diagnosis.kueue import (
+from frameworkclient.diagnosis.placement import (
     ACCOUNT,
     CONFIG,
     NAMESPACE,
-    KueueFacts,
+    PlacementFacts,
     group_answers,
     kueue_answers,
     rank_answers,
@@ -50,10 +50,10 @@ async def doctor(client: AsyncClient, system_namespace: str, release: str, outpu
     with translated("examine the cluster"):
         # The chart names what belongs to a release so.
         name = release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
-        facts, of_kueue = await asyncio.gather(
-            gather(client, system_namespace, name), gather_kueue(client, system_namespace, name)
+        facts, placement = await asyncio.gather(
+            gather(client, system_namespace, name), gather_placement(client, system_namespace, name)
         )
-        found = [*answers(facts), *kueue_answers(of_kueue), *group_answers(of_kueue), *rank_answers(of_kueue)]
+        found = [*answers(facts), *kueue_answers(placement), *group_answers(placement), *rank_answers(placement)]
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -100,7 +100,7 @@ async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts
     )
 
 
-async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) -> KueueFacts:
+async def gather_placement(client: AsyncClient, system_namespace: str, name: str) -> PlacementFacts:
     """Ask for the facts about Kueue, schedulers and nodes, as `gather` does."""
     # The chart names the account so, unless a value does.
     account = f"system:serviceaccount:{system_namespace}:{name}"
@@ -112,7 +112,7 @@ async def gather_kueue(client: AsyncClient, system_namespace: str, name: str) ->
         _answer(_review(client, "SubjectAccessReview", _lists(account, "nodes"))),
         *(_answer(client.kube.get(f"/apis/{kind.api_version}")) for kind in KINDS.values()),
     )
-    return KueueFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)), account, nodes)
+    return PlacementFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)), account, nodes)
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:

@@ -27,7 +27,7 @@ _MESSAGE: Final = 300
 
 
 @dataclass(frozen=True)
-class KueueFacts:
+class PlacementFacts:
     """What the API server says, each an object as decoded or why there is none."""
 
     controller: dict[str, Any] | Refusal
@@ -56,7 +56,7 @@ class _Settings(Wire, frozen=True):
     integrations: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-def kueue_answers(facts: KueueFacts) -> Iterator[Answer]:
+def kueue_answers(facts: PlacementFacts) -> Iterator[Answer]:
     """Yield the lines about Kueue; none where Frameworks are not queued."""
     ours, is_served = _settings(facts.controller, "frameworkcontroller.yaml"), not isinstance(facts.discovery, Refusal)
     if isinstance(ours, str):
@@ -70,7 +70,7 @@ def kueue_answers(facts: KueueFacts) -> Iterator[Answer]:
         yield Answer(Grade.FAILING, "Kueue", text, "install Kueue, or set kueue.enabled to false")
 
 
-def group_answers(facts: KueueFacts) -> Iterator[Answer]:
+def group_answers(facts: PlacementFacts) -> Iterator[Answer]:
     """Yield the lines about groups of Pods; none where the controller makes none."""
     ours = _settings(facts.controller, "frameworkcontroller.yaml")
     schedulers = () if isinstance(ours, str) else ours.gang_scheduling.get("schedulers") or ()
@@ -86,7 +86,7 @@ def group_answers(facts: KueueFacts) -> Iterator[Answer]:
             )
 
 
-def rank_answers(facts: KueueFacts) -> Iterator[Answer]:
+def rank_answers(facts: PlacementFacts) -> Iterator[Answer]:
     """Yield the line about the labels of nodes; none where the controller does not read them."""
     ours = _settings(facts.controller, "frameworkcontroller.yaml")
     if isinstance(ours, str) or not ours.rank_topology.get("enabled"):
