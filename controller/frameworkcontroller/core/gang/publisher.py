@@ -73,7 +73,7 @@ class Publisher(Generic[S]):
         self.more: Mapping[str, Any] = {}
         """What else each roster says."""
         self.keeps_orders = False
-        """Whether the next controller has to know it."""
+        """Whether the next controller has to know that ranks have no order, too."""
         try:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
@@ -240,7 +240,7 @@ class Publisher(Generic[S]):
             more=self.more,
         )
         complete = rows is not None
-        orders = self._orders if self.keeps_orders else UNSET
+        orders = self._orders if self.keeps_orders or self._orders else UNSET
         last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch, orders=orders)
         annotation = msgspec.json.encode(last).decode()
         return WriteRoster(self.config_map_uid, self._attempt.attempt_id, content, annotation, complete=complete)

@@ -372,8 +372,12 @@ def test_the_order_of_ranks_is_found_as_the_gate_opens_and_stays() -> None:
     assert keeper.order(gang("a", "d", "c", revision=2), 10) == [0, 2, 1]
     assert keeper.order(gang("a", "d", "c", "e", revision=3), 20) == [0, 2, 1, 3]
     keeper.told(gang("a", "d", "c", None, revision=4), 30)
-    after = Ordered(annotation=keeper.annotation)
-    assert after.order(gang("a", "d", "c", "f", revision=1), 40) == [0, 2, 1, 3]
+    for seconds, revision in ((40, 1), (50, 2)):
+        # One that orders no ranks goes on with those that applications have, too.
+        after = Keeper(keeper.annotation) if seconds == 40 else Ordered(annotation=keeper.annotation)
+        roster = after.told(gang("a", "d", "c", str(seconds), revision=revision), seconds)
+        assert roster["taskRoles"][0]["order"] == [0, 2, 1, 3]
+        keeper.last = after.last
 
 
 def test_each_epoch_has_an_order_of_its_own() -> None:
