@@ -86,7 +86,7 @@ def test_of_pods_whose_barrier_may_be_older_the_ranks_are_their_indices(framewor
     assert "order" not in eventually(lambda: members(frameworks, "older"), 60)
 
     def is_said() -> None:
-        (event,) = [one for one in frameworks.events("older") if one["reason"] == "RanksByIndex"]
-        assert "Pod older-worker-0 was added by an injector" in event["message"]
+        told = [one["message"] for one in frameworks.events("older") if one["reason"] == "RanksByIndex"]
+        assert ["Pod older-worker-0 was added by an injector" in text for text in told] == [True]
 
     eventually(is_said)
