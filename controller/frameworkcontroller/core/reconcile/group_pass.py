@@ -120,6 +120,9 @@ class GroupPass:
         self._unplaced: dict[str, None] = {}
         self._read: list[tuple[object, ...]] = []
         """Of what they were made, role by role."""
+        self._counts: list[tuple[int, bool]] = []
+        """What of each role may change without another group."""
+        self._group_of: dict[str, str] = {}
         self._given: tuple[object, object, dict[str, bytes]] = None, None, {}
         self._reported = EARLIEST
         self._unsaid: datetime | None = None
@@ -207,28 +210,34 @@ class GroupPass:
     def _follow_roles(self, asked: GangScheduling) -> None:
         """Find the groups that are to be, by name; most passes change none."""
         attempt, per_role = self._state.status.attempt_status.id, asked.group_per == PER_ROLE
+        roles = self._state.roles.values()
         # The roles of a group live as long as it is wanted, so that no other one has the identity of one of them.
         read: list[tuple[object, ...]] = [
-            (attempt, id(role), role.waits, role.dependencies_met is UNSET, _number(role), _has_waiting(role))
-            for role in self._state.roles.values()
+            (attempt, id(role), role.waits, role.dependencies_met is UNSET, _number(role) > 0) for role in roles
         ]
+        counts = [(_number(role), _has_waiting(role)) for role in roles]
         if read == self._read:
+            for role, before, now in zip(roles, self._counts, counts, strict=True):
+                if before != now and (name := self._group_of.get(role.name)) is not None:
+                    self._changed[name] = None
+                    self._unplaced.pop(name, None)
+            self._counts = counts
             return
-        self._read, self._wanted = read, {}
-        for role in self._state.roles.values():
+        self._read, self._counts, self._wanted, self._group_of = read, counts, {}, {}
+        for role in roles:
             if role.waits or not _number(role):
                 continue
             is_alone = per_role or role.dependencies_met is not UNSET
             name = names.pod_group_name(self._meta.name, attempt, role.name if is_alone else "")
             self._wanted.setdefault(name, _Wanted()).roles.append(role)
+            self._group_of[role.name] = name
         self._changed, self._unplaced = dict.fromkeys(self._wanted), {}
 
     def _additions(self, asked: GangScheduling, given: dict[str, bytes]) -> dict[str, bytes]:
         """Return what the Pods of each role get by the queue (`given`), and by their group."""
         if self._given[0] is not given or self._given[1] is not self._wanted:
             member = KINDS[asked.scheduler].membership
-            groups = {role.name: name for name, one in self._wanted.items() for role in one.roles}
-            both = {role: _joined(given.get(role) or b"{}", member(name)) for role, name in groups.items()}
+            both = {role: _joined(given.get(role) or b"{}", member(name)) for role, name in self._group_of.items()}
             self._given = given, self._wanted, given | both
         return self._given[2]
 
