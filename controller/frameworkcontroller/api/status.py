@@ -157,6 +157,9 @@ class _Role(Wire, Generic[TaskT], frozen=True):
     task_statuses: tuple[TaskT, ...] = ()
     dependencies_met: bool | msgspec.UnsetType = msgspec.UNSET
     """An addition of this controller, set only for roles with `dependsOn`: the role has begun, or still waits."""
+    rank_order: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Another, set where ranks may follow the topology: the indices of the Tasks in the order of their ranks, as it was
+    found when the gate opened; empty for that of the indices."""
 
 
 class TaskRoleStatus(_Role[TaskStatus], frozen=True):
@@ -397,6 +400,7 @@ def _essence(roles: tuple[TaskRoleStatus, ...]) -> list[object]:
             role.instance_uid,
             role.pod_graceful_deletion_timeout_sec,
             role.dependencies_met,
+            role.rank_order,
             [replace(task, attempt_status=_essence_of(task.attempt_status)) for task in role.task_statuses],
         )
         for role in roles

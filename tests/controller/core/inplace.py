@@ -112,7 +112,7 @@ class InPlace:
             host_ip="10.1.0.1",
         )
         pod = self._world.pods[name]
-        self._world.pods[name] = replace(pod, spec=replace(pod.spec, node_name="node-1"))
+        self._world.pods[name] = replace(pod, spec=replace(pod.spec, node_name=self._world.node_of(name)))
         return True
 
     def _restart(self, name: str, *, code: int = 0, barrier_code: int = 0) -> None:

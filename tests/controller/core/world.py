@@ -537,8 +537,7 @@ class World:
                 init_container_statuses=self._opened(pod),
                 container_statuses=(ContainerStatus("main", ContainerState(running=Running())),),
             )
-            node = [*self.nodes, "node-1"][int(task_key.rpartition("-")[2]) % (len(self.nodes) or 1)]
-            pod = replace(pod, spec=replace(pod.spec, node_name=node))
+            pod = replace(pod, spec=replace(pod.spec, node_name=self.node_of(name)))
             self.held_back.discard(pod.metadata.uid)
             self.running[pod.metadata.uid] = pod
         elif pod.status.phase == "Running" and is_ready(pod) is (task_key in self.plan.unready):
@@ -567,6 +566,10 @@ class World:
         if self.now < since + timedelta(seconds=self.plan.no_node.get(task_key, 0)):
             return self.lack_node(name, "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
         return False if task_key in self.plan.slow and self.now < since + timedelta(seconds=4) else None
+
+    def node_of(self, name: str) -> str:
+        """The node to which a Pod goes."""
+        return [*self.nodes, "node-1"][int(name.rpartition("-")[2]) % (len(self.nodes) or 1)]
 
     def lack_node(self, name: str, message: str) -> bool:
         """The scheduler says why a Pod has no node; whether that is news."""

@@ -15,7 +15,6 @@ from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
-from frameworkcontroller.core.gang.rank_order import FindOrders
 from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
 from frameworkcontroller.core.restart.epoch import Gate
@@ -40,15 +39,11 @@ class GangStatus:
 class Gang:
     """The gang of the attempt that a ConfigMap, as first seen, belongs to.
 
-    `version` is its resourceVersion as this controller created it, "" if another one did. `orders_ranks` says that this
-    controller may order ranks.
+    `version` is its resourceVersion as this controller created it, "" if another one did.
     """
 
-    def __init__(
-        self, config_map: Meta, attempt: AttemptName, version: str = "", *, orders_ranks: bool = False
-    ) -> None:
+    def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
         self._publisher = Publisher(config_map, attempt, members, behind)
-        self._publisher.keeps_orders = orders_ranks
         self._keeper = RosterKeeper(config_map.name, self._publisher, version)
         # A gang that was complete before this controller started is not measured again.
         self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
@@ -59,6 +54,10 @@ class Gang:
     def config_map_uid(self) -> str:
         """The UID of the ConfigMap that holds the roster."""
         return self._publisher.config_map_uid
+
+    def is_gathering(self, gate: Gate | None) -> bool:
+        """Whether nobody can have read of all its members in this epoch."""
+        return self._publisher.is_gathering(gate)
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
@@ -94,22 +93,20 @@ class Gang:
         self,
         state: FrameworkState,
         missing: Callable[[], Iterable[tuple[str, Obstacle]]],
-        orders: FindOrders,
         summary: RolesSummary,
         now: datetime,
         seen: str,
     ) -> tuple[WriteRoster | None, datetime | None]:
         """Return the roster to write now, if any, and when to decide again; an Event goes to the state.
 
-        `missing` gives the Tasks that are not ready, and what keeps each; it is called only when they are named, and
-        `orders`, the order of the ranks of these members, only when the gate opens. The summary is that of the newest
-        persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
+        `missing` gives the Tasks that are not ready, and what keeps each; it is called only when they are named. The
+        summary is that of the newest persisted status, and `seen` the resourceVersion of the ConfigMap in the cache.
         """
         self._restarts.note(summary.gate)
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
             self._publisher.since = now
-        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen, orders)
+        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen)
         if found.event is not None:
             state.add_event(found.event)
         return found.write, found.wake_at

@@ -12,7 +12,6 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.drift import Guard
 from frameworkcontroller.core.gang.publisher import Publication, Publisher, S
-from frameworkcontroller.core.gang.rank_order import FindOrders
 from frameworkcontroller.core.gang.roster import Missing
 
 
@@ -23,27 +22,17 @@ class RosterKeeper(Generic[S]):
         self.publisher = publisher
         self._name, self._guard = name, Guard(version)
 
-    def decide(
-        self,
-        summary: S,
-        missing: Callable[[], Iterable[Missing]],
-        now: datetime,
-        seen: str,
-        find_orders: FindOrders = lambda _rows: {},
-    ) -> Publication:
-        """Return what to write and to send; `seen` is the resourceVersion of the ConfigMap in the cache.
-
-        The others are those of `Publisher.decide`.
-        """
-        found = self.publisher.decide(summary, missing, now, find_orders)
+    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime, seen: str) -> Publication:
+        """Return what to write and to send; `seen` is the resourceVersion of the ConfigMap in the cache."""
+        found = self.publisher.decide(summary, missing, now)
         if found.write is not None or not drift.is_changed(self._guard, seen):
-            return found
-        again = self.publisher.again(summary)
-        if again is None:
             return found
         due = drift.due(self._guard, now)
         if now < due:
             return replace(found, wake_at=due if found.wake_at is None else min(due, found.wake_at))
+        again = self.publisher.again(summary)
+        if again is None:
+            return found
         self._guard = drift.answer(self._guard, seen, now)
         return replace(found, write=again)
 

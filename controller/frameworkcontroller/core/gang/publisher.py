@@ -20,8 +20,8 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.rank_order import FindOrders, kept
 from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, document
+from frameworkcontroller.core.restart.epoch import Gate
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
 COALESCE: Final = timedelta(seconds=1)
@@ -72,8 +72,6 @@ class Publisher(Generic[S]):
         self._members, self._find_behind = members, behind
         self.more: Mapping[str, Any] = {}
         """What else each roster says."""
-        self.keeps_orders = False
-        """Whether the next controller has to know that ranks have no order, too."""
         try:
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
@@ -84,8 +82,6 @@ class Publisher(Generic[S]):
         self.opened = last.complete
         """A complete roster has been written, so that barriers open."""
         self._generation, self._digest, self._epoch = last.generation, last.digest, last.epoch
-        # Ranks that applications have stay, also where this controller is the first that could order them.
-        self._orders = None if not last.generation else last.orders if last.orders is not UNSET else {}
         self._was_complete, self._is_late = last.complete, False
         self._lists_all = last.complete
         """The last roster, as far as is known, lists every Task."""
@@ -105,6 +101,10 @@ class Publisher(Generic[S]):
             return Phase.COMPLETE if self._lists_all else Phase.DEGRADED
         return Phase.LATE if self._is_late else Phase.GATHERING
 
+    def is_gathering(self, gate: Gate | None) -> bool:
+        """Whether no application of this epoch, or of the attempt if it has no epochs, can have its peers yet."""
+        return not self._generation if gate is None or gate.epoch == 0 else not self._lists_all
+
     def age(self, now: datetime) -> timedelta:
         """Return how long the gang has been gathering."""
         return now - (self.since or now)
@@ -120,26 +120,15 @@ class Publisher(Generic[S]):
         else:
             self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
 
-    def decide(
-        self,
-        summary: S,
-        missing: Callable[[], Iterable[Missing]],
-        now: datetime,
-        find_orders: FindOrders = lambda _rows: {},
-    ) -> Publication:
+    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.
 
-        `missing` gives the Tasks that are not ready, and is called only when they are named; `find_orders`, the order
-        of the ranks of these members, is called as the gate opens.
+        `missing` gives the Tasks that are not ready, and is called only when they are named.
         """
         if self._written_at is not None:
             # The ConfigMap's creationTimestamp is of another clock.
             self._written_at = min(self._written_at, now)
-        if self._is_next_epoch(summary):
-            self._orders = None
         if summary.complete:
-            if self._orders is None:
-                self._orders = find_orders(self._members(summary))
             return self._decide_complete(summary, now)
         write, wake_at = self._decide_progress(summary, missing, now)
         if self.phase is not Phase.GATHERING or not summary.total:
@@ -156,7 +145,7 @@ class Publisher(Generic[S]):
     def _decide_complete(self, summary: S, now: datetime) -> Publication:
         if self._lists_all and summary.member_revision == self._member_revision:
             return Publication()
-        rows = self._rows(summary)
+        rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if self._lists_all and digest == self._digest:
             self._member_revision = summary.member_revision
@@ -181,7 +170,7 @@ class Publisher(Generic[S]):
             # Nobody reads how far it is; that it is no longer complete is news to anybody.
             return None, None
         # That an epoch has ended is told at once: applications of it still run.
-        is_news = self._is_next_epoch(summary)
+        is_news = (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
         if not is_news and self._written_at is not None and now < self._written_at + PROGRESS_EVERY:
             return None, self._written_at + PROGRESS_EVERY
         progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
@@ -200,25 +189,11 @@ class Publisher(Generic[S]):
         """
         if self._lists_all:
             is_the_same = summary.complete and summary.member_revision == self._member_revision
-            return self._listing(summary, self._rows(summary)) if is_the_same else None
+            return self._listing(summary, self._members(summary)) if is_the_same else None
         if not summary.has_barriers:
             # No progress was written, and none follows.
             return self._roster(summary, (summary.ready, summary.total, ()))
         return None if self._progress is None else self._roster(summary, self._progress)
-
-    def _rows(self, summary: S) -> list[dict[str, Any]]:
-        """Return the members, with the order of their ranks where that is not the one of their indices."""
-        rows = self._members(summary)
-        for row in rows:
-            number = len(row["tasks"])
-            order = kept((self._orders or {}).get(row["name"], ()), number)
-            if order != list(range(number)):
-                row["order"] = order
-        return rows
-
-    def _is_next_epoch(self, summary: S) -> bool:
-        """Whether the last roster was of an earlier epoch."""
-        return (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
 
     def _note_epoch(self, summary: S) -> None:
         self._epoch = UNSET if summary.gate is None else summary.gate.epoch
@@ -240,7 +215,6 @@ class Publisher(Generic[S]):
             more=self.more,
         )
         complete = rows is not None
-        orders = self._orders if self.keeps_orders or self._orders else UNSET
-        last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch, orders=orders)
+        last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)
         annotation = msgspec.json.encode(last).decode()
         return WriteRoster(self.config_map_uid, self._attempt.attempt_id, content, annotation, complete=complete)

@@ -12,6 +12,7 @@ import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.policies.readiness import is_ready
 from frameworkcontroller.core.restart.epoch import Gate
 
@@ -47,8 +48,6 @@ class Published(msgspec.Struct, frozen=True):
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
     epoch: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] | msgspec.UnsetType = msgspec.UNSET
     """Only of a gang that restarts in place."""
-    orders: dict[str, list[int]] | msgspec.UnsetType | None = msgspec.UNSET
-    """Of ranks that follow the topology (`rank_order`), as long as the gate is open; None: not decided yet."""
 
 
 def document(
@@ -103,7 +102,7 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
     Of a role that the gang does not wait for, the Tasks up to the first that is not ready: readers count places.
     """
     roles = {role.name: role for role in summary.roles}
-    return [
+    found: list[dict[str, Any]] = [
         {
             "name": name,
             **({"gpus": summary.gpus[name]} if name in summary.gpus else {}),
@@ -123,6 +122,12 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
         for name in summary.order
         if name in roles
     ]
+    for row in found:
+        number = len(row["tasks"])
+        order = rank_order.kept(roles[row["name"]].rank_order or (), number)
+        if order != list(range(number)):
+            row["order"] = order
+    return found
 
 
 def behind(summary: RolesSummary) -> tuple[Behind, ...]:

@@ -86,6 +86,8 @@ class RoleState:
     """Whether a Task has entered AttemptRunning in this Framework attempt."""
     dependencies_met: bool | UnsetType = UNSET
     """Whether the role has begun; unset if it has never waited."""
+    rank_order: tuple[int, ...] | UnsetType = UNSET
+    """The indices of the Tasks in the order of their ranks; unset as long as that is not decided."""
     with_pods: int = 0
     """How many Tasks have a Pod, as far as is known."""
     ready_pods: set[int] = field(default_factory=set)
@@ -101,6 +103,7 @@ class RoleState:
             status.instance_uid,
             status.pod_graceful_deletion_timeout_sec,
             dependencies_met=status.dependencies_met,
+            rank_order=status.rank_order,
         )
 
     @property
@@ -166,6 +169,7 @@ class RoleState:
             pod_graceful_deletion_timeout_sec=self.graceful_timeout_sec,
             task_statuses=tuple(self.tasks),
             dependencies_met=self.dependencies_met,
+            rank_order=self.rank_order,
         )
 
 

@@ -5,8 +5,9 @@ status, since a roster speaks of a persisted one alone. `Gang` decides; this mod
 emits what follows from it.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+
+from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
@@ -16,16 +17,17 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing, Outcome, WriteRoster
 from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
-from frameworkcontroller.core.gang.rank_order import Orders
+from frameworkcontroller.core.gang.rank_order import RankOrder
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext, View
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
-from frameworkcontroller.core.status.summary import gang_roles, readiness
+from frameworkcontroller.core.status.summary import gang_roles, is_complete, readiness
 from frameworkcontroller.core.status.writer import StatusWriter
 
 
@@ -37,6 +39,8 @@ class GangPass:
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._gang: Gang | None = None
+        self._ordered: tuple[str, int] | None = None
+        """The ConfigMap and the epoch of the gang whose ranks were put in order last, or were not for a reason."""
         self.config_map = Done()
         """The outcome of its last creation."""
         self.granted: GrantRosterAccess | None = None
@@ -62,6 +66,7 @@ class GangPass:
         state = self._state
         if not state.facts.has_barriers or not has_gang(state):
             return
+        self._order_ranks(ctx)
         ready, total = readiness(state, ctx.spec)
         report = gang_ready.decide(state.gang_report, lambda: self._missing(ctx), ctx.now, complete=ready == total)
         state.report_gang(report)
@@ -70,14 +75,12 @@ class GangPass:
     def write(self, ctx: ReconcileContext) -> None:
         """Let the barriers read the roster, let the gang decide on it, and take the gang's milestones."""
         self._grant_access(ctx)
-        uid = self._state.status.attempt_status.config_map_uid
-        if self._gang is not None and self._gang.config_map_uid != uid:
-            self._gang = None
+        gang = self._follow(ctx)
         if not has_gang(self._state):
             return
-        self._write_roster(uid, ctx)
-        if self._gang is not None:
-            for milestone in self._gang.milestones(self._state, ctx.spec, ctx.now):
+        if gang is not None:
+            self._write_roster(gang, ctx)
+            for milestone in gang.milestones(self._state, ctx.spec, ctx.now):
                 self._state.reports.add(milestone)
 
     def _grant_access(self, ctx: ReconcileContext) -> None:
@@ -90,45 +93,72 @@ class GangPass:
             if access != self.granted:
                 ctx.emit(access)
 
-    def _write_roster(self, uid: str | None, ctx: ReconcileContext) -> None:
-        config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
-        if summary is None or config_map is None or config_map.metadata.uid != uid:
-            return
-        if self._gang is None:
+    def _follow(self, ctx: ReconcileContext) -> Gang | None:
+        """Return the gang of this attempt, once its ConfigMap was seen."""
+        uid, found = self._state.status.attempt_status.config_map_uid, ctx.view.config_map()
+        if self._gang is not None and self._gang.config_map_uid != uid:
+            self._gang = None
+        if self._gang is None and has_gang(self._state) and found is not None and found.metadata.uid == uid:
             # A deletion answers without a UID.
             version = self.config_map.resource_version if self.config_map.uid == uid else ""
-            attempt, orders_ranks = attempt_name(self._state, self._meta), self._config.rank_topology
-            self._gang = Gang(config_map.metadata, attempt, version, orders_ranks=orders_ranks)
+            self._gang = Gang(found.metadata, attempt_name(self._state, self._meta), version)
+        return self._gang
+
+    def _write_roster(self, gang: Gang, ctx: ReconcileContext) -> None:
+        config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
+        if summary is None or config_map is None or config_map.metadata.uid != gang.config_map_uid:
+            return
         until = self._in_flight.delayed_until(ROSTER, ctx.now)
         if until is not None:
             ctx.decision.wake(until)
         elif not self._in_flight.is_busy(ROSTER):
             seen = config_map.metadata.resource_version
-            missing, orders = (lambda: self._missing(ctx)), (lambda rows: self._orders(rows, ctx))
-            effect, wake_at = self._gang.decide(self._state, missing, orders, summary, ctx.now, seen)
+            effect, wake_at = gang.decide(self._state, lambda: self._missing(ctx), summary, ctx.now, seen)
             ctx.decision.wake(wake_at)
             if effect is not None:
                 ctx.emit(effect)
 
-    def _orders(self, rows: list[dict[str, Any]], ctx: ReconcileContext) -> Orders:
-        """Return the order of the ranks of these members; where it cannot be as it was asked for, an Event says why."""
-        keys, why = self._state.facts.rank_keys, self._state.facts.rank_problem
-        if keys:
-            why = ctx.view.unknown_nodes() or next(self._unread(rows, ctx.view), "")
+    def _order_ranks(self, ctx: ReconcileContext) -> None:
+        """Find the order of the ranks as the gate opens; where it cannot be as it was asked for, an Event says why.
+
+        It is part of the status of which the roster speaks, and stays there until the gate opens again.
+        """
+        roles, gate, gang = gang_roles(self._state), self._state.gate, self._follow(ctx)
+        if gate is not None and not gate.is_open:
+            self._set_orders(dict.fromkeys((role.name for role in roles), UNSET))
+        epoch = 0 if gate is None else gate.epoch
+        if gang is None or (gang.config_map_uid, epoch) == self._ordered or not is_complete(self._state, ctx.spec):
+            return
+        self._ordered = gang.config_map_uid, epoch
+        facts = self._state.facts
+        if not gang.is_gathering(gate) or any(role.rank_order is not UNSET for role in roles):
+            return
+        why = facts.rank_problem
+        if facts.rank_keys:
+            why = ctx.view.unknown_nodes() or next(self._unread(roles, ctx.view), "")
         if why:
             self._state.add_event(events.of_ranks_by_index(why))
-            return {}
-        return rank_order.find(rows, keys, ctx.view.node_labels)
+        if self._config.rank_topology and (why or facts.rank_keys):
+            found = RankOrder(ctx.view.node_labels)
+            keys = {} if why else facts.rank_keys
+            self._set_orders(
+                {role.name: found.of(_nodes(role), keys[role.name]) if role.name in keys else () for role in roles}
+            )
 
-    def _unread(self, rows: list[dict[str, Any]], view: View) -> Iterator[str]:
+    def _set_orders(self, orders: Mapping[str, tuple[int, ...] | UnsetType]) -> None:
+        changed = {name: order for name, order in orders.items() if self._state.roles[name].rank_order != order}
+        for name, order in changed.items():
+            self._state.roles[name].rank_order = order
+        if changed:
+            self._state.revisions.change(Mark.MEMBERS)
+
+    def _unread(self, roles: list[RoleState], view: View) -> Iterator[str]:
         """Yield the Pods whose barrier may not know that ranks have an order: all have to count them alike."""
-        for row in rows:
-            if row["name"] in self._state.facts.injected:
-                for index in range(len(row["tasks"])):
-                    name = names.pod_name(self._meta.name, row["name"], index)
-                    pod = view.pod(name)
-                    if pod is None or pod.metadata.annotations.get(names.BARRIER_READS_ANNOTATION) != names.READS_ORDER:
-                        yield rank_order.UNREAD.format(pod=name)
+        for role in roles:
+            for current in role.active() if role.name in self._state.facts.injected else ():
+                pod = view.pod(current.attempt_status.pod_name)
+                if pod is None or pod.metadata.annotations.get(names.BARRIER_READS_ANNOTATION) != names.READS_ORDER:
+                    yield rank_order.UNREAD.format(pod=current.attempt_status.pod_name)
 
     def _missing(self, ctx: ReconcileContext) -> Iterator[tuple[str, Obstacle]]:
         return obstacles(self._state, self._in_flight, ctx.view)
@@ -152,3 +182,7 @@ def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterato
                 if failure:
                     obstacle = Obstacle(failure, obstacle.reason, failure)
                 yield f"{name}-{current.index}", obstacle
+
+
+def _nodes(role: RoleState) -> list[str]:
+    return [current.attempt_status.pod_node_name or "" for current in role.active()]

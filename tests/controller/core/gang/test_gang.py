@@ -95,7 +95,7 @@ class Life:
             news.append(f"condition {self.condition[2]}, {self.condition[3]}")
         status = self.gang.status(state)
         assert (status.since, status.not_created, status.not_ready) == (START, *self.lacks)
-        effect, wake_at = self.gang.decide(state, self.missing, lambda _rows: {}, summary, now, str(self.version))
+        effect, wake_at = self.gang.decide(state, self.missing, summary, now, str(self.version))
         wakes = [one for one in (wake_at, state.gang_report.due) if one is not None]
         if effect is not None:
             news.append(self.perform(effect))

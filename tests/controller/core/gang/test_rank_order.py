@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.rank_topology import keys_of
-from frameworkcontroller.core.gang.rank_order import find, kept
+from frameworkcontroller.core.gang.rank_order import RankOrder, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ZONE, BLOCK = "zone", "block"
-KEYS = {"worker": (ZONE, BLOCK)}
 
 
-def rows(*nodes: str | None, name: str = "worker") -> list[dict[str, Any]]:
-    return [{"name": name, "tasks": [[index, "10.0.0.1", "uid", 0, node, None] for index, node in enumerate(nodes)]}]
-
-
-def order(nodes: Sequence[str | None], labels: Mapping[str, Mapping[str, str]]) -> list[int]:
-    return find(rows(*nodes), KEYS, labels.get).get("worker", list(range(len(nodes))))
+def order(nodes: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> list[int]:
+    return list(RankOrder(labels.get).of(nodes, (ZONE, BLOCK)) or range(len(nodes)))
 
 
 LABELS = {
@@ -44,10 +39,10 @@ LABELS = {
         pytest.param(("n1", "n3", "n2"), [0, 2, 1], id="9 comes before 10"),
         pytest.param(("n10", "n1", "n10"), [0, 2, 1], id="by node within a block"),
         pytest.param(("n2", "unknown", "n1"), [0, 1, 2], id="a node without labels comes before all, Task 0 is first"),
-        pytest.param((None, "n1", None), [0, 2, 1], id="a Pod without a node"),
+        pytest.param(("", "n1", ""), [0, 2, 1], id="a Pod without a node"),
     ],
 )
-def test_ranks_go_through_zones_blocks_and_nodes(nodes: Sequence[str | None], expected: list[int]) -> None:
+def test_ranks_go_through_zones_blocks_and_nodes(nodes: Sequence[str], expected: list[int]) -> None:
     assert order(nodes, LABELS) == expected
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frameworkcontroller.api import names
 from tests.controller.core.manual import Manual
+from tests.controller.core.scenarios.in_place import ANNOTATIONS, GANG
 from tests.controller.core.values import core_config
 from tests.support.rows import each
 
@@ -64,3 +65,27 @@ def test_a_task_that_is_made_again_elsewhere_has_its_rank_also_by_the_next_contr
         manual.live(10)
         assert order(manual) == [0, 2, 1, 3]
         manual.start()
+
+
+def test_each_epoch_of_a_gang_that_restarts_in_its_pods_has_an_order_of_its_own() -> None:
+    spec = GANG.replace(ANNOTATIONS, f"{ANNOTATIONS}, {NOTES}")
+    manual = Manual(spec, core_config(rank_topology=True))
+    manual.world.nodes = {"n1": {"zone": "b"}, "n2": {"zone": "a"}, "n3": {"zone": "c"}}
+    manual.live(10)
+    assert worker_order(manual, 0) == [0, 2, 1]
+    manual.world.nodes = {"n1": {"zone": "a"}, "n2": {"zone": "b"}, "n3": {"zone": "c"}}
+    manual.start()
+    manual.live(5)
+    assert worker_order(manual, 0) == [0, 2, 1]
+    manual.world.plan.ends["worker-1"] = [1, "stay"]
+    manual.live(20)
+    assert worker_order(manual, 1) is None
+
+
+def worker_order(manual: Manual, epoch: int) -> list[int] | None:
+    """Of the complete roster, which is of this epoch."""
+    roster = manual.world.roster
+    assert roster is not None
+    assert (roster["complete"], roster["epoch"]) == (True, epoch)
+    found: list[int] | None = roster["taskRoles"][1].get("order")
+    return found
