@@ -162,6 +162,9 @@ class ForeignGang:
             if config_map is not None and config_map.metadata.deletion_timestamp is None:
                 yield DeleteConfigMap(config_map.metadata.uid)
             return
+        if config_map is not None and config_map.metadata.deletion_timestamp is not None:
+            # What is written there would go with it, and another one follows at the pace of new gangs.
+            return
         yield from self._look(claim, now, decision)
         if self._size is None:
             return

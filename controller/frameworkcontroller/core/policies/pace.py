@@ -1,5 +1,9 @@
 """How often something may happen: a token bucket, pure."""
 
+from typing import Final
+
+LONGEST_SECONDS: Final = 300.0
+
 
 class Pace:
     """A pace, and when the next one may be.
@@ -7,6 +11,8 @@ class Pace:
     Args:
         rate: how many may be in a second.
         burst: how many may be at once; at least one.
+
+    Nothing waits longer than five minutes, also where more are reserved by then: who reserves may be gone long since.
     """
 
     def __init__(self, rate: float, burst: int) -> None:
@@ -16,5 +22,5 @@ class Pace:
     def reserve(self, now: float) -> float:
         """Reserve the next one, and return in how many seconds it may be, 0 if at once; the time is monotonic."""
         # When it would be if all were spread evenly; a burst may be ahead of that.
-        self._next = max(self._next + self._each, now - self._ahead)
+        self._next = min(max(self._next + self._each, now - self._ahead), now + LONGEST_SECONDS)
         return max(0.0, self._next - now)

@@ -16,6 +16,8 @@ ATTEMPTS_AT_ONCE: Final = 10
 """So many attempts of a namespace begin at once that can only fail, or follow one that has ended at once, then one a
 second: each takes 14 requests."""
 READS_AT_ONCE: Final = 10
+NAMES_AT_ONCE: Final = 100
+NAMES_A_SECOND: Final = 50
 RETRIES_AT_ONCE: Final = 100
 RETRIES_A_SECOND: Final = 10
 GROUPS_AT_ONCE: Final = 500
@@ -83,5 +85,7 @@ class Shares:
     """Of groups of Pods that are created or changed: no quota of Pods counts them."""
     retries: Pace = field(default_factory=new_retries)
     """Of requests that were refused: a tenant can have thousands of Frameworks whose requests are, for ever."""
+    looks: Pace = field(default_factory=lambda: Pace(NAMES_A_SECOND, NAMES_AT_ONCE))
+    """At names of Pods that are in use."""
     reads: Pace = field(default_factory=lambda: Pace(1, READS_AT_ONCE))
     """Of Frameworks at rest that are read whole: a ConfigMap of a few bytes can make each of 1.4 MB be read again."""

@@ -10,9 +10,9 @@ from typing import Final
 
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import CreatePod, Effect, EffectKey, Failed
-from frameworkcontroller.core.policies.backoff import SPREAD_SECONDS, Refusals, SlowStart, Spending, pause_seconds
+from frameworkcontroller.core.policies.backoff import SPREAD_SECONDS, Refusals, SlowStart, pause_seconds
 from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import new_retries
+from frameworkcontroller.core.policies.shares import Shares
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)
@@ -20,9 +20,6 @@ RECHECK_AFTER: Final = timedelta(seconds=5)
 LONGEST_RECHECK: Final = timedelta(minutes=5)
 BEFORE_DELETION: Final = 2
 """Failures before an object that has the name of a new one is deleted: the creation, and the look at what is there."""
-# Between two looks at names of a Framework's Pods that are in use.
-LOOK_SECONDS: Final = 0.02
-
 # Bytes of the Pods that are created at the same time. Each is rendered when its turn comes, and kept until the answer.
 CREATION_BYTES: Final = 4 * 1024 * 1024
 
@@ -43,7 +40,7 @@ class Tries:
     """At most one effect at a time per key; a failed one waits, longer with every failure.
 
     `draw` gives a random number in [0, 1), which keeps many Frameworks from coming back at once. What is refused waits
-    for its turn among the `retries` of the namespace as well, but no longer than five minutes.
+    for its turn among the `retries` of the namespace as well.
     """
 
     def __init__(self, draw: Callable[[], float], retries: Pace) -> None:
@@ -103,8 +100,7 @@ class Tries:
 
     def _turn(self, failure: Failed, now: datetime) -> float:
         """Return in how many seconds the next try has its turn."""
-        turn = self._retries.reserve(now.timestamp()) if failure.refused else 0.0
-        return min(turn, LONGEST_RECHECK.total_seconds())
+        return self._retries.reserve(now.timestamp()) if failure.refused else 0.0
 
     def go_on(self, key: EffectKey, now: datetime) -> None:
         """Allow the next try at once, after one that says nothing of the failures before it."""
@@ -120,13 +116,13 @@ class Tries:
 class InFlight(Tries):
     """Those of one Framework, whose creations of Pods share one back-off."""
 
-    def __init__(
-        self, draw: Callable[[], float], spending: Spending | None = None, retries: Pace | None = None
-    ) -> None:
-        super().__init__(draw, retries or new_retries())
+    def __init__(self, draw: Callable[[], float], shares: Shares | None = None) -> None:
+        shares = shares or Shares()
+        super().__init__(draw, shares.retries)
+        self._looks = shares.looks
         self.slow_start = SlowStart(draw)
         """Bounds the creations of Pods."""
-        self.refusals = Refusals(draw, spending or Spending())
+        self.refusals = Refusals(draw, shares.spending)
         """Bounds the creations of a role whose Pods are refused for good."""
         self._creations = self._creation_bytes = 0
         self.has_left = False
@@ -200,7 +196,6 @@ class InFlight(Tries):
             self._creations += sign
             self._creation_bytes += sign * effect.source.size
 
-    def look_later(self, key: EffectKey, number: int, message: str, now: datetime) -> None:
-        """Delay the next look at one of so many names that are in use: fifty of them are looked at each second."""
-        spread = 2 * number * LOOK_SECONDS * self._draw()
-        self.back_off(key, Failed(message, spread), now)
+    def look_later(self, key: EffectKey, message: str, now: datetime) -> None:
+        """Delay the next look at a name that is in use, which has its turn among those of the namespace."""
+        self.back_off(key, Failed(message, self._looks.reserve(now.timestamp())), now)

@@ -252,7 +252,7 @@ def _find(
     """Take in what the API server has under a name, and return it if it is the object of this UID.
 
     Without a UID it is in the way of one that is to be created. The cache will show it, or it is hidden and deleted, or
-    it is not ours: look again later and later, and at fifty of a Framework's names a second.
+    it is not ours: look again later and later, and at fifty names of a namespace a second.
     """
     in_use = state.sightings.in_use
     if isinstance(outcome, Missing):
@@ -263,7 +263,7 @@ def _find(
         state.sightings.gone.add(uid)
     elif isinstance(outcome, Found):
         in_use[effect.key] = outcome.metadata
-        in_flight.look_later(effect.key, len(in_use), NAME_IN_USE, now.steady)
+        in_flight.look_later(effect.key, NAME_IN_USE, now.steady)
     return None
 
 

@@ -105,7 +105,7 @@ class FrameworkReconciler:
         """Another writer has changed the status: the caller must drop this reconciler and read the Framework again."""
         shares = shares or Shares()
         self._state = FrameworkState(meta.name, shares.idle)
-        self._in_flight, self._idle = InFlight(draw, shares.spending, shares.retries), shares.idle
+        self._in_flight, self._idle = InFlight(draw, shares), shares.idle
         self._writer = StatusWriter(seen)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)

@@ -359,6 +359,18 @@ def test_a_config_map_that_is_refused_is_asked_for_twice_a_minute_and_made_soon_
     assert len(world.opened) == 3
 
 
+def test_nothing_is_done_for_a_gang_whose_config_map_is_to_go() -> None:
+    """A hundred with a finalizer, whose Pods lost and got the label, made 1,200 requests a second."""
+    world = running()
+    ((name, (found, roster)),) = world.config_maps.items()
+    going = msgspec.structs.replace(found.metadata, resource_version="100000", deletion_timestamp=world.now)
+    world.config_maps[name] = msgspec.structs.replace(found, metadata=going), roster
+    world.restart()
+    before = len(world.requests)
+    world.settle(30)
+    assert len(world.requests) == before
+
+
 def test_a_controller_that_goes_on_counts_no_start_again() -> None:
     world = running()
     world.settle(2)

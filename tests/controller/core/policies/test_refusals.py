@@ -19,6 +19,7 @@ from frameworkcontroller.core.policies.backoff import (
     Refusals,
     Spending,
 )
+from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core.driver import decided
@@ -126,7 +127,7 @@ def test_a_large_pod_that_is_paid_for_gives_small_ones_no_more_of_a_minute() -> 
 
 def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> None:
     spending = spent(9)
-    refused, new, good = (InFlight(lambda: 0.5, spending) for _ in range(3))
+    refused, new, good = (InFlight(lambda: 0.5, Shares(spending)) for _ in range(3))
     assert new.free_creations(at(0)) == FIRST_BATCH
     spending.pay(3_000_000, at(0))
     refused.refusals.refuse("worker", "no", at(0))
@@ -143,7 +144,7 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
 def test_of_many_frameworks_that_wait_for_what_refused_pods_may_cost_one_begins() -> None:
     """Fifty of 64 roles each sent 3,200 Pods at one moment, before the first one of them was refused."""
     spending, begun = spent(10), []
-    waiting = [InFlight(lambda: 0.0, spending) for _ in range(50)]
+    waiting = [InFlight(lambda: 0.0, Shares(spending)) for _ in range(50)]
     for one in waiting:
         one.refusals.refuse("worker", "no", at(0))
     second = 1 + known(waiting[0].refusals.spent_until("worker", at(0))).second
@@ -167,7 +168,7 @@ def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spen
     """A Framework that was deleted and created again had a try of its own: 123 MB a minute."""
     spending, tries = spent(20), []
     for second in range(60):
-        new = InFlight(lambda: 0.5, spending)
+        new = InFlight(lambda: 0.5, Shares(spending))
         if new.free_creations(at(second)):
             new.note_creation("worker", at(second))
             tries.append(second)

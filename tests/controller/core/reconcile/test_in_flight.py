@@ -26,7 +26,13 @@ from frameworkcontroller.core.effects import (
     Refused,
     WriteRoster,
 )
-from frameworkcontroller.core.policies.shares import RETRIES_A_SECOND, RETRIES_AT_ONCE, new_retries
+from frameworkcontroller.core.policies.shares import (
+    NAMES_A_SECOND,
+    NAMES_AT_ONCE,
+    RETRIES_A_SECOND,
+    RETRIES_AT_ONCE,
+    Shares,
+)
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE, failure_of
 from tests.controller.core.values import at
@@ -130,16 +136,16 @@ def test_what_took_place_unseen_is_no_failure(in_flight: InFlight) -> None:
 def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_deletion(in_flight: InFlight) -> None:
     """The retry of a Framework whose Pods had stayed took half a minute, though these were gone at once."""
     in_flight.back_off(KEY, Failed(NAME_IN_USE), at(0))
-    in_flight.look_later(KEY, 1, NAME_IN_USE, at(1))
+    in_flight.look_later(KEY, NAME_IN_USE, at(1))
     in_flight.recheck_later(KEY, at(2), longer=True)
     assert in_flight.delayed_until(KEY, at(2)) == at(7)
 
 
 def test_what_is_refused_takes_turns_with_others_of_its_namespace_but_waits_five_minutes_at_most() -> None:
     """3,400 Frameworks beyond a quota sent 410 creations a second, after 37 s."""
-    retries, waits = new_retries(), []
+    shares, waits = Shares(), list[float]()
     for number in range(4000):
-        one = InFlight(lambda: 0.0, retries=retries)
+        one = InFlight(lambda: 0.0, shares)
         if number % 2:
             one.back_off(KEY, Failed("forbidden", refused=True), at(0))
         else:
@@ -150,9 +156,24 @@ def test_what_is_refused_takes_turns_with_others_of_its_namespace_but_waits_five
     assert waits[RETRIES_AT_ONCE - 1] < 1
     assert waits[RETRIES_AT_ONCE + 600] == pytest.approx(601 / RETRIES_A_SECOND, abs=0.01)
     assert waits[-1] == 300
-    failed = InFlight(lambda: 0.0, retries=retries)
+    later = InFlight(lambda: 0.0, shares)
+    later.back_off(KEY, Failed("forbidden", refused=True), at(301))
+    assert later.delayed_until(KEY, at(302)) is None, "none of the others has come back"
+    failed = InFlight(lambda: 0.0, shares)
     failed.back_off(KEY, Failed("500"), at(0))
     assert failed.delayed_until(KEY, at(1)) is None
+
+
+def test_names_in_use_are_looked_at_in_turns_of_the_namespace() -> None:
+    """Two hundred Frameworks whose Pods' names others have made 370 looks a second."""
+    shares, waits = Shares(), list[float]()
+    for _ in range(NAMES_AT_ONCE + 5 * NAMES_A_SECOND):
+        one = InFlight(lambda: 0.0, shares)
+        one.look_later(KEY, NAME_IN_USE, at(0))
+        until = one.delayed_until(KEY, at(0))
+        assert until is not None
+        waits.append((until - at(0)).total_seconds())
+    assert (waits[0], waits[-1]) == (0.5, pytest.approx(5, abs=0.1))
 
 
 REFUSED = Refused(403, "forbidden")

@@ -240,12 +240,6 @@ def test_a_task_that_goes_on_has_lost_a_pod_with_the_label_of_one_that_has_staye
     assert end.diagnostics.startswith("Pod has not ended and has the label")
 
 
-def test_of_many_names_in_use_fifty_are_looked_at_each_second() -> None:
-    state = state_of(task())
-    state.sightings.in_use |= dict.fromkeys((("pod", "worker", index) for index in range(5000)), None)
-    assert answer(state, FIND, found(), 0).delayed_until(FIND.key, at(99)) is not None
-
-
 def test_the_pod_that_was_created_and_the_words_of_the_server_that_refused_one_are_in_the_status() -> None:
     created, refused = state_of(task()), state_of(task())
     answer(created, CREATE, Done(uid="new-uid"))
