@@ -123,15 +123,17 @@ class GangPass:
 
         It is part of the status of which the roster speaks, and stays there until the gate opens again.
         """
-        roles, gate, gang = gang_roles(self._state), self._state.gate, self._follow(ctx)
+        facts, roles, gate = self._state.facts, gang_roles(self._state), self._state.gate
+        is_ordered = any(role.rank_order is not UNSET for role in roles)
+        if not (facts.rank_keys or facts.rank_problem or is_ordered):
+            return
         if gate is not None and not gate.is_open:
             self._set_orders(dict.fromkeys((role.name for role in roles), UNSET))
-        epoch = 0 if gate is None else gate.epoch
+        gang, epoch = self._follow(ctx), 0 if gate is None else gate.epoch
         if gang is None or (gang.config_map_uid, epoch) == self._ordered or not is_complete(self._state, ctx.spec):
             return
         self._ordered = gang.config_map_uid, epoch
-        facts = self._state.facts
-        if not gang.is_gathering(gate) or any(role.rank_order is not UNSET for role in roles):
+        if is_ordered or not gang.is_gathering(gate):
             return
         why = facts.rank_problem
         if facts.rank_keys:
