@@ -155,7 +155,7 @@ def unit_seconds() -> float:
     return min(times)
 
 
-def measure(case: Case, bounds: Mapping[str, Bound], tries: int = 3) -> Measured:
+def measure(case: Case, bounds: Mapping[str, Bound], tries: int = 6) -> Measured:
     """Play a case and return its cost; CPU time beyond its bound is believed only after so many tries."""
     before = signal.signal(signal.SIGPROF, _stop)
     try:
