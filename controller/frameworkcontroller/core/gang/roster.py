@@ -124,8 +124,7 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
     ]
     for row in found:
         number = len(row["tasks"])
-        order = rank_order.kept(roles[row["name"]].rank_order or (), number)
-        if order != list(range(number)):
+        if (stored := roles[row["name"]].rank_order) and (order := rank_order.kept(stored, number)) != [*range(number)]:
             row["order"] = order
     return found
 

@@ -138,14 +138,15 @@ def read(template: bytes | Raw) -> RoleFacts:
     containers = (*first, *(pod.containers or ()))
     # The injector will add one, or the template has its own.
     is_asked = (meta.labels or {}).get(names.BARRIER_LABEL) == "enabled"
-    has_barrier = is_asked or any(container.is_barrier for container in containers)
+    has_own = any(container.is_barrier for container in containers)
+    has_barrier = is_asked or has_own
     noted = _NOTED if has_barrier else ()
     return RoleFacts(
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
         account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
         annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
-        is_injected=is_asked and not any(container.is_barrier for container in containers),
+        is_injected=is_asked and not has_own,
         waits_for_arrival=waits,
         gpus=sum(container.gpus for container in pod.containers or ()),
     )

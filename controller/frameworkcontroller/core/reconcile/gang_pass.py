@@ -140,7 +140,7 @@ class GangPass:
             why = ctx.view.unknown_nodes() or next(self._unread(roles, ctx.view), "")
         if why:
             self._state.add_event(events.of_ranks_by_index(why))
-        if self._config.rank_topology and (why or facts.rank_keys):
+        if self._config.rank_topology:
             found = RankOrder(ctx.view.node_labels)
             keys = {} if why else facts.rank_keys
             self._set_orders(
