@@ -6,6 +6,7 @@ The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.spec import FrameworkSpec
@@ -36,6 +37,9 @@ class GangStatus:
     """Its Tasks whose Pods peers cannot reach yet."""
 
 
+PHASES: Final = ("created", "addressed", "open")
+
+
 class Gang:
     """The gang of the attempt that a ConfigMap, as first seen, belongs to.
 
@@ -46,7 +50,7 @@ class Gang:
         self._publisher = Publisher(config_map, attempt, members, behind)
         self._keeper = RosterKeeper(config_map.name, self._publisher, version)
         # A gang that was complete before this controller started is not measured again.
-        self._reached = {"created", "addressed", "open"} if self._publisher.opened else set[str]()
+        self._reached = set(PHASES if self._publisher.opened else ())
         self._addressed_at: datetime | None = None
         self._restarts = RestartTimes()
 
@@ -72,14 +76,8 @@ class Gang:
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
-        created = sum(role_state.counts.created for role_state in gang_roles(state))
-        total = readiness(state, spec)[1]
-        for phase, reached in (
-            ("created", created >= total),
-            ("addressed", is_complete(state, spec)),
-            ("open", self._publisher.opened),
-        ):
-            if reached and total and phase not in self._reached:
+        for phase in PHASES if len(self._reached) < len(PHASES) else ():
+            if phase not in self._reached and self._has_reached(phase, state, spec):
                 self._reached.add(phase)
                 if self._publisher.since is not None:
                     yield Milestone(phase, self._publisher.age(now).total_seconds())
@@ -87,7 +85,17 @@ class Gang:
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
                     yield Milestone("released", (now - self._addressed_at).total_seconds())
-        yield from self._restarts.milestones(state, member_count(state), now)
+        yield from self._restarts.milestones(state, lambda: member_count(state), now)
+
+    def _has_reached(self, phase: str, state: FrameworkState, spec: FrameworkSpec) -> bool:
+        total = readiness(state, spec)[1]
+        match phase:
+            case "created":
+                return 0 < total <= sum(role_state.counts.created for role_state in gang_roles(state))
+            case "addressed":
+                return is_complete(state, spec)
+            case _:
+                return total > 0 and self._publisher.opened
 
     def decide(
         self,
@@ -128,7 +136,7 @@ class RestartTimes:
         if self._gate is None or self._gate.epoch != gate.epoch:
             self._gate, self._said_open, self.is_released = gate, False, False
 
-    def milestones(self, state: FrameworkState, total: int, now: datetime) -> Iterator[Milestone]:
+    def milestones(self, state: FrameworkState, total: Callable[[], int], now: datetime) -> Iterator[Milestone]:
         """Yield the milestones of the restart since the last call; the first goes with an Event."""
         gate = self._gate
         if gate is None or gate.since is None or not self.is_released:
@@ -136,9 +144,9 @@ class RestartTimes:
         seconds = max(0.0, (now - gate.since).total_seconds())
         if not self._said_open:
             self._said_open = True
-            state.add_event(events.of_gang_restarted(total, gate.epoch, seconds))
+            state.add_event(events.of_gang_restarted(total(), gate.epoch, seconds))
             yield Milestone("restart-open", seconds)
-        if len(state.applications) >= total:
+        if len(state.applications) >= total():
             self._gate = None
             yield Milestone("restart-running", seconds)
 

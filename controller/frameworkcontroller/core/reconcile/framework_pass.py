@@ -72,6 +72,8 @@ class FrameworkPass:
         self._ended: bool | None = None
         """Whether the attempt is over for its Tasks, None while its end is not decided for them."""
         self._seeks_config_map = self._had_pods = False
+        self._followed: object = None
+        """Spec, revision and whether the ConfigMap is sought, as nothing followed from the Tasks."""
 
     def begin(self, ctx: ReconcileContext) -> Iterator[None]:
         """Bring the state in line with the spec; it yields after some Tasks that change.
@@ -86,6 +88,8 @@ class FrameworkPass:
             self._idle.go_on(self._meta.uid)
 
     def _rescale(self, ctx: ReconcileContext) -> Iterator[None]:
+        if self._state.has_scale_of(ctx.spec):
+            return
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
         uid, idle = self._meta.uid, self._idle
@@ -151,14 +155,20 @@ class FrameworkPass:
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
         if state.preempted:
             return True
+        seen = (ctx.spec, state.revisions.now, self._seeks_config_map)
+        if seen == self._followed:
+            return False
         # If the ConfigMap is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
         completion = None if self._seeks_config_map else decide_completion(ctx.spec, state.roles)
         if completion is not None:
             state.set(attempt.complete(state.status, completion))
             return True
-        for role in list(dependencies.waiting_roles(ctx.spec, state.roles)):
+        waiting = list(dependencies.waiting_roles(ctx.spec, state.roles))
+        for role in waiting:
             if role.name not in state.facts.stuck_roles and dependencies.may_begin(role, ctx.spec, state.roles):
                 state.begin_role(role)
+        # What a role waits for may come without a change of the status: Pods that are ready.
+        self._followed = None if waiting else seen
         return False
 
     def _attempt_facts(self, ctx: ReconcileContext) -> framework.AttemptFacts:

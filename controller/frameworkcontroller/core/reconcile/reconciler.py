@@ -126,6 +126,8 @@ class FrameworkReconciler:
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
         self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
+        self._noted = -1
+        """The revision of which others know how many Tasks have no Pod."""
         self._unloaded = self._writer.persisted
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
@@ -327,7 +329,9 @@ class FrameworkReconciler:
         else:
             raise AssertionError("the pass does not come to rest")
         self._gang.report(ctx)
-        self._idle.note(self.uid, idle_in(self._state.roles))
+        if self._noted != self._state.revisions.now:
+            self._noted = self._state.revisions.now
+            self._idle.note(self.uid, idle_in(self._state.roles))
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):
             self._state.revisions.change()

@@ -254,6 +254,10 @@ class FrameworkState:
         self.sightings.in_use.pop(("pod", *task_key), None)
         self.applications.discard(task_key)
 
+    def has_scale_of(self, spec: FrameworkSpec) -> bool:
+        """Report whether the roles were brought in line with just this spec, and no status was written since."""
+        return self.held_back is None and self._rescaled == (spec, self.revisions.persisted)
+
     def rescale(
         self, spec: FrameworkSpec, now: datetime, new_uid: Callable[[], str]
     ) -> Generator[None, None, list[tuple[RoleState, TaskStatus]]]:

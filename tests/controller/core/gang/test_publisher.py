@@ -275,7 +275,7 @@ def test_the_seconds_of_a_restart_begin_with_the_end_of_the_epoch() -> None:
     state, times = FrameworkState("fw"), RestartTimes()
 
     def reached(seconds: float) -> list[tuple[str, float]]:
-        return [(one.phase, one.seconds) for one in times.milestones(state, 2, at(seconds))]
+        return [(one.phase, one.seconds) for one in times.milestones(state, lambda: 2, at(seconds))]
 
     times.note(Gate(0, 0))
     times.is_released = True

@@ -127,11 +127,18 @@ def gathering(tasks: int) -> Manual:
     return manual
 
 
-def cost_of_an_event(manual: Manual) -> int:
+def of_many_roles(number: int, shape: str) -> Manual:
+    """A gang of so many roles, all of which run."""
+    manual = waiting_roles(number, shape)
+    manual.at_rest()
+    return manual
+
+
+def cost_of_an_event(manual: Manual, pod: str = "fw-worker-0") -> int:
     """Return the cost of an event about a Pod that changes nothing."""
 
     def event() -> None:
-        manual.touch_pods("fw-worker-0")
+        manual.touch_pods(pod)
         manual.ask()
 
     event()
@@ -143,9 +150,17 @@ def test_an_event_costs_the_same_among_few_and_many_tasks(phase: Callable[[int],
     assert cost_of_an_event(phase(400)) == cost_of_an_event(phase(20))
 
 
+@pytest.mark.parametrize(("shape", "each"), [("plain", 0), ("none", 20)])
+def test_an_event_costs_the_same_among_few_and_many_roles(shape: str, each: int) -> None:
+    """A gang that restarts in place counts its members, role by role."""
+    few, many = (cost_of_an_event(of_many_roles(number, shape), "fw-r0-0") for number in (10, 200))
+    assert many <= few + each * 190
+
+
 def waiting_roles(number: int, shape: str) -> Manual:
     """A Framework of many roles, most of which wait for others by `dependsOn`, or whose gang restarts in place."""
     needs: dict[str, Callable[[int], list[int]]] = {
+        "plain": lambda _place: [],
         "none": lambda _place: [],
         "chain": lambda place: [place - 1] if place else [],
         "circle": lambda place: [(place + 1) % number],
