@@ -4,7 +4,7 @@ Every Pod watches the whole object there, so this costs more than the roster: se
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frameworkbarrier.errors import GoneError
@@ -84,11 +84,18 @@ def _waiting(attempt: Mapping[str, Any]) -> set[str]:
     return {word(role.get("name"), f"{where}.name") for role in roles if role.get("dependenciesMet") is False}
 
 
+def _spec_roles(framework: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles")
+
+
+def _pod(role: Mapping[str, Any]) -> Mapping[str, Any]:
+    return table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod")
+
+
 def asks_for_order(framework: Mapping[str, Any]) -> bool:
     """Report whether a TaskRole asks that its ranks follow the topology of the nodes, which only a roster says."""
-    for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles"):
-        pod = table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod")
-        metadata = table(pod.get("metadata"), "spec.taskRoles.task.pod.metadata")
+    for role in _spec_roles(framework):
+        metadata = table(_pod(role).get("metadata"), "spec.taskRoles.task.pod.metadata")
         if RANK_TOPOLOGY in table(metadata.get("annotations"), "spec.taskRoles.task.pod.metadata.annotations"):
             return True
     return False
@@ -98,7 +105,7 @@ def _roles(framework: Mapping[str, Any], waiting: set[str]) -> tuple[list[tuple[
     """Return each role of the spec with the number of its Tasks that are in the gang, and with the GPUs of each Pod."""
     numbers: dict[str, int] = {}
     gpus: dict[str, int] = {}
-    for role in rows(table(framework.get("spec"), "spec").get("taskRoles"), "spec.taskRoles"):
+    for role in _spec_roles(framework):
         name = word(role.get("name"), "spec.taskRoles.name")
         if not is_role_name(name) or name in numbers:
             raise ShapeError(f"spec.taskRoles: {one_line(repr(name), 80)} is not a role name, or is there twice")
@@ -106,8 +113,7 @@ def _roles(framework: Mapping[str, Any], waiting: set[str]) -> tuple[list[tuple[
         if role.get("taskNumber") is None:
             raise ShapeError(f"{where}: is not there")
         numbers[name] = count(role["taskNumber"], where, MAX_COUNT)
-        pod = table(table(role.get("task"), "spec.taskRoles.task").get("pod"), "spec.taskRoles.task.pod")
-        gpus[name] = gpus_of(pod, "spec.taskRoles.task.pod.")
+        gpus[name] = gpus_of(_pod(role), "spec.taskRoles.task.pod.")
     if sum(numbers.values()) > TASKS_LIMIT:
         raise ShapeError(f"spec.taskRoles: more than {TASKS_LIMIT} Tasks")
     return [(name, 0 if name in waiting else number) for name, number in numbers.items()], gpus

@@ -35,7 +35,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
     facts = facts_of(spec)
     if problem := facts.restart_problem:
         yield error("spec.taskRoles", problem)
-    is_refused = False
+    refused = ""
     gpus = facts.gpus
     gang = made_up_gang(manifest, gpus)
     for role in roles:
@@ -51,7 +51,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             settings = parse({str(key): str(value) for key, value in annotations.items()})
         except RefusalError as refusal:
             yield error(f"{path}.annotations", str(refusal))
-            is_refused = True
+            refused += str(refusal)
             continue
         yield from _processes(role, gpus.get(role["name"], 0), settings.barrier, path.removesuffix(".metadata"))
         if not role.get("taskNumber"):
@@ -63,7 +63,8 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
                 yield warning(f"{path}.annotations", text)
         except SettingsError as refusal:
             yield error(f"{path}.annotations", str(refusal))
-    if facts.rank_problem and not is_refused:
+    # The refusal of a bad value has said it.
+    if facts.rank_problem and names.RANK_TOPOLOGY_ANNOTATION not in refused:
         yield error("spec.taskRoles", facts.rank_problem)
 
 

@@ -227,6 +227,8 @@ def test_all_roles_with_a_barrier_name_labels_for_their_ranks_or_none(
     problems = found(manifest)
     assert len(problems) == bool(problem)
     assert problem in "".join(problems)
+    manifest["spec"]["taskRoles"][0]["task"]["pod"]["metadata"]["annotations"][f"{PREFIX}/restart"] = "soon"
+    assert problem in "".join(found(manifest))
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
