@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.cli.tables import STATE_COLOURS, events_table
+from frameworkclient.cli.tables import STATE_COLOURS, events_table, table
+from frameworkclient.views.ledger import SIGNS, ledger_of
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, needs, task_outlook, waiting
 from frameworkclient.views.pods import Stage
-from frameworkclient.views.text import counted, sanitize, since
+from frameworkclient.views.text import counted, duration, sanitize, since
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
+from frameworkcontroller.api.states import Spending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 EVENTS: Final = 10
 _WIDTH: Final = 12
+_BAR: Final = 60
 _RETAINED: Final = {RETAIN_ON_FAILURE: "those that have failed", RETAIN_ALWAYS: "all that have ended"}
 
 
@@ -29,7 +32,8 @@ def description(
     view: FrameworkView, pods: Mapping[str, TaskPod], events: Sequence[EventView], now: datetime, colours: Colours
 ) -> str:
     """Return everything about a Framework that a person wants to see at once: its Pods by Task, its last Events."""
-    lines = [*_head(view, now, colours), "", colours("Roles", "bold"), *_roles(view, pods, colours)]
+    lines = [*_head(view, now, colours), *_ledger(view, now, colours)]
+    lines += ["", colours("Roles", "bold"), *_roles(view, pods, colours)]
     if events:
         shown = events[-EVENTS:]
         older = f" (the last {len(shown)} of {len(events)})" if len(events) > len(shown) else ""
@@ -68,6 +72,28 @@ def _head(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]
         yield _field("Kept", f"{kept} s after its end")
     if pods := _RETAINED.get(view.spec.retain_pods):
         yield _field("Pods stay", pods)
+
+
+def _ledger(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]:
+    """Yield what the time was spent on: a bar, and a table of what took any."""
+    ledger = ledger_of(view, now)
+    if ledger is None or not ledger.life:
+        return
+    bar = "".join(colours(part, SPENDING_COLOURS.get(state, "")) for state, part in ledger.bar(_BAR))
+    yield ""
+    yield f"{colours('Time', 'bold')}: goodput {ledger.share}"
+    yield f"  {bar}"
+    rows = [
+        (f"  {SIGNS[state]} {state}", _seconds(number), f"{number / ledger.life:.0%}", _seconds(ledger.attempt[state]))
+        for state, number in ledger.total.items()
+        if number > 0
+    ]
+    yield table(("  STATE", "TOTAL", "SHARE", "THIS ATTEMPT"), rows, colours).rstrip("\n")
+
+
+def _seconds(number: float) -> str:
+    """Return a duration; a short one with tenths, for many gangs start in less than a second."""
+    return duration(number) if number >= 10 or not number else f"{number:.1f}s"
 
 
 def _field(name: str, text: str, *, safe: bool = False) -> str:
@@ -147,6 +173,9 @@ STAGE_COLOURS: Final = {
     Stage.BARRIER_FAILED: "red",
     Stage.ENDING: "dim",
 }
+
+
+SPENDING_COLOURS: Final = {Spending.RUNNING: "green", Spending.BACKOFF: "red", Spending.RESTARTING: "red"}
 
 
 def note(task: TaskView, pod: TaskPod | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import waiting
 from frameworkclient.views.text import sanitize, shorten, since
 
@@ -31,10 +32,10 @@ _WAITING: Final = 80
 def frameworks_table(
     views: Sequence[FrameworkView], now: datetime, colours: Colours, *, wide: bool = False, with_namespace: bool = False
 ) -> str:
-    """Return a table of Frameworks; a wide one has roles and description, and all of the waiting reason."""
+    """Return a table of Frameworks; a wide one has goodput, roles, description, and all of the waiting reason."""
     head = ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE", "WAITS FOR"]
     if wide:
-        head += ["ROLES", "DESCRIPTION"]
+        head += ["GOODPUT", "ROLES", "DESCRIPTION"]
     rows = []
     for view in views:
         result = view.result
@@ -50,9 +51,10 @@ def frameworks_table(
         ]
         if wide:
             roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
-            row += [roles, shorten(view.spec.description or "", _WAITING)]
+            ledger = ledger_of(view, now)
+            row += [ledger.share if ledger else "-", roles, shorten(view.spec.description or "", _WAITING)]
         rows.append([view.namespace, *row] if with_namespace else row)
-    return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
+    return table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 
 
 def gangs_table(gangs: Sequence[GangView], now: datetime, colours: Colours, *, with_namespace: bool) -> str:
@@ -65,7 +67,7 @@ def gangs_table(gangs: Sequence[GangView], now: datetime, colours: Colours, *, w
         row += [since(gang.created, now), shorten(reason, _WAITING)]
         rows.append([owner.namespace, *row] if with_namespace else row)
     head = ["NAME", "STATE", "READY", "ATTEMPT", "AGE", "WAITS FOR"]
-    return _table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
+    return table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 
 
 def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -> str:
@@ -80,10 +82,10 @@ def events_table(events: Sequence[EventView], now: datetime, colours: Colours) -
         )
         for event in events
     ]
-    return _table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours)
+    return table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows, colours)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], colours: Colours) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], colours: Colours) -> str:
     """Return a table, its columns as wide as their cells; text of others is made safe for the terminal."""
     cells = [[sanitize(cell) for cell in row] for row in rows]
     widths = [max(len(name), *(len(row[place]) for row in cells), 0) for place, name in enumerate(head)]

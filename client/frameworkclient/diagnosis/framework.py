@@ -6,6 +6,7 @@ from typing import Final
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.queue import TODO, queue_finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
+from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import listed, shorten, since
@@ -126,7 +127,9 @@ def summary(evidence: Evidence, found: Sequence[Finding]) -> str:
     if view.finished or view.status is None or view.problem:
         return f"{where}:"
     attempt = f", attempt {view.attempts}" if view.attempts > 1 else ""
-    state = f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}"
+    ledger = ledger_of(view, evidence.now)
+    spends = f", {ledger.state} for {since(ledger.since, evidence.now)}" if ledger and ledger.state else ""
+    state = f"{where} is {view.state}, {view.ready_text or '?'} ready{attempt}{spends}"
     return f"{state}:" if found else f"{state}. Nothing holds it up.{_still_running(evidence)}"
 
 

@@ -27,6 +27,29 @@ ASSOCIATED: Final = COMPLETING | {State.CREATION_REQUESTED, State.PREPARING, Sta
 # The object is gone for good.
 ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
 
+
+class Spending(StrEnum):
+    """What the time of a Framework is spent on; it is in one of these at a time (docs/ledger.md)."""
+
+    QUEUED = "queued"
+    """Suspended, held back, waiting for admission, or `executionType: Create`."""
+    WAITING = "waiting"
+    """Its TaskRoles wait for others, and nothing else goes on."""
+    SCHEDULING = "scheduling"
+    """A Pod is not created, or has no node."""
+    STARTING = "starting"
+    """All have nodes; one pulls its image, or runs its init containers."""
+    GATE = "gate"
+    """One is held by its barrier."""
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    """A gang that restarts in place: from the end of an epoch until its gate is open."""
+    ENDING = "ending"
+    """From the end of an attempt until its last Pod is gone."""
+    BACKOFF = "backoff"
+    """An attempt or a Task waits for its retry."""
+
+
 NEXT: Final[dict[State, frozenset[State]]] = {
     State.CREATION_PENDING: frozenset({State.CREATION_REQUESTED, State.ATTEMPT_COMPLETED}),
     State.CREATION_REQUESTED: frozenset({State.PREPARING, State.DELETING, State.ATTEMPT_COMPLETED}),

@@ -257,8 +257,34 @@ class QueueStatus(Wire, frozen=True):
     """True while no attempt has begun."""
 
 
+class Spent(Wire, frozen=True, omit_defaults=True):
+    """Seconds by what they were spent on (`states.Spending`)."""
+
+    queued: float = 0.0
+    waiting: float = 0.0
+    scheduling: float = 0.0
+    starting: float = 0.0
+    gate: float = 0.0
+    running: float = 0.0
+    restarting: float = 0.0
+    ending: float = 0.0
+    backoff: float = 0.0
+    lost: float | None = 0.0
+    """Of those that it ran, what a failure has made void: None if it is not known how much that is."""
+
+
+class Ledger(Wire, frozen=True, omit_defaults=True):
+    """What the life of a Framework was spent on until `since`, and from then on: "" once it is over."""
+
+    since: datetime
+    state: Word = ""
+    total: Spent = Spent()
+    attempt: Spent = Spent()
+    """Of the current attempt alone: from the end of the one before it."""
+
+
 class FrameworkStatus(Wire, frozen=True):
-    """Everything that the controller knows of a Framework; the last seven fields are additions of this controller."""
+    """Everything that the controller knows of a Framework; the last eight fields are additions of this controller."""
 
     start_time: datetime
     state: State
@@ -274,6 +300,7 @@ class FrameworkStatus(Wire, frozen=True):
     suspended_since: datetime | msgspec.UnsetType = msgspec.UNSET
     suspended_sec: int | msgspec.UnsetType = msgspec.UNSET
     queue: QueueStatus | msgspec.UnsetType = msgspec.UNSET
+    ledger: Ledger | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:

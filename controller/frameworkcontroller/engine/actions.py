@@ -65,6 +65,8 @@ class Work:
     """Large Pod templates are being read."""
     settled: bool = False
     """A status was written or refused, or none had to be."""
+    spending: str = ""
+    """What metrics know its time to be spent on."""
 
     @property
     def subject(self) -> Subject:

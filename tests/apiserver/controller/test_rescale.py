@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,6 +132,12 @@ def test_a_framework_is_suspended_before_and_while_it_runs_and_goes_on_when_it_i
     assert status["retryPolicyStatus"]["accountableRetriedCount"] == 0
     assert "suspendedSince" not in status
     assert isinstance(status["suspendedSec"], int)
+    spent = status["ledger"]["total"]
+    assert "state" not in status["ledger"]
+    assert spent.keys() >= {"queued", "scheduling", "running", "ending"}
+    assert spent.pop("lost") is None, "two attempts were ended while they ran"
+    begun, over = (datetime.fromisoformat(status[name]) for name in ("startTime", "completionTime"))
+    assert abs(sum(spent.values()) - (over - begun).total_seconds()) < 2
 
     def said() -> None:
         reasons = {event["reason"] for event in frameworks.events("fw")}

@@ -125,6 +125,8 @@ def test_the_first_line_says_how_the_framework_is_and_who_still_runs_where_some_
     nothing = "Framework demo/training is AttemptRunning, {} ready{}. Nothing holds it up.".format
     view = workers(task(0, ip="10.0.0.1"), ready="1/1", attempt=1)
     assert summary(Evidence(view, {}, (), NOW), []) == nothing("1/1", ", attempt 2")
+    timed = workers(task(0), attempt=1, ready="1/1", ledger={"state": "running", "since": BEGIN})
+    assert summary(Evidence(timed, {}, (), NOW), []) == nothing("1/1", ", attempt 2, running for 5m12s")
     run: dict[str, Any] = {"of_attempt": {"runTime": "2026-01-01T12:05:00Z"}}
     view = workers(task(0, "Completed", end=SUCCEEDED), task(1, **run), task(2, **run), ready="2/2")
     more = " worker-0 has ended; worker-1, worker-2 still run, since 12s."

@@ -23,7 +23,9 @@ from frameworkclient.cli.terminal import Colours
 from frameworkclient.cluster.moments import Moment
 from frameworkclient.views.gangs import GangView
 from frameworkclient.views.html import framework_html, list_html
+from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.pods import Stage
+from frameworkcontroller.api.states import Spending
 from tests.client.documents import (
     BEGIN,
     NOW,
@@ -80,10 +82,20 @@ def test_a_table_of_frameworks_and_a_wide_one_which_shows_text_of_others_without
     table = frameworks_table([view], NOW, Colours(enabled=True), wide=True, with_namespace=True)
     assert table.replace("\x1b[32mAttemptRunning\x1b[0m", "AttemptRunning") == (
         "NAMESPACE   NAME       STATE            READY   ATTEMPTS   RESULT   AGE     WAITS FOR                     "
-        "ROLES              DESCRIPTION\n"
+        "GOODPUT   ROLES              DESCRIPTION\n"
         "demo        training   AttemptRunning   1/3     1                   5m12s   2 Tasks: worker-0, worker-1   "
-        "chief:1 worker:2   Trains and more\n"
+        "-         chief:1 worker:2   Trains and more\n"
     )
+    for lost, share in ((None, "unknown"), (0, "76 %")):
+        (line,) = frameworks_table([spent(lost)], NOW, PLAIN, wide=True).splitlines()[1:]
+        assert f" {share}  " in line
+
+
+def spent(lost: float | None = 0, **ledger: Any) -> FrameworkView:
+    """A Framework that runs since five minutes after some time in a queue, and a short one without a node."""
+    total = {"queued": 100.0, "scheduling": 0.25, "lost": lost}
+    found = {"state": "running", "since": BEGIN, "total": total, "attempt": {"scheduling": 0.25}} | ledger
+    return workers(task(0), ledger=found)
 
 
 def test_a_description_says_what_failed_and_what_follows() -> None:
@@ -119,6 +131,36 @@ LAST SEEN    TYPE      REASON           OBJECT                  MESSAGE
 5m12s (x7)   Warning   BackOff          Pod training-worker-0   why
 """
     )
+
+
+def test_a_description_says_what_the_time_was_spent_on() -> None:
+    shown = description(spent(), {}, [], NOW, PLAIN)
+    assert (
+        """
+Time: goodput 76 %
+  qqqqqqqqqqqqqqqsRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRR
+  STATE          TOTAL   SHARE   THIS ATTEMPT
+  q queued       100s    24%     0s
+  s scheduling   0.2s    0%      0.2s
+  R running      5m12s   76%     5m12s
+
+Roles
+"""
+        in shown
+    )
+    assert "goodput unknown" in description(spent(None), {}, [], NOW, PLAIN)
+    over = spent(state="", since="2026-01-01T00:00:00Z")
+    assert "running" not in description(over, {}, [], NOW, PLAIN).partition("Time")[2].partition("Roles")[0]
+    assert "Time" not in description(spent(total={}, attempt={}, state=""), {}, [], NOW, PLAIN)
+
+
+def test_a_bar_shows_each_state_and_never_is_longer() -> None:
+    many = dict.fromkeys(Spending, 0.001) | {"running": 1e6}
+    view = ledger_of(spent(total=many, attempt={}, state=""), NOW)
+    assert view is not None
+    bar = "".join(part for _, part in view.bar(60))
+    assert (len(bar), set(bar)) == (60, set("qwsigRreb"))
+    assert len("".join(part for _, part in view.bar(3))) == 9
 
 
 def test_a_description_of_the_end_names_the_task_that_decided() -> None:

@@ -37,6 +37,7 @@ TYPES: dict[type[inspect.Type], str] = {
     inspect.DateTimeType: "string",
     inspect.EnumType: "string",
     inspect.IntType: "integer",
+    inspect.FloatType: "number",
     inspect.StrType: "string",
     inspect.StructType: "object",
     inspect.VarTupleType: "array",

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.states import ENDED, NEXT, State
+from frameworkcontroller.api.states import ENDED, NEXT, Spending, State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -139,6 +139,7 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
         assert after.state in {State.CREATION_PENDING, State.ATTEMPT_COMPLETED}
         return
     assert after.start_time == before.start_time
+    _ledger(before, after)
     _gang_ready(before, after)
     assert after.attempt_status.id == after.retry_policy_status.total_retried_count
     if after.attempt_status.id != before.attempt_status.id:
@@ -157,6 +158,18 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
         elif not _is_shrunk(after):
             assert old.deletion_pending, task_key
             assert old.state is State.COMPLETED, task_key
+
+
+def _ledger(before: FrameworkStatus, after: FrameworkStatus) -> None:
+    """Each second since the Framework began is charged once, and nothing is taken back (docs/ledger.md)."""
+    was, now = before.ledger, after.ledger
+    assert was
+    assert now
+    life = (now.since - after.start_time).total_seconds()
+    assert abs(sum(getattr(now.total, name) for name in Spending) - life) < 1
+    for name in Spending:
+        assert getattr(was.total, name) <= getattr(now.total, name) >= getattr(now.attempt, name)
+    assert (not now.state) == (after.state is State.COMPLETED)
 
 
 def gang_ready_of(status: FrameworkStatus) -> Condition | None:

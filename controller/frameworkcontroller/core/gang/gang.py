@@ -59,6 +59,11 @@ class Gang:
         """The UID of the ConfigMap that holds the roster."""
         return self._publisher.config_map_uid
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its gate has opened."""
+        return self._publisher.opened
+
     def is_gathering(self, gate: Gate | None) -> bool:
         """Whether nobody can have read of all its members in this epoch."""
         return self._publisher.is_gathering(gate)
@@ -95,7 +100,7 @@ class Gang:
             case "addressed":
                 return is_complete(state, spec)
             case _:
-                return total > 0 and self._publisher.opened
+                return total > 0 and self.is_open
 
     def decide(
         self,

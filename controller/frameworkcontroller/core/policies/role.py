@@ -47,24 +47,40 @@ class Counts:
     """Have been seen in a Pod whose barrier starts again with each epoch."""
     succeeding: int = 0
     """Have succeeded, and are not Completed yet."""
+    failing: int = 0
+    """Have failed, and are not Completed yet."""
+    under_way: int = 0
+    """The attempt has not ended; the next three are of these."""
+    placed: int = 0
+    """Have a node."""
+    there: int = 0
+    """Can be reached by peers, or run."""
+    running: int = 0
 
     def add(self, task: TaskStatus, sign: int) -> None:
         """Add the Task (sign 1) or remove it (sign -1)."""
         if task.deletion_pending:
             return
         self.active += sign
-        self.ready += sign * is_ready(task)
-        self.created += sign * (task.attempt_status.pod_uid is not None)
-        self.instances += sign * (task.attempt_status.starts is not UNSET)
-        if task.completion is None:
+        attempt, ready = task.attempt_status, is_ready(task)
+        self.ready += sign * ready
+        self.created += sign * (attempt.pod_uid is not None)
+        self.instances += sign * (attempt.starts is not UNSET)
+        if attempt.completion_status is None:
+            runs = task.state is State.RUNNING
+            self.under_way += sign
+            self.running += sign * runs
+            self.there += sign * (runs or ready)
+            self.placed += sign * (runs or ready or bool(attempt.pod_node_name))
             return
-        failed = task.completion.type.name == TypeName.FAILED
+        failed = attempt.completion_status.type.name == TypeName.FAILED
         if task.state is State.COMPLETED:
             self.completed += sign
             self.failed += sign * failed
             self.succeeded += sign * (not failed)
         else:
             self.succeeding += sign * (not failed)
+            self.failing += sign * failed
 
 
 @dataclass(slots=True)

@@ -35,6 +35,7 @@ from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
+from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
@@ -73,7 +74,7 @@ class FrameworkPass:
         """Whether the attempt is over for its Tasks, None while its end is not decided for them."""
         self._seeks_config_map = self._had_pods = False
         self._followed: object = None
-        """Spec, revision and whether the ConfigMap is sought, as nothing followed from the Tasks."""
+        """The revision, and whether the ConfigMap is sought, as nothing followed from the Tasks."""
 
     def begin(self, ctx: ReconcileContext) -> Iterator[None]:
         """Bring the state in line with the spec; it yields after some Tasks that change.
@@ -155,7 +156,7 @@ class FrameworkPass:
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
         if state.preempted:
             return True
-        seen = (ctx.spec, state.revisions.now, self._seeks_config_map)
+        seen = (state.revisions.now, self._seeks_config_map)
         if seen == self._followed:
             return False
         # If the ConfigMap is gone, its Pods are, too: that is then the end of the attempt, and not theirs.
@@ -217,6 +218,7 @@ class FrameworkPass:
         assert self._writer.persisted is not None
         retry, persisted = snapshots.HistoryCause.FRAMEWORK_RETRY, self._writer.persisted
         self._state.reports.add(snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes))
+        ledger.begin_attempt(self._state, ctx.clock.wall)
         self._state.discard_tasks()
         yield from self._rescale(ctx)
         ctx.in_flight.reset_delays()

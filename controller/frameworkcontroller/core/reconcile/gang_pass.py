@@ -61,6 +61,11 @@ class GangPass:
         if isinstance(outcome, Missing):
             self._in_flight.recheck_later(effect.key, now.steady)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the gang of this attempt has been released."""
+        return self._gang is not None and self._gang.is_open
+
     def report(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
         state = self._state

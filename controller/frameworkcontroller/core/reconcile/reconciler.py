@@ -75,6 +75,7 @@ from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
 from frameworkcontroller.core.reconcile.task_pass import TaskPass
+from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
 
@@ -126,8 +127,8 @@ class FrameworkReconciler:
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
         self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
-        self._noted = -1
-        """The revision of which others know how many Tasks have no Pod."""
+        self._noted: object = None
+        """The revision of the last look at all roles, and whether the gang was released."""
         self._unloaded = self._writer.persisted
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
@@ -150,6 +151,11 @@ class FrameworkReconciler:
         for role_state in self._state.roles.values():
             found.update(role_state.by_state)
         return found
+
+    @property
+    def spending(self) -> str:
+        """What its time is spent on, "" once it is Completed, or before it was first decided on."""
+        return "" if self._state.ledger is None else self._state.ledger.state
 
     @property
     def is_suspended(self) -> bool:
@@ -319,6 +325,8 @@ class FrameworkReconciler:
         if ctx is None:
             return Decision()
         self._is_in_pass = True
+        if self._noted is None:
+            yield from ledger.take_up(self._state, ctx.framework.metadata.creation_timestamp, view.pod, now.wall)
         yield from self._framework.begin(ctx)
         for _ in range(MAX_ROUNDS):
             yield from self._framework.steps(ctx)
@@ -329,9 +337,10 @@ class FrameworkReconciler:
         else:
             raise AssertionError("the pass does not come to rest")
         self._gang.report(ctx)
-        if self._noted != self._state.revisions.now:
-            self._noted = self._state.revisions.now
+        if (noted := (self._state.revisions.now, self._gang.is_open)) != self._noted:
+            self._noted = noted
             self._idle.note(self.uid, idle_in(self._state.roles))
+            ledger.follow(self._state, ctx.spec, now.wall, is_open=self._gang.is_open)
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not bool(self._state.crash_loops.held):
             self._state.revisions.change()

@@ -19,6 +19,7 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import (
     FrameworkAttemptStatus,
     FrameworkStatus,
+    Ledger,
     TaskStatus,
     encoded_roles_of,
     without_roles,
@@ -96,6 +97,8 @@ class FrameworkState:
         self.sightings = Sightings()
         self.applications: set[TaskKey] = set()
         """The Tasks whose applications run in this epoch, of a gang that restarts in place."""
+        self.ledger: Ledger | None = None
+        """None until the first pass."""
         self._restarting_since: datetime | None = None
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self.text_bytes = 0
@@ -115,7 +118,7 @@ class FrameworkState:
                 self.text_bytes += role_state.text_bytes - before
                 yield
             yield
-        self._status = without_roles(status)
+        self._status, self.ledger = without_roles(status), status.ledger or None
         self.gang_report = gang_ready.load(status.conditions or ())
         groups = (one for one in status.conditions or () if one.type == GANG_SCHEDULED)
         self.group_report = next(((one.status == "True", one.reason, one.message) for one in groups), None)

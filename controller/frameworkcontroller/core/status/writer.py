@@ -7,6 +7,7 @@ One write is in flight at a time. `conflict` says why one conflicted.
 from datetime import datetime, timedelta
 from typing import Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import Framework
@@ -130,6 +131,7 @@ class StatusWriter:
             ready="/".join(str(number) for number in summary.tasks),
             attempts=attempt.id + 1,
             observed_generation=generation,
+            ledger=state.ledger or UNSET,
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         gang = gang_ready.condition(state.gang_report, summary)

@@ -215,6 +215,7 @@ class Caches:
         """Wait until all caches have been filled once."""
         for informer in self._all():
             await informer.synced.wait()
+        self._slim_pods.keeps_times = False
 
     def view(self, key: FrameworkKey) -> CacheView | None:
         """Return the Framework as the caches show it, None if it is not there."""

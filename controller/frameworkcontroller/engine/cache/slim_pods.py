@@ -7,14 +7,25 @@ UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB
 import functools
 from collections import Counter
 from collections.abc import Hashable
+from datetime import datetime
 from typing import Final, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Partial, Wire
-from frameworkcontroller.api.pod import Container, ContainerStatus, Pod, PodCondition, PodSpec
+from frameworkcontroller.api.pod import (
+    Container,
+    ContainerState,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    Running,
+    Times,
+)
 from frameworkcontroller.api.pod_group import DISRUPTED
 
 V = TypeVar("V")
@@ -30,6 +41,7 @@ ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.BARRIER_READS_ANNO
 CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING, DISRUPTED})
+RUNS: Final = ContainerState(running=Running())
 MAX_SHARED: Final = 10 * 1024 * 1024
 """Bytes of parts that are remembered, also of Pods that are gone. With more, sharing begins again. A Framework has ten
 parts or so of some 200 bytes: with less place than all Frameworks whose Pods change in turn need together, nothing is
@@ -70,6 +82,8 @@ class SlimPods:
         self.large: dict[tuple[str, str], int] = {}
         """About how many bytes each large Pod takes that is cached, by namespace and name."""
         self._large_of: Counter[str] = Counter()
+        self.keeps_times = True
+        """Whether the caches are not full yet: what a controller finds when it begins may have gone on without one."""
 
     def __call__(self, pod: F) -> F:
         """Return the Pod without annotations of others, its parts shared with equal ones."""
@@ -95,11 +109,12 @@ class SlimPods:
                 owner_references=self._share(meta.owner_references),
             ),
             spec=spec,
+            times=self._share(_times_of(pod)) if self.keeps_times else UNSET,
             status=replace(
                 status,
                 phase=self._share(status.phase),
                 host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(_cut(one, left) for one in reversed(conditions.values()))),
+                conditions=self._share(tuple(_slim_condition(one, left) for one in reversed(conditions.values()))),
                 init_container_statuses=init_containers,
                 container_statuses=containers,
             ),
@@ -176,12 +191,37 @@ def _slim_status(status: C, left: dict[str, int]) -> C:
     """Leave out when a container succeeded: only among failures it matters which was the last."""
     end, waiting, last = status.state.terminated, status.state.waiting, status.last_state.terminated
     status = _cut(status, left)
+    if status.state.running is not None:
+        status = replace(status, state=RUNS)
     if end is None and waiting is None and last is None:
         return status
-    if end is not None and end.exit_code == 0:
-        end = replace(end, finished_at=None)
+    if end is not None:
+        end = replace(end, started_at=UNSET, finished_at=end.finished_at if end.exit_code else None)
+    if last is not None:
+        last = replace(last, started_at=UNSET)
     state = replace(status.state, terminated=_cut(end, left), waiting=_cut(waiting, left))
     return replace(status, state=state, last_state=replace(status.last_state, terminated=_cut(last, left)))
+
+
+def _slim_condition(condition: PodCondition, left: dict[str, int]) -> PodCondition:
+    return _cut(replace(condition, last_transition_time=UNSET), left)
+
+
+def _times_of(pod: Pod) -> Times:
+    """Return when the Pod got its node, and when all its application containers ran and had ended."""
+    states = [one.state for one in pod.status.container_statuses]
+    ends = [one.terminated for one in states]
+    placed = [one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "True"]
+    return (
+        (placed[0].last_transition_time or None) if placed else None,
+        _last([getattr(one.running or one.terminated, "started_at", None) or None for one in states]),
+        _last([None if one is None else one.finished_at for one in ends]),
+    )
+
+
+def _last(moments: list[datetime | None]) -> datetime | None:
+    known = [one for one in moments if one is not None]
+    return max(known) if known and len(known) == len(moments) else None
 
 
 def _cut(part: P, left: dict[str, int]) -> P:

@@ -1,18 +1,19 @@
 """Prometheus metrics, with the names of controller-runtime and client-go where they exist, so that dashboards fit."""
 
+import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.states import Spending, State
 from frameworkcontroller.core.effects import Missing, Outcome, Refused
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.classification import CodeInfo
@@ -92,6 +93,41 @@ class _Frameworks(Collector):
         )
 
 
+class _Seconds(Collector):
+    """What the time of Frameworks is spent on: each of those that are known adds a second a second to its account."""
+
+    def __init__(self, known: _Frameworks) -> None:
+        self._known, self._at = known, time.monotonic()
+        self._frameworks: Tally[str] = Tally()
+        self._seconds = dict.fromkeys(map(str, Spending), 0.0)
+
+    def move(self, before: str, after: str) -> str:
+        """Note that the time of a Framework is spent on something else from now on, or on nothing (""); return that."""
+        if before != after:
+            self._go_on()
+            self._frameworks[before] -= 1
+            self._frameworks[after] += 1
+        return after
+
+    def _go_on(self) -> None:
+        passed = time.monotonic() - self._at
+        self._at += passed
+        for name in self._seconds:
+            self._seconds[name] += passed * self._frameworks[name]
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        text = "Seconds that Frameworks have spent, by what on."
+        family = CounterMetricFamily("frameworkcontroller_framework_seconds", text, labels=["state"])
+        # Those at rest are counted at each scrape alone: they change seldom.
+        resting = sum(state is not State.COMPLETED for state, _ in self._known.at_rest())
+        self._frameworks[Spending.QUEUED] += resting
+        self._go_on()
+        self._frameworks[Spending.QUEUED] -= resting
+        for name, seconds in self._seconds.items():
+            family.add_metric([name], seconds)
+        yield family
+
+
 class Metrics:
     """A registry of its own, so that several controllers in one process do not collide.
 
@@ -106,6 +142,8 @@ class Metrics:
         GCCollector(registry=registry)
         self._frameworks = _Frameworks()
         registry.register(self._frameworks)
+        self.seconds = _Seconds(self._frameworks)
+        registry.register(self.seconds)
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
         queue = {"name": CONTROLLER, "controller": CONTROLLER}

@@ -430,6 +430,10 @@ def recount(role_state: RoleState) -> Counts:
     active = [one for one in role_state.tasks if not one.deletion_pending]
     done = [one for one in active if one.state is State.COMPLETED]
     failed = [one for one in done if one.completion and one.completion.type.name == TypeName.FAILED]
+    ended = Counter(one.completion.type.name for one in active if one.completion and one not in done)
+    under_way = [one for one in active if one.completion is None]
+    running = [one for one in under_way if one.state is State.RUNNING]
+    there = [one for one in under_way if one in running or (one.attempt_status.pod_uid and one.attempt_status.pod_ip)]
     return Counts(
         active=len(active),
         ready=sum(bool(one.attempt_status.pod_uid and one.attempt_status.pod_ip) for one in active),
@@ -437,11 +441,12 @@ def recount(role_state: RoleState) -> Counts:
         completed=len(done),
         failed=len(failed),
         succeeded=len(done) - len(failed),
-        succeeding=sum(
-            one.completion is not None and one.completion.type.name == TypeName.SUCCEEDED
-            for one in active
-            if one.state is not State.COMPLETED
-        ),
+        succeeding=ended[TypeName.SUCCEEDED],
+        failing=ended[TypeName.FAILED],
+        under_way=len(under_way),
+        placed=sum(one in there or bool(one.attempt_status.pod_node_name) for one in under_way),
+        there=len(there),
+        running=len(running),
     )
 
 

@@ -1,10 +1,12 @@
 """What the cache keeps of a Pod: everything that decides, in little memory."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -22,6 +24,7 @@ from tests.support.memory import memory
 from tests.support.rows import each
 
 UID = "8d3d4d2e-5a53-4a9c-9d7e-6e9a1b1f2a3c"
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 BYTES = 1200
 """Of a Pod, at most."""
 
@@ -33,6 +36,12 @@ def conditions(*kinds: str, **more: str) -> list[dict[str, str]]:
 def ended(code: int, second: int = 0, message: str = "", name: str = "main") -> dict[str, Any]:
     end = {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{second:02d}Z", "message": message}
     return {"name": name, "state": {"terminated": end}}
+
+
+def ran(start: int, end: int) -> dict[str, Any]:
+    found = ended(0, end)
+    found["state"]["terminated"]["startedAt"] = f"2026-01-01T00:00:{start:02d}Z"
+    return found
 
 
 def document(index: int = 0, **status: Any) -> dict[str, Any]:
@@ -141,6 +150,31 @@ def test_what_nothing_reads_goes() -> None:
     slim = SlimPods()(decoded(conditions=[*conditions("PodScheduled", "Initialized", "Ready"), restarting]))
     assert "network-status" not in slim.metadata.annotations
     assert {one.type for one in slim.status.conditions} == {"PodScheduled", "Ready"}
+
+
+TIMES = {
+    "runs": (decoded(), (0, 0, None)),
+    "has ended": (decoded(containerStatuses=[ran(3, 9), ran(5, 7)]), (0, 5, 9)),
+    "one still runs": (
+        decoded(containerStatuses=[ran(3, 9), {"name": "b", "state": {"running": {}}}]),
+        (0, None, None),
+    ),
+    "waits": (decoded(conditions=[], containerStatuses=[]), (None, None, None)),
+    "is not scheduled": (PODS["cannot be scheduled"], (None, None, None)),
+}
+
+
+@each("whole, times", TIMES.values(), ids=TIMES)
+def test_the_times_of_pods_that_a_controller_finds_are_kept_until_its_caches_are_full(
+    whole: Pod, times: tuple[int | None, ...]
+) -> None:
+    keep = SlimPods()
+    assert keep(whole).times == tuple(None if second is None else BEGAN + timedelta(seconds=second) for second in times)
+    keep.keeps_times = False
+    slim = keep(whole)
+    assert slim.times is UNSET
+    assert b"startedAt" not in (kept := msgspec.json.encode(slim))
+    assert b"lastTransitionTime" not in kept
 
 
 def test_of_conditions_of_one_type_the_first_is_kept() -> None:

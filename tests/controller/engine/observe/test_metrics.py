@@ -1,7 +1,9 @@
 """What the metrics count of what happens to Frameworks."""
 
+import pytest
+
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
-from frameworkcontroller.api.states import State
+from frameworkcontroller.api.states import Spending, State
 from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.status.reports import Milestone, Transition
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -23,6 +25,31 @@ def test_restarts_are_counted_by_reason_and_timed_by_phase() -> None:
         "frameworkcontroller_gang_release_seconds_sum 0.2",
     ):
         assert line in text
+
+
+def test_the_time_of_frameworks_is_summed_by_what_it_is_spent_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    metrics = Metrics()
+
+    def seconds() -> dict[str, float]:
+        name = "frameworkcontroller_framework_seconds_total"
+        lines = [line for line in metrics.text().decode().splitlines() if line.startswith(name)]
+        found = {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+        assert found.keys() == set(Spending)
+        return {state: number for state, number in found.items() if number}
+
+    assert seconds() == {}
+    one, two = metrics.seconds.move("", "running"), metrics.seconds.move("", "running")
+    now = 110.0
+    assert metrics.seconds.move(one, "ending") == "ending"
+    now = 115.0
+    assert seconds() == {"running": 25, "ending": 5}
+    metrics.seconds.move(two, "")
+    metrics.seconds.move("ending", "hung")  # of a later version
+    metrics.watch(list, lambda: [(State.CREATION_PENDING, True), (State.COMPLETED, False)], [])
+    now = 120.0
+    assert seconds() == {"running": 25, "ending": 5, "queued": 5}
 
 
 def test_exit_codes_that_nobody_defined_share_one_series() -> None:

@@ -1,0 +1,70 @@
+"""What the time of a Framework was spent on, from the ledger in its status (docs/ledger.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frameworkcontroller.api.states import Spending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from frameworkclient.views.framework import FrameworkView
+
+SIGNS: Final = dict(zip(Spending, "qwsigRreb", strict=True))
+"""A letter for each state, in a bar."""
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """Seconds by state, in the order of `Spending`, those that pass now included."""
+
+    total: dict[Spending, float]
+    """Of the whole life."""
+    attempt: dict[Spending, float]
+    """Of the current attempt."""
+    state: str
+    """What the time is spent on now, "" once the Framework is Completed."""
+    since: datetime
+    """Since when."""
+    loss_is_known: bool
+    """Whether it is known how much of what ran was lost: nothing, where nothing has failed."""
+
+    @property
+    def life(self) -> float:
+        """Seconds from the creation until now, or until the end."""
+        return sum(self.total.values())
+
+    @property
+    def goodput(self) -> float | None:
+        """The share of its life that the Framework has run, None if an unknown part of that was lost."""
+        return self.total[Spending.RUNNING] / self.life if self.loss_is_known and self.life else None
+
+    @property
+    def share(self) -> str:
+        """The goodput as text: `91 %`, `unknown`."""
+        return "unknown" if self.goodput is None else f"{self.goodput:.0%}".replace("%", " %")
+
+    def bar(self, width: int) -> Iterator[tuple[Spending, str]]:
+        """Yield each state that took time with its part of a bar of this width: each has a character at least."""
+        used = {state: seconds for state, seconds in self.total.items() if seconds > 0}
+        lengths = {state: max(1, round(width * seconds / self.life)) for state, seconds in used.items()}
+        while sum(lengths.values()) > max(width, len(lengths)):
+            lengths[max(lengths, key=lengths.__getitem__)] -= 1
+        for state, length in lengths.items():
+            yield state, SIGNS[state] * length
+
+
+def ledger_of(view: FrameworkView, now: datetime) -> LedgerView | None:
+    """Return what the time was spent on until now, None if the controller keeps no ledger of it."""
+    ledger = view.status.ledger if view.status else None
+    if not ledger:
+        return None
+    passing = max(0.0, (now - ledger.since).total_seconds()) if ledger.state else 0.0
+    total, attempt = (
+        {state: getattr(spent, state) + passing * (ledger.state == state) for state in Spending}
+        for spent in (ledger.total, ledger.attempt)
+    )
+    return LedgerView(total, attempt, ledger.state, ledger.since, ledger.total.lost is not None)

@@ -1,0 +1,228 @@
+"""What the time of a Framework is spent on, and what is charged as that changes (docs/ledger.md)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api.meta import Meta
+from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.states import Spending, State
+from frameworkcontroller.api.status import Ledger, Spent
+from frameworkcontroller.core.machines.framework import new_status
+from frameworkcontroller.core.pods.facts import SpecFacts
+from frameworkcontroller.core.policies.crash_loop import ATTEMPT
+from frameworkcontroller.core.status import ledger
+from frameworkcontroller.core.status.state import FrameworkState
+from tests.controller.core.manual import Manual, bad_and_good
+from tests.controller.core.values import START, at, ended, known, role_of, task
+from tests.support.rows import each
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.pod import Times
+    from frameworkcontroller.api.status import TaskStatus
+
+
+def one(state: State, *, ip: str | None = None, node: str | None = None, code: int | None = None) -> TaskStatus:
+    found = task(state, None if code is None else ended(code), ip=ip, pod_uid="pod-uid")
+    return replace(found, attempt_status=replace(found.attempt_status, pod_node_name=node))
+
+
+NO_NODE = one(State.PREPARING)
+PLACED = one(State.PREPARING, node="node-1")
+THERE = one(State.PREPARING, node="node-1", ip="10.0.0.1")
+RUNS = one(State.RUNNING, node="node-1", ip="10.0.0.1")
+FAILING = one(State.DELETING, node="node-1", ip="10.0.0.1", code=1)
+DONE = one(State.COMPLETED, node="node-1", ip="10.0.0.1", code=0)
+GONE = replace(NO_NODE, deletion_pending=True)
+
+
+def state_of(*tasks: TaskStatus, barriers: bool = True, **more: Any) -> FrameworkState:
+    """An attempt with these Tasks; `waits`: and a role that waits for theirs."""
+    state = FrameworkState("fw")
+    state.set(replace(new_status("fw", START), state=more.get("state", State.RUNNING)))
+    state.roles = {"worker": role_of("worker", tasks)} | more.get("roles", {})
+    state.facts = SpecFacts(members=frozenset({"worker"} if barriers else ()))
+    return state
+
+
+LATER = {"later": role_of("later", [task()])}
+LATER["later"].dependencies_met = False
+
+SLOWEST = {
+    "a Pod without a node": (state_of(RUNS, NO_NODE), Spending.SCHEDULING),
+    "the slowest decides": (state_of(RUNS, THERE, PLACED), Spending.STARTING),
+    "all are at the gate": (state_of(THERE, THERE), Spending.GATE),
+    "the last is at the gate": (state_of(RUNS, THERE), Spending.GATE),
+    "all run": (state_of(RUNS, RUNS), Spending.RUNNING),
+    "what is over, or is to go, does not count": (state_of(RUNS, DONE, GONE), Spending.RUNNING),
+    "one is retried": (state_of(RUNS, FAILING), Spending.BACKOFF),
+    "without barriers one that runs is enough": (state_of(RUNS, NO_NODE, barriers=False), Spending.RUNNING),
+    "without barriers nobody is at a gate": (state_of(THERE, barriers=False), Spending.STARTING),
+    "without barriers one is retried": (state_of(NO_NODE, FAILING, barriers=False), Spending.BACKOFF),
+    "roles wait": (state_of(DONE, roles=LATER), Spending.WAITING),
+    "roles wait while something goes on": (state_of(PLACED, roles=LATER), Spending.STARTING),
+    "no attempt has begun": (state_of(state=State.CREATION_PENDING), Spending.SCHEDULING),
+    "between two attempts": (state_of(state=State.ATTEMPT_COMPLETED), Spending.BACKOFF),
+    "the attempt ends": (state_of(RUNS, state=State.DELETING), Spending.ENDING),
+    "it is over": (state_of(DONE, state=State.COMPLETED), ""),
+}
+
+
+@each("state, found", SLOWEST.values(), ids=SLOWEST)
+def test_the_time_is_spent_on_what_the_slowest_task_is_at(state: FrameworkState, found: str) -> None:
+    assert ledger.spending(state, FrameworkSpec(), is_open=False) == found
+
+
+def test_what_waits_for_somebody_is_queued_and_what_pauses_is_not() -> None:
+    state = state_of(state=State.CREATION_PENDING)
+    for spec in (FrameworkSpec(execution_type="Create"), FrameworkSpec(suspend=True)):
+        assert ledger.spending(state, spec, is_open=False) == Spending.QUEUED
+    state.crash_loops.held.add(ATTEMPT)
+    assert ledger.spending(state, FrameworkSpec(), is_open=False) == Spending.BACKOFF
+    state.held_back = ("TooManyIdleTasks", "it waits")
+    assert ledger.spending(state, FrameworkSpec(), is_open=False) == Spending.QUEUED
+
+
+def test_a_gang_that_was_released_is_not_at_its_gate() -> None:
+    assert ledger.spending(state_of(RUNS, THERE), FrameworkSpec(), is_open=True) == Spending.STARTING
+
+
+def test_from_the_end_of_an_epoch_until_its_gate_is_open_it_restarts() -> None:
+    state = state_of(RUNS)
+    attempt = replace(state.status.attempt_status, gang_epoch=1, gang_released=0)
+    state.set(replace(state.status, attempt_status=attempt))
+    assert ledger.spending(state, FrameworkSpec(), is_open=True) == Spending.RESTARTING
+    state.set(replace(state.status, attempt_status=replace(attempt, gang_released=1)))
+    assert ledger.spending(state, FrameworkSpec(), is_open=True) == Spending.RUNNING
+
+
+# --- over time -------------------------------------------------------------------------------------------------------
+
+
+def test_each_second_of_a_life_is_charged_once() -> None:
+    manual = Manual()
+    manual.edit(suspend=True)
+    manual.see()
+    manual.live(4)
+    manual.edit(suspend=False)
+    manual.live(10)
+    found = known(manual.world.status).ledger
+    assert isinstance(found, Ledger)
+    assert found.total == Spent(queued=5, scheduling=found.total.scheduling)
+    assert (found.state, found.since) == (Spending.RUNNING, at(5 + found.total.scheduling))
+    manual.edit(executionType="Stop")
+    manual.live(10)
+    status = known(manual.world.status)
+    assert isinstance(status.ledger, Ledger)
+    assert (status.state, status.ledger.state, status.ledger.since) == (State.COMPLETED, "", status.completion_time)
+    spent = status.ledger.total
+    assert spent.lost is None
+    life = sum(getattr(spent, name) for name in Spending)
+    assert life == (status.ledger.since - status.start_time).total_seconds()
+
+
+def test_an_attempt_has_its_own_account_and_a_success_has_lost_nothing() -> None:
+    manual = Manual(bad_and_good(framework=1))
+    manual.world.plan.ends.update({"bad-0": [1, "stay"], "good-0": ["stay", "stay"], "good-1": ["stay", "stay"]})
+    manual.live(30)
+    status = known(manual.world.status)
+    assert status.attempt_status.id == 1
+    assert isinstance(status.ledger, Ledger)
+    total, attempt = status.ledger.total, status.ledger.attempt
+    assert (total.lost, attempt.lost) == (None, 0)
+    assert total.running > attempt.running == 0
+    assert total.backoff + total.ending > attempt.backoff + attempt.ending == 0
+
+
+def test_the_life_begins_with_the_creation() -> None:
+    state = FrameworkState("fw")
+    list(ledger.take_up(state, at(-3), lambda _name: None, at(1)))
+    state.set(new_status("fw", at(1)))
+    ledger.follow(state, FrameworkSpec(execution_type="Create"), at(1), is_open=False)
+    assert state.ledger == Ledger(at(1), Spending.QUEUED, Spent(queued=4), Spent(queued=4))
+
+
+def test_without_a_ledger_of_an_earlier_version_it_begins_now() -> None:
+    state = state_of(RUNS)
+    list(ledger.take_up(state, at(-500), lambda _name: None, at(10)))
+    ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
+    assert state.ledger == Ledger(at(10), Spending.RUNNING)
+
+
+def test_what_only_a_later_version_knows_is_charged_to_nothing() -> None:
+    state = state_of(RUNS)
+    state.ledger = Ledger(at(0), "hung", Spent(running=5))
+    list(ledger.take_up(state, START, lambda _name: None, at(10)))
+    ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
+    assert state.ledger == Ledger(at(10), Spending.RUNNING, Spent(running=5))
+
+
+def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
+    state = state_of(RUNS)
+    state.ledger = Ledger(at(100), Spending.GATE, Spent(gate=3))
+    ledger.follow(state, FrameworkSpec(), at(50), is_open=True)
+    assert state.ledger == Ledger(at(100), Spending.RUNNING, Spent(gate=3))
+
+
+# --- while there was no controller -----------------------------------------------------------------------------------
+
+
+def seconds(*moments: float | None) -> Times:
+    placed, ran, over = (None if moment is None else at(moment) for moment in moments)
+    return placed, ran, over
+
+
+AWAY: dict[str, tuple[str, list[Times | None], dict[str, float]]] = {
+    "it came to run": (
+        "scheduling",
+        [seconds(10, 20, None), seconds(15, 40, None)],
+        {"scheduling": 15, "starting": 25},
+    ),
+    "it ran and ended": ("gate", [seconds(1, 20, 50), seconds(1, 30, 60)], {"gate": 30, "running": 30}),
+    "one still runs": ("running", [seconds(1, 2, 50), seconds(1, 2, None)], {}),
+    "one is not placed": ("scheduling", [seconds(10, 20, None), seconds(None, None, None)], {}),
+    "of one nothing is known": ("starting", [seconds(10, 20, None), None], {}),
+    "before the last that was written": ("starting", [seconds(-9, -5, None), seconds(-9, -5, None)], {"running": 0}),
+    "the clocks of nodes are ahead": ("starting", [seconds(1, 500, None), seconds(1, 900, None)], {"starting": 100}),
+    "Pods say nothing of a suspension": ("queued", [seconds(1, 2, None), seconds(1, 2, None)], {}),
+}
+
+
+@each("before, times, charged", AWAY.values(), ids=AWAY)
+def test_what_passed_without_a_controller_is_charged_by_the_times_of_the_pods(
+    before: str, times: list[Times | None], charged: dict[str, float]
+) -> None:
+    state = state_of(THERE, replace(THERE, index=1))
+    state.ledger = Ledger(at(0), before)
+    shown = iter(times)
+    pods = {
+        moments: Pod(Meta(name="fw-worker-0", uid="pod-uid", resource_version="1"), times=moments or UNSET)
+        for moments in times
+    }
+    list(ledger.take_up(state, START, lambda _name: pods[next(shown)], at(100)))
+    assert state.ledger.total == Spent(**charged)
+    assert state.ledger.since == at(sum(charged.values()))
+
+
+def test_without_barriers_it_ran_from_the_first_pod_on() -> None:
+    state = state_of(THERE, NO_NODE, barriers=False)
+    state.ledger = Ledger(at(0), Spending.SCHEDULING)
+    shown = iter([seconds(10, 20, None), seconds(None, None, None)])
+    pod = Pod(Meta(name="fw-worker-0", uid="pod-uid", resource_version="1"))
+    list(ledger.take_up(state, START, lambda _name: replace(pod, times=next(shown)), at(100)))
+    assert (state.ledger.state, state.ledger.total) == (Spending.RUNNING, Spent(scheduling=20))
+
+
+@pytest.mark.parametrize("uid", ["another", "pod-uid"])
+def test_another_pod_of_the_name_says_nothing(uid: str) -> None:
+    state = state_of(THERE)
+    state.ledger = Ledger(at(0), Spending.STARTING)
+    found = Pod(Meta(name="fw-worker-0", uid=uid, resource_version="1"), times=seconds(1, 30, None))
+    list(ledger.take_up(state, START, lambda _name: found, at(100)))
+    assert state.ledger.since - START == timedelta(seconds=30 if uid == "pod-uid" else 0)
