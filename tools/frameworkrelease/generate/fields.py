@@ -26,6 +26,7 @@ ADDED: Final = (
     "status.observedGeneration",
     "status.conditions",
     "status.attempts",
+    "status.ledger",
     "status.suspendedSince",
     "status.suspendedSec",
     "status.queue",
