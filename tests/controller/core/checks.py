@@ -161,15 +161,15 @@ def history(before: FrameworkStatus | None, after: FrameworkStatus) -> None:
 
 
 def _ledger(before: FrameworkStatus, after: FrameworkStatus) -> None:
-    """Each second since the Framework began is charged once, and nothing is taken back (docs/ledger.md)."""
+    """Each second since the Framework was created is charged once, and nothing is taken back (docs/ledger.md)."""
     was, now = before.ledger, after.ledger
     assert was
     assert now
-    life = (now.since - after.start_time).total_seconds()
-    assert abs(sum(getattr(now.total, name) for name in Spending) - life) < 1
+    charged = sum(getattr(now.total, name) - getattr(was.total, name) for name in Spending)
+    assert abs(charged - (now.since - was.since).total_seconds()) < 0.01, (was, now)
     for name in Spending:
-        assert getattr(was.total, name) <= getattr(now.total, name) >= getattr(now.attempt, name)
-    assert (not now.state) == (after.state is State.COMPLETED)
+        assert getattr(was.total, name) <= getattr(now.total, name) >= getattr(now.attempt, name), (was, now)
+    assert (not now.state) == (after.state is State.COMPLETED), (after.state, now)
 
 
 def gang_ready_of(status: FrameworkStatus) -> Condition | None:
