@@ -10,7 +10,7 @@ from frameworkclient.views.outlook import counts_text, ending, framework_outlook
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import counted, duration, sanitize, since
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
-from frameworkcontroller.api.states import Spending
+from frameworkcontroller.api.states import LedgerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def _ledger(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[st
     ledger = ledger_of(view, now)
     if ledger is None or not ledger.life:
         return
-    bar = "".join(colours(part, SPENDING_COLOURS.get(state, "")) for state, part in ledger.bar(_BAR))
+    bar = "".join(colours(part, LEDGER_COLOURS.get(state, "")) for state, part in ledger.bar(_BAR))
     yield ""
     yield f"{colours('Time', 'bold')}: goodput {ledger.share}"
     yield f"  {bar}"
@@ -175,7 +175,7 @@ STAGE_COLOURS: Final = {
 }
 
 
-SPENDING_COLOURS: Final = {Spending.RUNNING: "green", Spending.BACKOFF: "red", Spending.RESTARTING: "red"}
+LEDGER_COLOURS: Final = {LedgerState.RUNNING: "green", LedgerState.BACKOFF: "red", LedgerState.RESTARTING: "red"}
 
 
 def note(task: TaskView, pod: TaskPod | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frameworkcontroller.api.states import Spending
+from frameworkcontroller.api.states import LedgerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,17 +13,19 @@ if TYPE_CHECKING:
 
     from frameworkclient.views.framework import FrameworkView
 
-SIGNS: Final = dict(zip(Spending, "qwsigRreb", strict=True))
+SIGNS: Final = dict(zip(LedgerState, "qwsigRreb", strict=True))
 """A letter for each state, in a bar."""
+MOST_SECONDS: Final = 1e10
+"""Three hundred years."""
 
 
 @dataclass(frozen=True)
 class LedgerView:
-    """Seconds by state, in the order of `Spending`, those that pass now included."""
+    """Seconds by state, in the order of `LedgerState`, those that pass now included."""
 
-    total: dict[Spending, float]
+    total: dict[LedgerState, float]
     """Of the whole life."""
-    attempt: dict[Spending, float]
+    attempt: dict[LedgerState, float]
     """Of the current attempt."""
     state: str
     """What the time is spent on now, "" once the Framework is Completed."""
@@ -40,14 +42,14 @@ class LedgerView:
     @property
     def goodput(self) -> float | None:
         """The share of its life that the Framework has run, None if an unknown part of that was lost."""
-        return self.total[Spending.RUNNING] / self.life if self.loss_is_known and self.life else None
+        return self.total[LedgerState.RUNNING] / self.life if self.loss_is_known and self.life else None
 
     @property
     def share(self) -> str:
         """The goodput as text: `91 %`, `unknown`."""
         return "unknown" if self.goodput is None else f"{self.goodput:.0%}".replace("%", " %")
 
-    def bar(self, width: int) -> Iterator[tuple[Spending, str]]:
+    def bar(self, width: int) -> Iterator[tuple[LedgerState, str]]:
         """Yield each state that took time with its part of a bar of this width: each has a character at least."""
         used = {state: seconds for state, seconds in self.total.items() if seconds > 0}
         lengths = {state: max(1, round(width * seconds / self.life)) for state, seconds in used.items()}
@@ -62,9 +64,15 @@ def ledger_of(view: FrameworkView, now: datetime) -> LedgerView | None:
     ledger = view.status.ledger if view.status else None
     if not ledger:
         return None
-    passing = max(0.0, (now - ledger.since).total_seconds()) if ledger.state else 0.0
+    passing = (now - ledger.since).total_seconds()
+    current = ledger.state if ledger.state in SIGNS else ""
     total, attempt = (
-        {state: getattr(spent, state) + passing * (ledger.state == state) for state in Spending}
+        {state: _bounded(getattr(spent, state) + max(0.0, passing) * (current == state)) for state in LedgerState}
         for spent in (ledger.total, ledger.attempt)
     )
-    return LedgerView(total, attempt, ledger.state, ledger.since, ledger.total.lost is not None)
+    return LedgerView(total, attempt, current, ledger.since, ledger.total.lost is not None)
+
+
+def _bounded(seconds: float) -> float:
+    """Return a number of seconds that can be one: whoever may write statuses writes any."""
+    return min(max(seconds, 0.0), MOST_SECONDS)

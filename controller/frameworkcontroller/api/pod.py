@@ -19,7 +19,7 @@ class Terminated(Wire, frozen=True):
     signal: int = 0
     reason: str = ""
     message: str = ""
-    started_at: datetime | msgspec.UnsetType = msgspec.UNSET
+    started_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
     finished_at: datetime | None = None
 
 
@@ -33,7 +33,7 @@ class Waiting(Wire, frozen=True):
 class Running(Wire, frozen=True):
     """A container runs. The cache does not keep since when."""
 
-    started_at: datetime | msgspec.UnsetType = msgspec.UNSET
+    started_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ContainerState(Wire, frozen=True):

@@ -28,7 +28,7 @@ ASSOCIATED: Final = COMPLETING | {State.CREATION_REQUESTED, State.PREPARING, Sta
 ENDED: Final = frozenset({State.ATTEMPT_COMPLETED, State.COMPLETED})
 
 
-class Spending(StrEnum):
+class LedgerState(StrEnum):
     """What the time of a Framework is spent on; it is in one of these at a time (docs/ledger.md)."""
 
     QUEUED = "queued"

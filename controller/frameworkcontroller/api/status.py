@@ -258,7 +258,7 @@ class QueueStatus(Wire, frozen=True):
 
 
 class Spent(Wire, frozen=True, omit_defaults=True):
-    """Seconds by what they were spent on (`states.Spending`)."""
+    """Seconds by what they were spent on (`states.LedgerState`)."""
 
     queued: float = 0.0
     waiting: float = 0.0
@@ -280,7 +280,7 @@ class Ledger(Wire, frozen=True, omit_defaults=True):
     state: Word = ""
     total: Spent = Spent()
     attempt: Spent = Spent()
-    """Of the current attempt alone: from the end of the one before it."""
+    """Of the current attempt alone; the delay before it belongs to the one before."""
 
 
 class FrameworkStatus(Wire, frozen=True):

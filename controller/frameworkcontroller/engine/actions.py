@@ -65,7 +65,7 @@ class Work:
     """Large Pod templates are being read."""
     settled: bool = False
     """A status was written or refused, or none had to be."""
-    spending: str = ""
+    ledger_state: str = ""
     """What metrics know its time to be spent on."""
 
     @property

@@ -273,7 +273,7 @@ class Engine:
                 return
             yield from self._report(work, decision)
             work.begun, work.settled = None, work.settled or work.reconciler.is_persisted
-            work.spending = self.metrics.seconds.move(work.spending, work.reconciler.spending)
+            work.ledger_state = self.metrics.seconds.move(work.ledger_state, work.reconciler.ledger_state)
             self._actions.submit(work, decision.effects)
             if decision.wake_at is not None:
                 self._queue.add_after(key, (decision.wake_at - now.steady).total_seconds())
@@ -388,7 +388,7 @@ class Engine:
     def _drop(self, key: FrameworkKey) -> None:
         if (work := self._works.pop(key, None)) is not None:
             # A pass that goes on refers to its work.
-            work.begun, work.spending = None, self.metrics.seconds.move(work.spending, "")
+            work.begun, work.ledger_state = None, self.metrics.seconds.move(work.ledger_state, "")
             work.reconciler.leave()
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:

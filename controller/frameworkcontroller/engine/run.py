@@ -167,6 +167,8 @@ class _Controller:
             await self._engine.run()
         finally:
             self._engine = None
+            # Another replica tells of the Frameworks from now on.
+            self._metrics.watch(tuple, tuple, ())
 
 
 def _end_at_once() -> NoReturn:

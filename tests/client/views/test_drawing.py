@@ -25,7 +25,7 @@ from frameworkclient.views.gangs import GangView
 from frameworkclient.views.html import framework_html, list_html
 from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.pods import Stage
-from frameworkcontroller.api.states import Spending
+from frameworkcontroller.api.states import LedgerState
 from tests.client.documents import (
     BEGIN,
     NOW,
@@ -154,8 +154,16 @@ Roles
     assert "Time" not in description(spent(total={}, attempt={}, state=""), {}, [], NOW, PLAIN)
 
 
+@pytest.mark.parametrize("number", [-1e9, 1.8e307])
+def test_whatever_a_ledger_says_is_drawn(number: float) -> None:
+    numbers = dict.fromkeys(LedgerState, number)
+    for one in (spent(total=numbers, attempt=numbers), spent(total=numbers, state="\x1b[2J")):
+        assert "\x1b" not in description(one, {}, [], NOW, PLAIN)
+        assert len(description(one, {}, [], NOW, PLAIN)) < 2000
+
+
 def test_a_bar_shows_each_state_and_never_is_longer() -> None:
-    many = dict.fromkeys(Spending, 0.001) | {"running": 1e6}
+    many = dict.fromkeys(LedgerState, 0.001) | {"running": 1e6}
     view = ledger_of(spent(total=many, attempt={}, state=""), NOW)
     assert view is not None
     bar = "".join(part for _, part in view.bar(60))

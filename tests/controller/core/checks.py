@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.states import ENDED, NEXT, Spending, State
+from frameworkcontroller.api.states import ENDED, NEXT, LedgerState, State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,
@@ -17,6 +17,7 @@ from frameworkcontroller.core.effects import (
     RetainPod,
 )
 from frameworkcontroller.core.machines.orphans import is_unlabelled
+from frameworkcontroller.core.status import ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
     from frameworkcontroller.api.status import Condition, FrameworkStatus, TaskStatus
     from frameworkcontroller.core.effects import Effect
+    from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
     from tests.controller.core.world import World
 
 
@@ -165,11 +167,20 @@ def _ledger(before: FrameworkStatus, after: FrameworkStatus) -> None:
     was, now = before.ledger, after.ledger
     assert was
     assert now
-    charged = sum(getattr(now.total, name) - getattr(was.total, name) for name in Spending)
+    charged = sum(getattr(now.total, name) - getattr(was.total, name) for name in LedgerState)
     assert abs(charged - (now.since - was.since).total_seconds()) < 0.01, (was, now)
-    for name in Spending:
+    for name in LedgerState:
         assert getattr(was.total, name) <= getattr(now.total, name) >= getattr(now.attempt, name), (was, now)
     assert (not now.state) == (after.state is State.COMPLETED), (after.state, now)
+
+
+def ledger_of_a_pass(reconciler: FrameworkReconciler) -> None:
+    """After each pass the ledger says what the state says: nothing that it depends on changes unseen."""
+    state, spec = reconciler._state, reconciler._spec.spec
+    if spec is None or state.ledger is None or reconciler.stale:
+        return
+    found = ledger.state_of(state, spec, is_open=reconciler._gang.is_open)
+    assert state.ledger.state == found
 
 
 def gang_ready_of(status: FrameworkStatus) -> Condition | None:

@@ -12,6 +12,7 @@ from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.status.reports import Transition
+from tests.controller.core import checks
 from tests.controller.core.caches import Caches
 from tests.controller.core.values import events_in
 
@@ -43,6 +44,9 @@ def decided(steps: Generator[None, None, Decision]) -> tuple[Decision, int]:
 
 class Driver:
     """A controller of one world. Nothing happens by itself: each method is one thing that the engine does."""
+
+    is_checked = True
+    """Whether what must hold after a pass is looked at, which asks the controller, too."""
 
     def __init__(self, world: World, lags: tuple[int, int, int] = (0, 0, 0)) -> None:
         self.world = world
@@ -102,6 +106,8 @@ class Driver:
         """A pass that makes way for others now and then."""
         decision = yield from self.reconciler.steps(self.now, self.caches)
         self.wake_at = decision.wake_at
+        if self.is_checked:
+            checks.ledger_of_a_pass(self.reconciler)
         self.events += events_in(decision.reports)
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision

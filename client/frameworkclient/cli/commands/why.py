@@ -56,7 +56,7 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
         }
         write_document(document, output)
         return
-    write(summary(evidence, found) + "\n")
+    write(sanitize(summary(evidence, found)) + "\n")
     for one in found:
         write("\n" + "\n".join(sanitize(line) for line in str(one).splitlines()) + "\n")
 

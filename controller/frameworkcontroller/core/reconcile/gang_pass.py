@@ -69,6 +69,7 @@ class GangPass:
     def report(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
         state = self._state
+        self._follow(ctx)
         if not state.facts.has_barriers or not has_gang(state):
             return
         self._order_ranks(ctx)

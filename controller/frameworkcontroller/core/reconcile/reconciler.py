@@ -127,8 +127,7 @@ class FrameworkReconciler:
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
         self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
-        self._noted: object = None
-        """The revision of the last look at all roles, and whether the gang was released."""
+        self._noted: object = None  # the revision of the last look at all roles, and what else the ledger depends on
         self._unloaded = self._writer.persisted
 
     # --- for metrics and the engine ----------------------------------------------------------------------------------
@@ -153,7 +152,7 @@ class FrameworkReconciler:
         return found
 
     @property
-    def spending(self) -> str:
+    def ledger_state(self) -> str:
         """What its time is spent on, "" once it is Completed, or before it was first decided on."""
         return "" if self._state.ledger is None else self._state.ledger.state
 
@@ -337,12 +336,14 @@ class FrameworkReconciler:
         else:
             raise AssertionError("the pass does not come to rest")
         self._gang.report(ctx)
-        if (noted := (self._state.revisions.now, self._gang.is_open)) != self._noted:
+        is_held, pauses_now = self._state.queueing.hold is not None, bool(self._state.crash_loops.held)
+        noted = (self._state.revisions.now, self._gang.is_open, is_held, pauses_now)
+        if noted != self._noted:
             self._noted = noted
             self._idle.note(self.uid, idle_in(self._state.roles))
             ledger.follow(self._state, ctx.spec, now.wall, is_open=self._gang.is_open)
         # The condition CrashLoop is written; nothing waits for that.
-        if pauses is not bool(self._state.crash_loops.held):
+        if pauses is not pauses_now:
             self._state.revisions.change()
         self._write(ctx)
         self._is_in_pass = False

@@ -1,20 +1,22 @@
 """What the time of a Framework is spent on (docs/ledger.md).
 
-`spending` says what at present, from the status and from counts that the roles keep; `follow` charges what has passed
+`state_of` says what at present, from the status and from counts that the roles keep; `follow` charges what has passed
 as that changes. The ledger is written with what else is written and asks for no write of its own: a controller that
 takes over goes on from the one that is stored, and `take_up` charges what passed meanwhile by the times of the Pods.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.api.states import Spending, State
+from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.api.status import Ledger, Spent
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
@@ -22,27 +24,29 @@ from frameworkcontroller.core.status.state import FrameworkState
 
 PLACES: Final = 3
 """Of the seconds."""
-BY_PODS: Final[dict[str, int]] = {Spending.SCHEDULING: 0, Spending.STARTING: 1, Spending.GATE: 1, Spending.RUNNING: 2}
-"""What Pods go through without a controller: how far they have come by the `Times` of a Pod."""
-AFTER: Final = (Spending.STARTING, Spending.RUNNING, Spending.ENDING)
+NAMES: Final = frozenset(map(str, LedgerState))
+BY_PODS: Final = (LedgerState.SCHEDULING, LedgerState.STARTING, LedgerState.RUNNING, LedgerState.ENDING)
+"""What Pods go through without a controller; the ends of the first three are their `Times`."""
 UNKNOWN: Final[Times] = (None, None, None)
 
 
-def spending(state: FrameworkState, spec: FrameworkSpec, *, is_open: bool) -> str:
+def state_of(state: FrameworkState, spec: FrameworkSpec, *, is_open: bool) -> str:
     """Return what the Framework's time is spent on: "" once it is Completed. `is_open`: its gang has been released."""
     status = state.status
     if status.state is State.COMPLETED:
         return ""
     if status.state in {State.CREATION_PENDING, State.ATTEMPT_COMPLETED}:
         if spec.is_to_wait or state.held_back or state.queueing.hold:
-            return Spending.QUEUED
+            return LedgerState.QUEUED
+        if status.state is State.ATTEMPT_COMPLETED and status.retry_policy_status.retry_delay_sec is None:
+            return LedgerState.ENDING
         is_paused = status.state is State.ATTEMPT_COMPLETED or ATTEMPT in state.crash_loops.held
-        return Spending.BACKOFF if is_paused else Spending.SCHEDULING
+        return LedgerState.BACKOFF if is_paused else LedgerState.SCHEDULING
     if is_ending(status):
-        return Spending.ENDING
+        return LedgerState.ENDING
     gate = state.gate
     if gate is not None and gate.epoch and not gate.is_open:
-        return Spending.RESTARTING
+        return LedgerState.RESTARTING
     return _of_slowest(state, is_open=is_open)
 
 
@@ -51,17 +55,18 @@ def _of_slowest(state: FrameworkState, *, is_open: bool) -> str:
     begun = [role.counts for role in state.roles.values() if not role.waits]
     left, running = sum(one.under_way for one in begun), sum(one.running for one in begun)
     if running and not state.facts.has_barriers:
-        return Spending.RUNNING
-    if any(one.failing for one in begun):
-        return Spending.BACKOFF
+        return LedgerState.RUNNING
+    if any(one.failing for one in begun) or (not left and any(one.succeeding for one in begun)):
+        is_over = any(role.by_state[State.ATTEMPT_COMPLETED] for role in state.roles.values())
+        return LedgerState.BACKOFF if is_over else LedgerState.ENDING
     if running and running == left:
-        return Spending.RUNNING
+        return LedgerState.RUNNING
     if not left:
-        return Spending.WAITING if len(begun) < len(state.roles) else Spending.ENDING
+        return LedgerState.WAITING
     if sum(one.placed for one in begun) < left:
-        return Spending.BACKOFF if state.crash_loops.held else Spending.SCHEDULING
+        return LedgerState.BACKOFF if state.crash_loops.held else LedgerState.SCHEDULING
     is_held = state.facts.has_barriers and not is_open and sum(one.there for one in begun) == left
-    return Spending.GATE if is_held else Spending.STARTING
+    return LedgerState.GATE if is_held else LedgerState.STARTING
 
 
 def take_up(
@@ -73,7 +78,8 @@ def take_up(
     """
     if state.ledger is None:
         state.ledger = Ledger(_exact(now if state.has_status or created is None else created))
-    if (reached := BY_PODS.get(state.ledger.state)) is None:
+    state.ledger = replace(state.ledger, since=max(state.ledger.since, created or state.ledger.since))
+    if state.ledger.state not in BY_PODS:
         return
     shown: list[Times] = []
     for role in state.roles.values():
@@ -83,24 +89,43 @@ def take_up(
                 is_it = found is not None and found.metadata.uid == attempt.pod_uid
                 shown.append((found.times or UNKNOWN) if found is not None and is_it else UNKNOWN)
             yield
-    for place, (after, moments) in enumerate(zip(AFTER, zip(*shown, strict=True), strict=False)):
-        known = [one for one in moments if one is not None]
-        is_first = after is Spending.RUNNING and not state.facts.has_barriers
-        if place >= reached and known and (is_first or len(known) == len(moments)):
-            state.ledger = _charged(state.ledger, after, min(now, min(known) if is_first else max(known)))
+    placed, ran, over = ([times[place] for times in shown] for place in range(3))
+    # Without barriers it runs from the first that does.
+    runs = _last(ran) if state.facts.has_barriers else min(filter(None, ran), default=None)
+    starts = min(filter(None, (_last(placed), runs)), default=None)
+    for moment, (before, after) in zip((starts, runs, _last(over)), pairwise(BY_PODS), strict=True):
+        if moment is not None and state.ledger.state == before:
+            state.ledger = _charged(state.ledger, after, min(moment, now))
+
+
+def _last(moments: Sequence[datetime | None]) -> datetime | None:
+    """Return when the last of them has done something, None if not all have."""
+    known = [one for one in moments if one is not None]
+    return max(known) if known and len(known) == len(moments) else None
 
 
 def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open: bool) -> None:
-    """Charge what has passed if the time is spent on something else from this moment. `is_open`: see `spending`."""
-    found, ledger = spending(state, spec, is_open=is_open), state.ledger
+    """Charge what has passed if the time is spent on something else from this moment. `is_open`: see `state_of`."""
+    found, ledger = state_of(state, spec, is_open=is_open), state.ledger
     assert ledger is not None
+    has_run = ledger.attempt.running or LedgerState.RUNNING in {found, ledger.state}
     if found != ledger.state:
         ledger = _charged(ledger, found, now)
-    if _has_failed(state):
-        ledger = replace(ledger, attempt=_void(ledger.attempt))
-    if ledger.attempt.lost is None:
-        ledger = replace(ledger, total=_void(ledger.total))
+    if has_run and _has_failed(state):
+        # An unknown part: nothing reports checkpoints.
+        total, attempt = (replace(spent, lost=None) for spent in (ledger.total, ledger.attempt))
+        ledger = replace(ledger, total=total, attempt=attempt)
     state.ledger = ledger
+
+
+def stored(ledger: Ledger | None, *, complete: bool) -> Ledger | UnsetType:
+    """Return the ledger as it is written with a status that says whether the gang is `complete`.
+
+    A complete one is released at once, of which no status tells: its applications start from now on.
+    """
+    if ledger is None:
+        return UNSET
+    return replace(ledger, state=LedgerState.STARTING) if complete and ledger.state == LedgerState.GATE else ledger
 
 
 def begin_attempt(state: FrameworkState, now: datetime) -> None:
@@ -116,17 +141,12 @@ def _charged(ledger: Ledger, after: str, moment: datetime) -> Ledger:
     """
     moment = max(ledger.since, _exact(moment))
     seconds, name = (moment - ledger.since).total_seconds(), ledger.state or after
-    if name not in Spent.__struct_fields__:
+    if name not in NAMES:
         return replace(ledger, state=after, since=moment)
     total, attempt = (
         replace(one, **{name: round(getattr(one, name) + seconds, PLACES)}) for one in (ledger.total, ledger.attempt)
     )
     return Ledger(moment, after, total, attempt)
-
-
-def _void(spent: Spent) -> Spent:
-    """Say that of what it ran an unknown part is lost. Nothing reports checkpoints."""
-    return replace(spent, lost=None) if spent.running and spent.lost is not None else spent
 
 
 def _has_failed(state: FrameworkState) -> bool:

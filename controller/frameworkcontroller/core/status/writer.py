@@ -7,7 +7,6 @@ One write is in flight at a time. `conflict` says why one conflicted.
 from datetime import datetime, timedelta
 from typing import Final
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import Framework
@@ -17,7 +16,7 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
-from frameworkcontroller.core.status import gang_ready
+from frameworkcontroller.core.status import gang_ready, ledger
 from frameworkcontroller.core.status.conditions import conditions
 from frameworkcontroller.core.status.state import FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import is_complete, summarize
@@ -131,7 +130,7 @@ class StatusWriter:
             ready="/".join(str(number) for number in summary.tasks),
             attempts=attempt.id + 1,
             observed_generation=generation,
-            ledger=state.ledger or UNSET,
+            ledger=ledger.stored(state.ledger, complete=summary.complete),
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         gang = gang_ready.condition(state.gang_report, summary)

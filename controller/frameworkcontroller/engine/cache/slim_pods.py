@@ -109,7 +109,7 @@ class SlimPods:
                 owner_references=self._share(meta.owner_references),
             ),
             spec=spec,
-            times=self._share(_times_of(pod)) if self.keeps_times else UNSET,
+            times=tuple(map(self._share, _times_of(pod))) if self.keeps_times else UNSET,
             status=replace(
                 status,
                 phase=self._share(status.phase),

@@ -13,7 +13,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
-from frameworkcontroller.api.states import Spending, State
+from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.core.effects import Missing, Outcome, Refused
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.classification import CodeInfo
@@ -98,16 +98,24 @@ class _Seconds(Collector):
 
     def __init__(self, known: _Frameworks) -> None:
         self._known, self._at = known, time.monotonic()
+        self._scraped_at = self._at
         self._frameworks: Tally[str] = Tally()
-        self._seconds = dict.fromkeys(map(str, Spending), 0.0)
+        self._seconds = dict.fromkeys(map(str, LedgerState), 0.0)
 
     def move(self, before: str, after: str) -> str:
         """Note that the time of a Framework is spent on something else from now on, or on nothing (""); return that."""
+        after = after if after in self._seconds else ""
         if before != after:
             self._go_on()
             self._frameworks[before] -= 1
             self._frameworks[after] += 1
         return after
+
+    def begin(self) -> None:
+        """Begin with no Frameworks: another engine tells of them, or none."""
+        self._go_on()
+        self._frameworks.clear()
+        self._scraped_at = self._at
 
     def _go_on(self) -> None:
         passed = time.monotonic() - self._at
@@ -118,11 +126,11 @@ class _Seconds(Collector):
     def collect(self) -> Iterator[CounterMetricFamily]:
         text = "Seconds that Frameworks have spent, by what on."
         family = CounterMetricFamily("frameworkcontroller_framework_seconds", text, labels=["state"])
+        self._go_on()
         # Those at rest are counted at each scrape alone: they change seldom.
         resting = sum(state is not State.COMPLETED for state, _ in self._known.at_rest())
-        self._frameworks[Spending.QUEUED] += resting
-        self._go_on()
-        self._frameworks[Spending.QUEUED] -= resting
+        self._seconds[LedgerState.QUEUED] += resting * (self._at - self._scraped_at)
+        self._scraped_at = self._at
         for name, seconds in self._seconds.items():
             family.add_metric([name], seconds)
         yield family
@@ -230,6 +238,7 @@ class Metrics:
         """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
         self._frameworks.reconcilers, self._frameworks.at_rest = reconcilers, at_rest
         self._depth.set_function(lambda: len(queue))
+        self.seconds.begin()
 
     def watch_foreign(self, phases: Callable[[], Iterable[Phase]]) -> None:
         """Read these at each scrape: how far the gangs of other controllers are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -12,8 +13,8 @@ from msgspec.structs import replace
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.api.states import Spending, State
-from frameworkcontroller.api.status import Ledger, Spent
+from frameworkcontroller.api.states import LedgerState, State
+from frameworkcontroller.api.status import Ledger, RetryPolicyStatus, Spent
 from frameworkcontroller.core.machines.framework import new_status
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
@@ -38,6 +39,8 @@ PLACED = one(State.PREPARING, node="node-1")
 THERE = one(State.PREPARING, node="node-1", ip="10.0.0.1")
 RUNS = one(State.RUNNING, node="node-1", ip="10.0.0.1")
 FAILING = one(State.DELETING, node="node-1", ip="10.0.0.1", code=1)
+RETRIED = one(State.ATTEMPT_COMPLETED, code=1)
+ENDS, AGAIN = (one(state, ip="10.0.0.1", code=0) for state in (State.DELETING, State.ATTEMPT_COMPLETED))
 DONE = one(State.COMPLETED, node="node-1", ip="10.0.0.1", code=0)
 GONE = replace(NO_NODE, deletion_pending=True)
 
@@ -45,7 +48,8 @@ GONE = replace(NO_NODE, deletion_pending=True)
 def state_of(*tasks: TaskStatus, barriers: bool = True, **more: Any) -> FrameworkState:
     """An attempt with these Tasks; `waits`: and a role that waits for theirs."""
     state = FrameworkState("fw")
-    state.set(replace(new_status("fw", START), state=more.get("state", State.RUNNING)))
+    retries = RetryPolicyStatus(retry_delay_sec=more.get("delay"))
+    state.set(replace(new_status("fw", START), state=more.get("state", State.RUNNING), retry_policy_status=retries))
     state.roles = {"worker": role_of("worker", tasks)} | more.get("roles", {})
     state.facts = SpecFacts(members=frozenset({"worker"} if barriers else ()))
     return state
@@ -55,51 +59,56 @@ LATER = {"later": role_of("later", [task()])}
 LATER["later"].dependencies_met = False
 
 SLOWEST = {
-    "a Pod without a node": (state_of(RUNS, NO_NODE), Spending.SCHEDULING),
-    "the slowest decides": (state_of(RUNS, THERE, PLACED), Spending.STARTING),
-    "all are at the gate": (state_of(THERE, THERE), Spending.GATE),
-    "the last is at the gate": (state_of(RUNS, THERE), Spending.GATE),
-    "all run": (state_of(RUNS, RUNS), Spending.RUNNING),
-    "what is over, or is to go, does not count": (state_of(RUNS, DONE, GONE), Spending.RUNNING),
-    "one is retried": (state_of(RUNS, FAILING), Spending.BACKOFF),
-    "without barriers one that runs is enough": (state_of(RUNS, NO_NODE, barriers=False), Spending.RUNNING),
-    "without barriers nobody is at a gate": (state_of(THERE, barriers=False), Spending.STARTING),
-    "without barriers one is retried": (state_of(NO_NODE, FAILING, barriers=False), Spending.BACKOFF),
-    "roles wait": (state_of(DONE, roles=LATER), Spending.WAITING),
-    "roles wait while something goes on": (state_of(PLACED, roles=LATER), Spending.STARTING),
-    "no attempt has begun": (state_of(state=State.CREATION_PENDING), Spending.SCHEDULING),
-    "between two attempts": (state_of(state=State.ATTEMPT_COMPLETED), Spending.BACKOFF),
-    "the attempt ends": (state_of(RUNS, state=State.DELETING), Spending.ENDING),
+    "a Pod without a node": (state_of(RUNS, NO_NODE), LedgerState.SCHEDULING),
+    "the slowest decides": (state_of(RUNS, THERE, PLACED), LedgerState.STARTING),
+    "all are at the gate": (state_of(THERE, THERE), LedgerState.GATE),
+    "the last is at the gate": (state_of(RUNS, THERE), LedgerState.GATE),
+    "all run": (state_of(RUNS, RUNS), LedgerState.RUNNING),
+    "what is over, or is to go, does not count": (state_of(RUNS, DONE, GONE), LedgerState.RUNNING),
+    "one is retried": (state_of(RUNS, RETRIED), LedgerState.BACKOFF),
+    "one has failed, and its Pod ends": (state_of(RUNS, FAILING), LedgerState.ENDING),
+    "the last has succeeded, and its Pod ends": (state_of(ENDS, DONE), LedgerState.ENDING),
+    "the last has succeeded, and is retried": (state_of(AGAIN, DONE), LedgerState.BACKOFF),
+    "there are no Tasks": (state_of(), LedgerState.WAITING),
+    "without barriers one that runs is enough": (state_of(RUNS, NO_NODE, barriers=False), LedgerState.RUNNING),
+    "without barriers nobody is at a gate": (state_of(THERE, barriers=False), LedgerState.STARTING),
+    "without barriers one is retried": (state_of(NO_NODE, RETRIED, barriers=False), LedgerState.BACKOFF),
+    "roles wait": (state_of(DONE, roles=LATER), LedgerState.WAITING),
+    "roles wait while something goes on": (state_of(PLACED, roles=LATER), LedgerState.STARTING),
+    "no attempt has begun": (state_of(state=State.CREATION_PENDING), LedgerState.SCHEDULING),
+    "it is not decided whether the attempt is retried": (state_of(state=State.ATTEMPT_COMPLETED), LedgerState.ENDING),
+    "between two attempts": (state_of(state=State.ATTEMPT_COMPLETED, delay=5), LedgerState.BACKOFF),
+    "the attempt ends": (state_of(RUNS, state=State.DELETING), LedgerState.ENDING),
     "it is over": (state_of(DONE, state=State.COMPLETED), ""),
 }
 
 
 @each("state, found", SLOWEST.values(), ids=SLOWEST)
 def test_the_time_is_spent_on_what_the_slowest_task_is_at(state: FrameworkState, found: str) -> None:
-    assert ledger.spending(state, FrameworkSpec(), is_open=False) == found
+    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == found
 
 
 def test_what_waits_for_somebody_is_queued_and_what_pauses_is_not() -> None:
     state = state_of(state=State.CREATION_PENDING)
     for spec in (FrameworkSpec(execution_type="Create"), FrameworkSpec(suspend=True)):
-        assert ledger.spending(state, spec, is_open=False) == Spending.QUEUED
+        assert ledger.state_of(state, spec, is_open=False) == LedgerState.QUEUED
     state.crash_loops.held.add(ATTEMPT)
-    assert ledger.spending(state, FrameworkSpec(), is_open=False) == Spending.BACKOFF
+    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == LedgerState.BACKOFF
     state.held_back = ("TooManyIdleTasks", "it waits")
-    assert ledger.spending(state, FrameworkSpec(), is_open=False) == Spending.QUEUED
+    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == LedgerState.QUEUED
 
 
 def test_a_gang_that_was_released_is_not_at_its_gate() -> None:
-    assert ledger.spending(state_of(RUNS, THERE), FrameworkSpec(), is_open=True) == Spending.STARTING
+    assert ledger.state_of(state_of(RUNS, THERE), FrameworkSpec(), is_open=True) == LedgerState.STARTING
 
 
 def test_from_the_end_of_an_epoch_until_its_gate_is_open_it_restarts() -> None:
     state = state_of(RUNS)
     attempt = replace(state.status.attempt_status, gang_epoch=1, gang_released=0)
     state.set(replace(state.status, attempt_status=attempt))
-    assert ledger.spending(state, FrameworkSpec(), is_open=True) == Spending.RESTARTING
+    assert ledger.state_of(state, FrameworkSpec(), is_open=True) == LedgerState.RESTARTING
     state.set(replace(state.status, attempt_status=replace(attempt, gang_released=1)))
-    assert ledger.spending(state, FrameworkSpec(), is_open=True) == Spending.RUNNING
+    assert ledger.state_of(state, FrameworkSpec(), is_open=True) == LedgerState.RUNNING
 
 
 # --- over time -------------------------------------------------------------------------------------------------------
@@ -115,7 +124,7 @@ def test_each_second_of_a_life_is_charged_once() -> None:
     found = known(manual.world.status).ledger
     assert isinstance(found, Ledger)
     assert found.total == Spent(queued=5, scheduling=found.total.scheduling)
-    assert (found.state, found.since) == (Spending.RUNNING, at(5 + found.total.scheduling))
+    assert (found.state, found.since) == (LedgerState.RUNNING, at(5 + found.total.scheduling))
     manual.edit(executionType="Stop")
     manual.live(10)
     status = known(manual.world.status)
@@ -123,7 +132,7 @@ def test_each_second_of_a_life_is_charged_once() -> None:
     assert (status.state, status.ledger.state, status.ledger.since) == (State.COMPLETED, "", status.completion_time)
     spent = status.ledger.total
     assert spent.lost is None
-    life = sum(getattr(spent, name) for name in Spending)
+    life = sum(getattr(spent, name) for name in LedgerState)
     assert life == (status.ledger.since - status.start_time).total_seconds()
 
 
@@ -145,14 +154,14 @@ def test_the_life_begins_with_the_creation() -> None:
     list(ledger.take_up(state, at(-3), lambda _name: None, at(1)))
     state.set(new_status("fw", at(1)))
     ledger.follow(state, FrameworkSpec(execution_type="Create"), at(1), is_open=False)
-    assert state.ledger == Ledger(at(1), Spending.QUEUED, Spent(queued=4), Spent(queued=4))
+    assert state.ledger == Ledger(at(1), LedgerState.QUEUED, Spent(queued=4), Spent(queued=4))
 
 
 def test_without_a_ledger_of_an_earlier_version_it_begins_now() -> None:
     state = state_of(RUNS)
     list(ledger.take_up(state, at(-500), lambda _name: None, at(10)))
     ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
-    assert state.ledger == Ledger(at(10), Spending.RUNNING)
+    assert state.ledger == Ledger(at(10), LedgerState.RUNNING)
 
 
 def test_what_only_a_later_version_knows_is_charged_to_nothing() -> None:
@@ -160,14 +169,39 @@ def test_what_only_a_later_version_knows_is_charged_to_nothing() -> None:
     state.ledger = Ledger(at(0), "hung", Spent(running=5))
     list(ledger.take_up(state, START, lambda _name: None, at(10)))
     ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
-    assert state.ledger == Ledger(at(10), Spending.RUNNING, Spent(running=5))
+    assert state.ledger == Ledger(at(10), LedgerState.RUNNING, Spent(running=5))
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_what_ran_before_a_failure_is_lost_although_others_run_on(failing: bool) -> None:
+    state = state_of(RUNS, FAILING if failing else RUNS, barriers=False)
+    state.ledger = Ledger(at(0), LedgerState.RUNNING)
+    ledger.follow(state, FrameworkSpec(), at(50), is_open=False)
+    lost = None if failing else 0
+    assert state.ledger == Ledger(at(0), LedgerState.RUNNING, Spent(lost=lost), Spent(lost=lost))
+
+
+def test_what_is_written_of_a_gate_is_what_follows_without_another_write() -> None:
+    kept = Ledger(at(0), LedgerState.GATE)
+    assert ledger.stored(kept, complete=True) == Ledger(at(0), LedgerState.STARTING)
+    assert (ledger.stored(kept, complete=False), ledger.stored(None, complete=True)) == (kept, UNSET)
+
+
+@pytest.mark.parametrize("state", ["lost", "since", "\x1b[2J" * 100])
+def test_whatever_somebody_writes_as_a_state_is_charged_to_nothing(state: str) -> None:
+    known = state_of(RUNS)
+    known.ledger = Ledger(at(-1e9), state, Spent(lost=None, running=1.7e308, gate=-5))
+    list(ledger.take_up(known, START, lambda _name: None, at(10)))
+    ledger.follow(known, FrameworkSpec(), at(10), is_open=True)
+    assert known.ledger == Ledger(at(10), LedgerState.RUNNING, Spent(lost=None, running=1.7e308, gate=-5))
+    assert msgspec.json.decode(msgspec.json.encode(known.ledger), type=Ledger) == known.ledger
 
 
 def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
     state = state_of(RUNS)
-    state.ledger = Ledger(at(100), Spending.GATE, Spent(gate=3))
+    state.ledger = Ledger(at(100), LedgerState.GATE, Spent(gate=3))
     ledger.follow(state, FrameworkSpec(), at(50), is_open=True)
-    assert state.ledger == Ledger(at(100), Spending.RUNNING, Spent(gate=3))
+    assert state.ledger == Ledger(at(100), LedgerState.RUNNING, Spent(gate=3))
 
 
 # --- while there was no controller -----------------------------------------------------------------------------------
@@ -184,7 +218,7 @@ AWAY: dict[str, tuple[str, list[Times | None], dict[str, float]]] = {
         [seconds(10, 20, None), seconds(15, 40, None)],
         {"scheduling": 15, "starting": 25},
     ),
-    "it ran and ended": ("gate", [seconds(1, 20, 50), seconds(1, 30, 60)], {"gate": 30, "running": 30}),
+    "it ran and ended": ("starting", [seconds(1, 20, 50), seconds(1, 30, 60)], {"starting": 30, "running": 30}),
     "one still runs": ("running", [seconds(1, 2, 50), seconds(1, 2, None)], {}),
     "one is not placed": ("scheduling", [seconds(10, 20, None), seconds(None, None, None)], {}),
     "of one nothing is known": ("starting", [seconds(10, 20, None), None], {}),
@@ -212,17 +246,21 @@ def test_what_passed_without_a_controller_is_charged_by_the_times_of_the_pods(
 
 def test_without_barriers_it_ran_from_the_first_pod_on() -> None:
     state = state_of(THERE, NO_NODE, barriers=False)
-    state.ledger = Ledger(at(0), Spending.SCHEDULING)
+    state.ledger = Ledger(at(0), LedgerState.SCHEDULING)
     shown = iter([seconds(10, 20, None), seconds(None, None, None)])
     pod = Pod(Meta(name="fw-worker-0", uid="pod-uid", resource_version="1"))
     list(ledger.take_up(state, START, lambda _name: replace(pod, times=next(shown)), at(100)))
-    assert (state.ledger.state, state.ledger.total) == (Spending.RUNNING, Spent(scheduling=20))
+    assert (state.ledger.state, state.ledger.total) == (LedgerState.RUNNING, Spent(scheduling=20))
+    state.ledger = Ledger(at(0), LedgerState.SCHEDULING)
+    shown = iter([seconds(10, 20, None), seconds(500, None, None)])
+    list(ledger.take_up(state, START, lambda _name: replace(pod, times=next(shown)), at(900)))
+    assert (state.ledger.state, state.ledger.total) == (LedgerState.RUNNING, Spent(scheduling=20))
 
 
 @pytest.mark.parametrize("uid", ["another", "pod-uid"])
 def test_another_pod_of_the_name_says_nothing(uid: str) -> None:
     state = state_of(THERE)
-    state.ledger = Ledger(at(0), Spending.STARTING)
+    state.ledger = Ledger(at(0), LedgerState.STARTING)
     found = Pod(Meta(name="fw-worker-0", uid=uid, resource_version="1"), times=seconds(1, 30, None))
     list(ledger.take_up(state, START, lambda _name: found, at(100)))
     assert state.ledger.since - START == timedelta(seconds=30 if uid == "pod-uid" else 0)

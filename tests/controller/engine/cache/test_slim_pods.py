@@ -152,6 +152,15 @@ def test_what_nothing_reads_goes() -> None:
     assert {one.type for one in slim.status.conditions} == {"PodScheduled", "Ready"}
 
 
+NULLS = [
+    {
+        "name": "main",
+        "state": {"terminated": {"exitCode": 137, "startedAt": None, "finishedAt": None}},
+        "lastState": {"terminated": {"exitCode": 1, "startedAt": None, "finishedAt": None}},
+    },
+    {"name": "more", "state": {"running": {"startedAt": None}}},
+]
+"""As a kubelet writes of containers that it has lost (ContainerStatusUnknown): a zero time is null."""
 TIMES = {
     "runs": (decoded(), (0, 0, None)),
     "has ended": (decoded(containerStatuses=[ran(3, 9), ran(5, 7)]), (0, 5, 9)),
@@ -161,6 +170,7 @@ TIMES = {
     ),
     "waits": (decoded(conditions=[], containerStatuses=[]), (None, None, None)),
     "is not scheduled": (PODS["cannot be scheduled"], (None, None, None)),
+    "of an unknown end": (decoded(conditions=[], containerStatuses=NULLS), (None, None, None)),
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
-from frameworkcontroller.api.states import Spending, State
+from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.status.reports import Milestone, Transition
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -36,7 +36,7 @@ def test_the_time_of_frameworks_is_summed_by_what_it_is_spent_on(monkeypatch: py
         name = "frameworkcontroller_framework_seconds_total"
         lines = [line for line in metrics.text().decode().splitlines() if line.startswith(name)]
         found = {line.split('"')[1]: float(line.split()[-1]) for line in lines}
-        assert found.keys() == set(Spending)
+        assert found.keys() == set(LedgerState)
         return {state: number for state, number in found.items() if number}
 
     assert seconds() == {}
@@ -48,8 +48,15 @@ def test_the_time_of_frameworks_is_summed_by_what_it_is_spent_on(monkeypatch: py
     metrics.seconds.move(two, "")
     metrics.seconds.move("ending", "hung")  # of a later version
     metrics.watch(list, lambda: [(State.CREATION_PENDING, True), (State.COMPLETED, False)], [])
+    now = 118.0
+    three = metrics.seconds.move("", "gate")
     now = 120.0
-    assert seconds() == {"running": 25, "ending": 5, "queued": 5}
+    assert seconds() == {"running": 25, "ending": 5, "gate": 2, "queued": 5}
+    metrics.watch(tuple, tuple, ())  # the term ends, and the next begins
+    now = 130.0
+    assert metrics.seconds.move("", three) == "gate"
+    now = 131.0
+    assert seconds() == {"running": 25, "ending": 5, "gate": 3, "queued": 5}
 
 
 def test_exit_codes_that_nobody_defined_share_one_series() -> None:
