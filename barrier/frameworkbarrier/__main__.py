@@ -11,6 +11,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from frameworkbarrier.files.output import OutputDirectory
+    from frameworkbarrier.gate.gate import Gatekeeper
     from frameworkbarrier.log import Log
     from frameworkbarrier.settings import Settings
 
@@ -129,6 +131,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
             notes = Notes(folder)
             gatekeeper = epoch.InEpochs(settings.own_task, notes.count_start(), log)
+        gatekeeper = _ending_together(gatekeeper, settings, folder, log)
         if settings.mode == "sidecar":
             folder.hold()
         reader = SourceReader()
@@ -164,10 +167,22 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             gc.enable()
             termination.describe = lambda: ""
             if settings.restart:
-                grace_sec = settings.restart_grace_sec
-                epoch.follow(reader, gatekeeper, gang, writer.write, log, notes.announce, grace_sec)
+                epoch.follow(reader, gatekeeper, gang, writer.write, log, notes.announce, settings.restart_grace_sec)
             sidecar.follow(reader, gatekeeper, gang, writer.write, log)
     return last
+
+
+def _ending_together(
+    gatekeeper: "Gatekeeper", settings: "Settings", folder: "OutputDirectory", log: "Log"
+) -> "Gatekeeper":
+    """Listen to applications that end together, if they do, and return a gatekeeper that learns when they may."""
+    if not settings.exit:
+        return gatekeeper
+    from frameworkbarrier.gate.exits import Exits, Releaser
+
+    exits = Exits(folder, settings.exit_timeout_sec, log)
+    exits.listen()
+    return Releaser(gatekeeper, exits)
 
 
 def _unpack_code(settings: "Settings", log: "Log") -> None:

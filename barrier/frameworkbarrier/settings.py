@@ -217,6 +217,16 @@ class Settings:
         "seconds between the notice to the application and such a restart",
         annotation="restart-grace",
     )
+    exit: str = _annotated(
+        "FB_EXIT", values.one_of("together"), "", "together: the application ends when its peers want to end, too"
+    )
+    exit_timeout_sec: int = _setting(
+        "FB_EXIT_TIMEOUT_SEC",
+        values.whole(1, MAX_SECONDS),
+        600,
+        "seconds that it waits for them at most",
+        annotation="exit-timeout",
+    )
     log_format: str = _annotated("FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json")
     # FC accepts any whole number of seconds.
     timeout_sec: int = _setting(
@@ -304,11 +314,11 @@ def _contradictions(settings: Settings) -> list[str]:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
     if without_framework and 0 < len(absent) < 3 and settings.uid is None:
         faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
-    if settings.restart:
+    for env in [SETTINGS[name].env for name in ("restart", "exit") if getattr(settings, name)]:
         if settings.mode != "sidecar":
-            faults.append("FB_RESTART: needs FB_MODE=sidecar")
+            faults.append(f"{env}: needs FB_MODE=sidecar")
         if without_framework or absent:
-            faults.append("FB_RESTART: needs a Framework, and FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
+            faults.append(f"{env}: needs a Framework, and FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     if settings.presets and len(absent) == 3:
         faults.append("FB_PRESET: needs FC_TASKROLE_NAME, FC_TASK_INDEX and FC_POD_UID")
     return faults

@@ -7,6 +7,7 @@ Source of the files: docs/reference/barrier.md, section 3.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from frameworkbarrier.errors import SettingsError
@@ -42,6 +43,10 @@ presets)
     ;;
 *) . "${0%/*}/injector.sh" ;;
 esac
+exec "$@"
+"""
+HOLD = """# What keeps a Python program until its peers want to end, too.
+export PYTHONPATH="${0%/*}${PYTHONPATH:+:$PYTHONPATH}" FB_EXIT_PID=$$
 exec "$@"
 """
 
@@ -100,13 +105,15 @@ def render(
         File("injector.sh", script.encode(), SCRIPT),
         File("presets.sh", presets_script(of_presets).encode(), SCRIPT),
         File("env", env_file(env, settings.env_syntax).encode()),
-        File("run", RUN_SCRIPT.encode(), SCRIPT),
+        File("run", _run_script(settings).encode(), SCRIPT),
         File("hosts", lists.hosts_file(released, container.hosts, container.hostname).encode(), in_place=True),
         File("hostfile", lists.hostfile(gang, slots).encode()),
         File("hostfile.mpich", lists.hostfile_mpich(gang, slots).encode()),
         *(File(f"{role.name}.hosts", lists.role_hosts(role).encode()) for role in gang.roles),
         File("roster.json", released.roster_text.encode()),
     ]
+    if settings.exit:
+        files.append(File("sitecustomize.py", (Path(__file__).parent / "sitecustomize.py").read_bytes()))
     if framework is not None:
         files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in overflow.files.items()]
@@ -115,6 +122,10 @@ def render(
     files += _user_files(released, chosen, settings, container, taken | {file.name for file in files})
     files.append(File(GENERATION, f"{gang.generation}\n".encode()))
     return Rendered(tuple(files), (*overflow.warnings, *_left_out(chosen, own, settings)))
+
+
+def _run_script(settings: Settings) -> str:
+    return RUN_SCRIPT.replace('exec "$@"\n', HOLD) if settings.exit else RUN_SCRIPT
 
 
 def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> Iterator[str]:

@@ -81,6 +81,8 @@ class Gang:
     """Why the epoch before has ended."""
     first: str = ""
     """The Task with rank 0, where the source says so."""
+    may_end: bool = False
+    """All Tasks that end together want to end."""
     behind: tuple[tuple[str, int, str, int], ...] = ()
     """Instances of an earlier epoch that still have to restart: role, index, `uid8`, starts."""
 

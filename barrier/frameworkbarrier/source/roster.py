@@ -10,7 +10,8 @@
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
 counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some, and
 `order` where the ranks of the Tasks are not in the order of their indices. The roster of a gang that restarts in place
-has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. That of a gang without a Framework names the
+has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. `mayEnd` is true once all Tasks that end
+together want to end. That of a gang without a Framework names the
 `pods` of each role, and may say which Task has rank 0 (`first`), or why the gang can `never` be complete.
 Source: docs/reference/barrier.md, section 2.
 """
@@ -126,6 +127,7 @@ def decode(text: str) -> Gang:
         epoch=None if document.get("epoch") is None else _count(document, "epoch"),
         why=one_line(_text(document, "why"), WHY_SHOWN),
         first=_text(document, "first"),
+        may_end=document.get("mayEnd") is True,
         behind=_behind(document),
     )
 

@@ -53,6 +53,9 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             yield error(f"{path}.annotations", str(refusal))
             refused += str(refusal)
             continue
+        containers = (role["task"]["pod"].get("spec") or {}).get("containers") or ()
+        if settings.barrier.exit and not settings.containers and not all(one.get("command") for one in containers):
+            yield error(f"{path}.annotations", "exit is together, and a container has no command that could be wrapped")
         yield from _processes(role, gpus.get(role["name"], 0), settings.barrier, path.removesuffix(".metadata"))
         if not role.get("taskNumber"):
             continue

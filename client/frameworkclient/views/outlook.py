@@ -170,8 +170,15 @@ def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:
             return "its Pod will be created" if view.state is not State.CREATION_PENDING else ""
         case State.CREATION_REQUESTED:
             return "its Pod was created just now"
+        case State.RUNNING if task.status.attempt_status.held is True:
+            return f"has ended, waits for {counted(len(running_on(view)), 'other')}"
         case _:
             return ""
+
+
+def running_on(view: FrameworkView) -> list[TaskView]:
+    """Return the Tasks for whose end others wait: those that end together with them, and do not want to end yet."""
+    return [one for one in view.tasks if one.status.attempt_status.held is False and one.completion is None]
 
 
 def _after(task: TaskView, role: RoleView) -> str:

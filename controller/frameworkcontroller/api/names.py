@@ -76,6 +76,8 @@ CODE_DIR: Final = "/mnt/frameworkcode"
 # In-place restart of a gang (docs/reference/restart.md): the annotations of a Pod template, the condition by which the
 # kubelet shows that it restarts all containers, and what it then says of each of them.
 RESTART_ANNOTATION: Final = f"barrier.{GROUP}/restart"
+EXIT_ANNOTATION: Final = f"barrier.{GROUP}/exit"
+TOGETHER: Final = "together"
 RESTART_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/restart-limit"
 IN_PLACE: Final = "in-place"
 ALL_CONTAINERS_RESTARTING: Final = "AllContainersRestarting"

@@ -64,6 +64,7 @@ class InitContainerStatus(ContainerStatus, frozen=True):
     started: bool | None = None
     """Of a native sidecar that runs: its startup probe has succeeded."""
     restart_count: int = 0
+    ready: bool = False
 
 
 class PodCondition(Wire, frozen=True):

@@ -124,6 +124,8 @@ class TaskAttemptStatus(Wire, frozen=True):
     """An addition, only for gangs that restart in place: with the UID of the Pod it names the instance of the Task."""
     epoch: int | msgspec.UnsetType = msgspec.UNSET
     """An addition, only for gangs that restart in place: the epoch of this instance, unset while it has none."""
+    held: bool | msgspec.UnsetType = msgspec.UNSET
+    """An addition, only where applications end together: this one wants to end, and waits for others."""
     completion_status: TaskCompletion | None = None
 
 

@@ -69,6 +69,8 @@ class Readiness:
     """A Pod template has a barrier, which reads rosters of incomplete gangs, too."""
     gate: Gate | None = None
     """Of a gang that restarts in place."""
+    may_end: bool = False
+    """All Tasks whose applications end together want to end."""
 
     @property
     def complete(self) -> bool:

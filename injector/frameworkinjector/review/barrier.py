@@ -25,6 +25,10 @@ from frameworkinjector.review.settings import PodSettings
 TOKEN_SECONDS: Final = 3600
 PROBE_PERIOD_SECONDS: Final = 1
 PROBE_WAIT_SECONDS: Final = 50
+HELD_PERIOD_SECONDS: Final = 2
+"""So long after it at the latest the kubelet knows that the application wants to end."""
+HELD: Final = "held"
+"""The barrier's file that says so; as `frameworkbarrier.gate.exits` has it, which imports sockets and threads."""
 # The startup probe of a sidecar must outlast the barrier's timeout.
 PROBE_SLACK_SECONDS: Final = 60
 _FOLDER_ANNOTATION: Final = f"{names.PREFIX}{SETTINGS['output_dir'].annotation}"
@@ -79,6 +83,13 @@ def container(
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
+    if settings.barrier.exit:
+        built["readinessProbe"] = {
+            "exec": {"command": ["test", "!", "-e", f"{settings.barrier.output_dir}/{HELD}"]},
+            "periodSeconds": HELD_PERIOD_SECONDS,
+            "timeoutSeconds": PROBE_PERIOD_SECONDS * 10,
+            "failureThreshold": 1,
+        }
     if settings.barrier.restart:
         built["restartPolicyRules"] = list(restart.BARRIER_RULES)
     return built

@@ -73,6 +73,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings, config)
     restart.refuse(pod, settings, config)
+    _refuse_to_hold(pod, settings)
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
@@ -177,6 +178,21 @@ def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) ->
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:
             raise RefusalError(Reason.VOLUME_TAKEN, volume=volume["name"])
+
+
+def _refuse_to_hold(pod: Pod, settings: PodSettings) -> None:
+    """Check whether the Pod may end together with its peers, if it asks for that.
+
+    Raises:
+        RefusalError: It has no sidecar, or nobody who knows its peers.
+    """
+    if not settings.barrier.exit:
+        if "exit-timeout" in settings.given:
+            raise RefusalError(Reason.EXIT_NOT_ASKED)
+    elif not pod.framework_name or settings.barrier.selector:
+        raise RefusalError(Reason.EXIT_WITHOUT_FRAMEWORK)
+    elif settings.barrier.mode == "init":
+        raise RefusalError(Reason.EXIT_IN_INIT)
 
 
 def _chosen(pod: Pod, settings: PodSettings) -> list[tuple[int, Container]]:

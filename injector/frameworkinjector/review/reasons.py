@@ -136,6 +136,26 @@ class Reason(Enum):
         "Container {container} has {limit} restartPolicyRules, as many as Kubernetes allows, and annotation "
         "{prefix}restart needs one more: remove one."
     )
+    EXIT_WITHOUT_FRAMEWORK = _refused(
+        "Annotation {prefix}exit is together, but this Pod belongs to no Framework (it has no FC_FRAMEWORK_NAME, or a "
+        "selector names its peers): only the controller of Frameworks knows who wants to end, so remove the annotation."
+    )
+    EXIT_IN_INIT = _refused(
+        "Annotation {prefix}exit is together, which needs a sidecar, but annotation {prefix}mode is init: "
+        "remove the latter, or set it to sidecar."
+    )
+    EXIT_WITHOUT_WRAP = _refused(
+        "Annotation {prefix}exit is together, which changes how containers start, but annotation {prefix}env is {env}: "
+        "remove the latter, or set it to wrap."
+    )
+    EXIT_WITHOUT_COMMAND = _refused(
+        "Annotation {prefix}exit is together, but container {container} has no command to wrap: add a command, or "
+        "{advice}."
+    )
+    EXIT_NOT_ASKED = _refused(
+        "Annotation {prefix}exit-timeout has no effect without annotation {prefix}exit: set that to together, or "
+        "remove this one."
+    )
     VOLUME_TAKEN = _refused(
         "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume."
     )

@@ -182,7 +182,10 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             raise RefusalError(
                 Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
             ) from None
-    if "restart" in given:
-        # Only a sidecar learns that the gang starts again.
+    if given & {"restart", "exit"}:
+        # Only a sidecar learns that the gang starts again, or may end.
         of_barrier.setdefault("mode", "sidecar")
+    if "exit" in given:
+        # What holds a program is put in front of it as it starts.
+        own.setdefault("env", Delivery.WRAP)
     return PodSettings(barrier=Settings(**of_barrier), given=frozenset(given), **own)

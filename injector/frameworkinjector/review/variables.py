@@ -28,7 +28,11 @@ def way_of(settings: PodSettings, chosen: Sequence[Container], env_files: EnvFil
         RefusalError: The cluster, the preset or a container does not allow the way that the Pod asks for.
     """
     bare = next((one.name for one in chosen if not one.command), None)
+    if settings.barrier.exit and settings.env is not Delivery.WRAP:
+        raise RefusalError(Reason.EXIT_WITHOUT_WRAP, env=settings.env.value)
     match settings.env:
+        case Delivery.WRAP if bare is not None and settings.barrier.exit:
+            raise RefusalError(Reason.EXIT_WITHOUT_COMMAND, container=shown(bare), advice=_leave_out(chosen))
         case Delivery.FILE if not settings.barrier.presets:
             raise RefusalError(Reason.FILE_WITHOUT_PRESET)
         case Delivery.FILE if env_files is EnvFiles.NONE:

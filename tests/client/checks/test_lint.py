@@ -231,6 +231,16 @@ def test_all_roles_with_a_barrier_name_labels_for_their_ranks_or_none(
     assert problem in "".join(found(manifest))
 
 
+def test_what_ends_together_has_a_command() -> None:
+    manifest = gang(("worker", 2), exit="together")
+    containers = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"]
+    containers[0]["command"] = ["python", "train.py"]
+    assert found(manifest) == []
+    del containers[0]["command"]
+    (problem,) = found(manifest)
+    assert "has no command" in problem
+
+
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
 def test_the_examples_have_no_problems_and_can_be_read_and_rendered(file: Path) -> None:
     example = next(one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework")

@@ -133,6 +133,13 @@ LAST SEEN    TYPE      REASON           OBJECT                  MESSAGE
     )
 
 
+def test_a_description_says_for_whom_an_application_waits_that_has_ended() -> None:
+    held = [task(0, of_attempt={"held": True}), *(task(index, of_attempt={"held": False}) for index in (1, 2))]
+    shown = description(workers(*held), {}, [], NOW, PLAIN)
+    assert "worker-0  AttemptRunning\n   │    has ended, waits for 2 others\n" in shown
+    assert shown.count("has ended") == 1
+
+
 def test_a_description_says_what_the_time_was_spent_on() -> None:
     shown = description(spent(), {}, [], NOW, PLAIN)
     assert (

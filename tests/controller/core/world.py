@@ -194,6 +194,8 @@ class World:
         """What a script remembers."""
         self.ever_ready: set[str] = set()
         """The UIDs of all Pods that have been Ready."""
+        self.asked: set[str] = set()
+        """Those whose sidecars were asked whether the application wants to end."""
         self._failed: Counter[str] = Counter()
         self.rosters: list[dict[str, Any]] = []
         """All that barriers could see of the ConfigMap that is there now, the newest last."""
@@ -544,6 +546,11 @@ class World:
             ready = not is_ready(pod)
             self.ever_ready |= {pod.metadata.uid} if ready else set()
             status = replace(pod.status, conditions=(PodCondition("Ready", str(ready)),))
+        elif pod.status.phase == "Running" and (wants := self._wants_to_end(pod, end)) is not None:
+            if wants is pod.status.init_container_statuses[0].ready:
+                return False
+            (barrier,) = pod.status.init_container_statuses
+            status = replace(pod.status, init_container_statuses=(replace(barrier, ready=wants),))
         elif pod.status.phase == "Running" and isinstance(end, int):
             finished = ContainerState(terminated=Terminated(exit_code=end, finished_at=self.stamp))
             status = replace(
@@ -557,6 +564,15 @@ class World:
             return False
         self.pods[name] = replace(pod, status=status)
         return True
+
+    def _wants_to_end(self, pod: Pod, end: object) -> bool | None:
+        """Whether the sidecar of an application that ends together with others is ready, None if it is not held."""
+        if pod.metadata.annotations.get(names.EXIT_ANNOTATION) != names.TOGETHER:
+            return None
+        if pod.metadata.uid not in self.asked:
+            self.asked.add(pod.metadata.uid)
+            return True
+        return False if end == 0 and not (self.roster or {}).get("mayEnd") else None
 
     def _held_up(self, name: str) -> bool | None:
         """Whether it is news that the Pod does not start yet, None if it may start."""

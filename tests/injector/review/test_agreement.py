@@ -101,6 +101,8 @@ SHARED: dict[str, tuple[list[str], list[str]]] = {
     "log-format": (["text", "json"], ["xml", "JSON"]),
     "restart": (["in-place", " in-place "], ["always", "In-Place", "in-place,in-place"]),
     "restart-grace": (["0", "86400"], ["-1", "86401", "5s", "1.5"]),
+    "exit": (["together", " together "], ["alone", "Together", "together,together"]),
+    "exit-timeout": (["1", "2592000"], ["0", "-1", "5s", "1.5"]),
     "output-dir": (
         ["/srv/gang", " /mnt ", "/srv/gang/", "/a.b/c_d-e"],
         ["/", "gang", "/a//b", "/a/../b", "/.", "/a/./b", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
@@ -145,7 +147,7 @@ def by_barrier(annotation: str, text: str, *, flag: bool = False) -> object:
     """The value that the barrier reads, "refused" if it does not."""
     setting = SETTINGS[NAMES[annotation]]
     environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FB_ROLE_LABEL": "role", "FC_POD_UID": "uid"}
-    if annotation == "restart":
+    if annotation in {"restart", "exit"}:
         environ = {"FB_MODE": "sidecar", "FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist"}
         environ |= {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1", "FC_POD_UID": "uid"}
     argv = [f"{setting.flag}={text}"] if flag else []
@@ -200,7 +202,7 @@ def test_the_barrier_takes_what_the_injector_accepts(
     understood, read = barrier_settings.parse(environ), parse(annotations).barrier
     for setting in (NAMES[name] for name in chosen if name in NAMES):
         assert getattr(understood, setting) == getattr(read, setting)
-    assert understood.mode == chosen.get("mode", "sidecar" if "restart" in chosen else "init").strip()
+    assert understood.mode == chosen.get("mode", "sidecar" if {"restart", "exit"} & chosen.keys() else "init").strip()
     assert understood.timeout_sec == float(chosen.get("timeout", "600"))
     assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").strip().rstrip("/")
     assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}

@@ -91,6 +91,8 @@ class Publisher(Generic[S]):
         """What the last roster of an incomplete gang said."""
         self._behind: tuple[Behind, ...] = ()
         """What it said of instances of an earlier epoch."""
+        self._may_end = False
+        """What it said of the end of its applications."""
         self._member_revision: int | None = None
         """A revision of the Framework's state whose members are known to be those of the digest."""
 
@@ -143,11 +145,12 @@ class Publisher(Generic[S]):
         return Publication(write, event, wake_at)
 
     def _decide_complete(self, summary: S, now: datetime) -> Publication:
-        if self._lists_all and summary.member_revision == self._member_revision:
+        is_told = self._lists_all and summary.may_end is self._may_end
+        if is_told and summary.member_revision == self._member_revision:
             return Publication()
         rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
-        if self._lists_all and digest == self._digest:
+        if is_told and digest == self._digest:
             self._member_revision = summary.member_revision
             return Publication()
         if self._lists_all and self._written_at is not None and now < self._written_at + COALESCE:
@@ -158,6 +161,7 @@ class Publisher(Generic[S]):
         self._generation += digest != self._digest
         self._digest, self._member_revision = digest, summary.member_revision
         self._was_complete = self._lists_all = True
+        self._may_end = summary.may_end
         # The next progress is news again, also if it says what the last one said.
         self._written_at, self._progress, self._behind = now, None, ()
         self._note_epoch(summary)
@@ -212,6 +216,7 @@ class Publisher(Generic[S]):
             by_arrival=summary.by_arrival,
             gate=summary.gate,
             behind=self._behind,
+            may_end=summary.may_end and rows is not None,
             more=self.more,
         )
         complete = rows is not None

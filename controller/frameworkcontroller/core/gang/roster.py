@@ -61,6 +61,7 @@ def document(
     by_arrival: bool = False,
     gate: Gate | None = None,
     behind: tuple[Behind, ...] = (),
+    may_end: bool = False,
     more: Mapping[str, Any] = _NOTHING,
 ) -> bytes:
     """Return the roster as JSON. With `rows`, the members, it is complete; the generation grows when these change.
@@ -69,6 +70,7 @@ def document(
 
     `missing` are some of the Tasks that are not ready, and `behind` instances of an earlier epoch that still have to
     restart. `by_arrival` says that a Task is ready when its barrier runs; otherwise it is when its Pod has an address.
+    `may_end` says that applications that end together may do so.
     """
     roster: dict[str, Any] = {
         "version": VERSION,
@@ -87,6 +89,8 @@ def document(
         roster["why"] = gate.why
         if behind:
             roster["behind"] = behind
+    if may_end:
+        roster["mayEnd"] = True
     if rows is not None:
         roster["taskRoles"] = rows
     return msgspec.json.encode(roster)

@@ -25,7 +25,7 @@ from frameworkcontroller.core.machines.attempt import Step, complete, follow, mo
 from frameworkcontroller.core.machines.retention import may_stay
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import CodeInfo
-from frameworkcontroller.core.policies.readiness import arrival_of
+from frameworkcontroller.core.policies.readiness import arrival_of, held_of
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 from frameworkcontroller.core.restart import epoch
 
@@ -68,6 +68,8 @@ class TaskFacts(Struct, frozen=True):
     """The role of the Task waits for others: no Pod is created yet."""
     gate: epoch.Gate | None = None
     """Of a gang that restarts in place."""
+    ends_together: bool = False
+    """The application of the Task ends together with others."""
     retain_pods: str = RETAIN_NEVER
     """Which Pods stay, as the spec says it."""
     not_retained: Collection[str] = frozenset()
@@ -278,5 +280,7 @@ def _take_over(task: TaskStatus, pod: Pod, facts: TaskFacts) -> TaskStatus:
         attempt = epoch.observe(attempt, pod, facts.gate)
     else:
         attempt = replace(attempt, arrived=arrival_of(attempt, pod, waits_for_arrival=facts.waits_for_arrival))
+    if facts.ends_together:
+        attempt = replace(attempt, held=held_of(attempt, pod))
     attempt = replace(attempt, pod_node_name=node, pod_ip=status.pod_ip, pod_host_ip=status.host_ip)
     return task if attempt == task.attempt_status else replace(task, attempt_status=attempt)

@@ -32,7 +32,12 @@ LEARNED: Final = 2 * MAX_ROLES
 """Templates of one Framework that were read: as many as two specs have."""
 MAX_TEXT: Final = 256
 """Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
-_NOTED: Final = (names.RESTART_ANNOTATION, names.RESTART_LIMIT_ANNOTATION, names.RANK_TOPOLOGY_ANNOTATION)
+_NOTED: Final = (
+    names.RESTART_ANNOTATION,
+    names.RESTART_LIMIT_ANNOTATION,
+    names.RANK_TOPOLOGY_ANNOTATION,
+    names.EXIT_ANNOTATION,
+)
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 _GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
 
@@ -179,6 +184,8 @@ class SpecFacts:
     """Why they cannot, "" if they can."""
     injected: frozenset[str] = frozenset()
     """Those whose barrier is the injector's."""
+    end_together: frozenset[str] = frozenset()
+    """The roles whose applications end when all of them want to end."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -251,6 +258,9 @@ class Templates:
             rank_keys=rank_keys,
             rank_problem=rank_problem,
             injected=frozenset(name for name, one in members.items() if one.is_injected),
+            end_together=frozenset(
+                name for name, one in members.items() if one.annotations.get(names.EXIT_ANNOTATION) == names.TOGETHER
+            ),
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),
             graceful_timeouts={one.name: one.task.pod_graceful_deletion_timeout_sec for one in wanted},

@@ -46,6 +46,17 @@ def has_arrived(pod: Pod) -> bool:
     )
 
 
+def held_of(attempt: TaskAttemptStatus, pod: Pod) -> bool | msgspec.UnsetType:
+    """Return the attempt's `held`: the sidecar of its Pod, once it was ready, is not while the application waits.
+
+    A sidecar whose probe was not asked yet is not ready, either: of that nothing follows.
+    """
+    for one in pod.status.init_container_statuses:
+        if one.name == names.BARRIER_CONTAINER and one.started and one.state.running is not None:
+            return False if one.ready else attempt.held is not msgspec.UNSET or msgspec.UNSET
+    return attempt.held
+
+
 class Obstacle(Struct, frozen=True):
     """Why the gang still waits for a Task."""
 

@@ -56,6 +56,8 @@ class Counts:
     there: int = 0
     """Can be reached by peers, or run."""
     running: int = 0
+    held: int = 0
+    """Of applications that want to end, and wait for others."""
 
     def add(self, task: TaskStatus, sign: int) -> None:
         """Add the Task (sign 1) or remove it (sign -1)."""
@@ -70,6 +72,7 @@ class Counts:
             runs = task.state is State.RUNNING
             self.under_way += sign
             self.running += sign * runs
+            self.held += sign * (attempt.held is True)
             self.there += sign * (runs or ready)
             self.placed += sign * (runs or ready or bool(attempt.pod_node_name))
             return

@@ -215,6 +215,7 @@ class TaskPass:
             # One that can never begin does not wait: its Tasks fail when their Pods are to be created.
             waits=self._state.roles[role].waits and role not in self._state.facts.stuck_roles,
             gate=self._state.gate,
+            ends_together=role in self._state.facts.end_together,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.sightings.not_retained,
             next_attempt=self._is_followed_by_another(ctx),

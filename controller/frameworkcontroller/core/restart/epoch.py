@@ -95,7 +95,8 @@ def observe(attempt: TaskAttemptStatus, pod: Pod, gate: Gate) -> TaskAttemptStat
     if epoch is UNSET and not gate.is_open:
         epoch = gate.epoch
     is_here = (starts == known and attempt.arrived is True) or (seen == starts and has_arrived(pod))
-    return replace(attempt, starts=starts, epoch=epoch, arrived=epoch == gate.epoch and is_here)
+    held = UNSET if starts > known else attempt.held
+    return replace(attempt, starts=starts, epoch=epoch, arrived=epoch == gate.epoch and is_here, held=held)
 
 
 def starts_of(pod: Pod) -> int | None:

@@ -46,6 +46,13 @@ def is_complete(state: FrameworkState, spec: FrameworkSpec) -> bool:
     return ready == total > 0 and (gate is None or gate.is_open)
 
 
+def may_end(state: FrameworkState) -> bool:
+    """Report whether those that end together may: all want to, or one of them has failed for good."""
+    counts = [one.counts for one in state.roles.values() if one.name in state.facts.end_together]
+    left = sum(one.active - one.held - one.completed - one.succeeding for one in counts)
+    return any(one.held for one in counts) and (not left or any(one.failed for one in counts))
+
+
 def summarize(state: FrameworkState, spec: FrameworkSpec) -> RolesSummary:
     """Return the roles as they are to be written, with what is counted about them."""
     wanted = spec.task_roles or ()
@@ -64,4 +71,5 @@ def summarize(state: FrameworkState, spec: FrameworkSpec) -> RolesSummary:
         has_barriers=state.facts.has_barriers,
         member_revision=state.revisions.of(Mark.MEMBERS),
         gate=state.gate,
+        may_end=may_end(state),
     )

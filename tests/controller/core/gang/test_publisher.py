@@ -104,6 +104,19 @@ def test_a_roster_of_a_complete_gang_lists_the_tasks_that_stay_by_role_in_the_or
     }}""")
 
 
+def test_that_applications_may_end_is_told_once_and_in_the_same_generation() -> None:
+    keeper, running = Keeper(), gang("a", "b")
+    assert "mayEnd" not in keeper.told(running, 0)
+    ending = replace_fields(running, may_end=True)
+    assert keeper.decide(ending, 0.5) == (None, at(1))
+    told = keeper.told(ending, 1)
+    assert (told["mayEnd"], told["generation"], told["complete"]) == (True, 1, True)
+    assert keeper.decide(ending, 5) == (None, None)
+    keeper.fail()
+    assert keeper.told(ending, 6) == told
+    assert "mayEnd" not in keeper.told(gang("a", None, revision=2), 20)
+
+
 def test_a_roster_of_a_gang_that_waits_names_ten_of_its_tasks() -> None:
     missing = [(f"worker-{index}", "Pending") for index in range(50)]
     named = ", ".join(f'{{"task": "worker-{index}", "why": "Pending"}}' for index in range(10))

@@ -7,6 +7,7 @@ from tests.controller.core.scenarios.lives import (
     CONFLICT,
     PERMANENT,
     POD,
+    SIDECAR,
     STAY,
     TWO_ROLES,
     Scenario,
@@ -158,7 +159,40 @@ def wait_after_all(world: World) -> None:
         world.stop()
 
 
+TOGETHER = SIDECAR.replace(
+    "pod: {spec", "pod: {metadata: {annotations: {barrier.frameworkcontroller.microsoft.com/exit: together}}, spec"
+)
+"""All, the ps as well, end when all want to."""
+TOGETHER_TOLERANT = TOGETHER.replace("minFailedTaskCount: 1", "minFailedTaskCount: -1").replace(
+    "minSucceededTaskCount: 3", "minSucceededTaskCount: 2"
+)
+
+
+def end_the_last(world: World) -> None:
+    """The last one ends when it is seen that the first one wants to."""
+    first = tasks(world).get("worker-0")
+    if first is not None and first.attempt_status.held is True and not world.notes:
+        world.notes["held"] = True
+        assert first.state is State.RUNNING
+        world.plan.ends["worker-1"] = [0]
+
+
 ADDED = {
+    "who ends first waits for the others": Scenario(
+        0,
+        {"ps-0": [0], "worker-0": [0], "worker-1": ["stay"], "worker-2": [0]},
+        end_the_last,
+        spec=TOGETHER,
+    ),
+    "who ends first waits for one that is retried": Scenario(
+        0,
+        {"ps-0": [0], "worker-0": [0], "worker-1": [1, 0], "worker-2": [0]},
+        spec=TOGETHER,
+        tasks_retried={"worker-1": 1},
+    ),
+    "nobody waits for one that has failed for good": Scenario(
+        0, {"ps-0": [0], "worker-0": [0], "worker-1": [210], "worker-2": [0]}, spec=TOGETHER_TOLERANT, exact=False
+    ),
     "workers wait until the ps is Ready": Scenario(
         0, script=when(ps_runs, lambda world: world.plan.unready.clear()), spec=DEPENDENT, plan=UNREADY
     ),

@@ -1,0 +1,156 @@
+"""Lets the application of this Pod end together with those of its peers: `exit: together`.
+
+Processes that want to end wait at a socket in the barrier's folder (`files/sitecustomize.py`). While all ranks of the
+Pod wait, the file `held` is there, which the readiness probe of the sidecar looks for; the roster says when the gang
+may end. Source: docs/reference/barrier.md, section 9.
+"""
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from frameworkbarrier.errors import OutputError, SettingsError
+from frameworkbarrier.files.output import File, OutputDirectory
+from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
+from frameworkbarrier.log import Log
+
+SOCKET, JOINS, ENDS = "exit.sock", b"+", b"h"
+"""As `files/sitecustomize.py` says them, which runs where this program is not."""
+HELD = "held"
+MAX_PROCESSES = 1024
+"""Processes of a Pod that are listened to; others end when they want to."""
+WORD_BYTES = 16
+
+
+class Exits:
+    """The processes of this Pod that are ranks, and those that want to end. Use as a context manager.
+
+    None waits for longer than `timeout_sec` from when the first one did.
+    """
+
+    def __init__(
+        self, folder: OutputDirectory, timeout_sec: int, log: Log, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._timeout_sec, self._log, self._clock = folder, timeout_sec, log, clock
+        self._waits: dict[socket.socket, bool] = {}
+        self._since: float | None = None
+        self._is_held = self._is_released = False
+        self._selector = selectors.DefaultSelector()
+        self._waker, self._wakes = socket.socketpair()
+
+    def listen(self) -> None:
+        """Listen from now on, in a thread of its own.
+
+        Raises:
+            SettingsError: the folder's path is too long for a socket.
+        """
+        path = os.path.join(self._folder.path, SOCKET)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._folder.remove(SOCKET)
+        self._folder.remove(HELD)
+        try:
+            listener.bind(path)
+            os.chmod(path, 0o666)  # noqa: S103 -- containers of any user, and only they have the folder
+        except OSError as fault:
+            for one in (listener, self._waker, self._wakes):
+                one.close()
+            raise SettingsError(f"FB_EXIT: cannot listen at {path}: {fault.strerror or fault}") from fault
+        listener.listen()
+        for one in (listener, self._wakes):
+            one.settimeout(0)
+            self._selector.register(one, selectors.EVENT_READ)
+        threading.Thread(target=self._serve, args=(listener,), name="exits", daemon=True).start()
+
+    def release(self) -> None:
+        """Let everybody go who wants to end, from now on."""
+        self._is_released = True
+        self._waker.send(b".")
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
+            left = None if self._since is None else max(0.0, self._since + self._timeout_sec - self._clock())
+            for key, _ in self._selector.select(None if self._is_released else left):
+                if key.fileobj is listener:
+                    self._accept(listener)
+                elif key.fileobj is self._wakes:
+                    self._wakes.recv(WORD_BYTES)
+                elif isinstance(key.fileobj, socket.socket):
+                    self._hear(key.fileobj)
+            self._decide()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            if len(self._waits) >= MAX_PROCESSES:
+                connection.close()
+                return
+            connection.settimeout(0)
+            self._selector.register(connection, selectors.EVENT_READ)
+            self._waits[connection] = False
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            words = connection.recv(WORD_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            words = b""
+        if ENDS in words:
+            self._waits[connection] = True
+        elif JOINS not in words:
+            self._forget(connection)
+
+    def _forget(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        del self._waits[connection]
+        connection.close()
+
+    def _decide(self) -> None:
+        """Note whether all of the Pod wait, and let go who may."""
+        waiting = [connection for connection, waits in self._waits.items() if waits]
+        if not waiting:
+            self._since = None
+        elif self._since is None:
+            self._since = self._clock()
+        is_late = self._since is not None and self._clock() >= self._since + self._timeout_sec
+        if waiting and (self._is_released or is_late):
+            self._log.info(
+                f"{len(waiting)} processes end" + (f": they waited for {self._timeout_sec} s" if is_late else "")
+            )
+            for connection in waiting:
+                with contextlib.suppress(OSError):
+                    connection.send(b".")
+                self._forget(connection)
+        self._note(is_held=bool(self._waits) and all(self._waits.values()))
+
+    def _note(self, *, is_held: bool) -> None:
+        if is_held is self._is_held:
+            return
+        self._is_held = is_held
+        try:
+            self._folder.write(File(HELD, b"")) if is_held else self._folder.remove(HELD)
+        except OutputError as fault:
+            self._log.warning(f"nobody learns that the application wants to end: {fault}")
+        if is_held:
+            self._log.info("the application wants to end, and waits for its peers")
+
+
+class Releaser(Gatekeeper):
+    """Decides as another gatekeeper does, and lets processes end once the gang may."""
+
+    def __init__(self, gatekeeper: Gatekeeper, exits: Exits) -> None:
+        self._gatekeeper, self._exits = gatekeeper, exits
+
+    def due_in(self) -> float | None:
+        """Return what the other says."""
+        return self._gatekeeper.due_in()
+
+    def decide(self, observation: Observation) -> Released | Waiting:
+        """Decide as the other does; whoever ends meanwhile may."""
+        if observation.gang.may_end:
+            self._exits.release()
+        return self._gatekeeper.decide(observation)

@@ -1,0 +1,223 @@
+"""Processes that end together, as the sidecar and real interpreters do it (docs/reference/barrier.md, section 9)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frameworkbarrier.errors import SettingsError
+from frameworkbarrier.files import render
+from frameworkbarrier.files.output import OutputDirectory
+from frameworkbarrier.gate import exits
+from frameworkbarrier.gate.exits import Exits, Releaser
+from frameworkbarrier.gate.gate import Gatekeeper
+from frameworkbarrier.log import Log
+from frameworkbarrier.settings import OwnTask, Settings
+from testkit.waiting import eventually
+from tests.barrier.gangs import observation, roster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HELD = Path(render.__file__).with_name("sitecustomize.py")
+LIBRARIES = {
+    "torch/distributed/distributed_c10d.py": """
+class GroupMember: WORLD = object()
+def init_process_group(): print("joined", flush=True)
+def destroy_process_group(group=None): print("destroyed", flush=True)
+""",
+    "torch/distributed/__init__.py": "from .distributed_c10d import *\nfrom .distributed_c10d import GroupMember",
+    "torch/__init__.py": "",
+    "sitecustomize.py": 'import os; os.environ["CHAINED"] = "yes"',
+}
+TORCH = "import torch.distributed as dist; dist.init_process_group(); "
+
+
+class Pod:
+    """The folder of a sidecar that listens, and the processes of an application beside it."""
+
+    def __init__(self, folder: Path, timeout_sec: int = 600) -> None:
+        self.folder = folder
+        self._output = OutputDirectory(str(folder))
+        self.exits = Exits(self._output, timeout_sec, Log())
+        self.exits.listen()
+        (folder / "sitecustomize.py").write_bytes(HELD.read_bytes())
+        (folder / "injector.sh").touch()
+        (folder / "run").write_text(render._run_script(Settings(exit="together")))
+        (folder / "run").chmod(0o755)
+        for name, text in LIBRARIES.items():
+            (folder / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "lib" / name).write_text(text)
+        self._running: list[subprocess.Popen[str]] = []
+
+    def run(self, code: str, *, shell: bool = False) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", code]
+        started = subprocess.Popen(
+            [str(self.folder / "run"), *(["/bin/sh", "-c", '"$@"; exit $?', "sh"] if shell else []), *command],
+            env=os.environ | {"PYTHONPATH": str(self.folder / "lib")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._running.append(started)
+        return started
+
+    @property
+    def is_held(self) -> bool:
+        return (self.folder / exits.HELD).exists()
+
+    def becomes_held(self) -> None:
+        def held() -> None:
+            assert self.is_held
+
+        eventually(held, interval=0.02)
+
+    def end(self) -> None:
+        self.exits.release()
+        for one in self._running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.communicate(timeout=1)
+            one.kill()
+            one.communicate()
+
+
+@pytest.fixture
+def pod_here(tmp_path: Path) -> Iterator[Pod]:
+    pod = Pod(tmp_path)
+    yield pod
+    pod.end()
+
+
+def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
+    text, _ = process.communicate(timeout=20)
+    return process.returncode, text
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("import os; print(os.environ['CHAINED'])", "yes\n"),
+        ("import sys; sys.exit(0)", ""),
+        (TORCH + "print(dist.destroy_process_group())", "joined\ndestroyed\nNone\n"),
+        (TORCH + "dist.destroy_process_group(dist.GroupMember.WORLD)", "joined\ndestroyed\n"),
+        (TORCH, "joined\n"),
+    ],
+    ids=["a program", "it exits", "the group is destroyed", "the whole group by name", "only its end"],
+)
+def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: Pod) -> None:
+    process = pod_here.run(code)
+    pod_here.becomes_held()
+    assert process.poll() is None
+    pod_here.exits.release()
+    assert ends(process) == (0, printed)
+    assert ends(pod_here.run(code)) == (0, printed), "from then on nobody is held"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("1 / 0", 1),
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit('no')", 1),
+        (TORCH + "\ntry: 1 / 0\nfinally: dist.destroy_process_group()", 1),
+        ("import os; os._exit(0)", 0),
+    ],
+    ids=["an exception", "a code", "a message", "finally", "without an end"],
+)
+def test_who_fails_does_not_wait(code: str, status: int, pod_here: Pod) -> None:
+    assert ends(pod_here.run(code))[0] == status
+    assert not pod_here.is_held
+
+
+def test_a_part_of_the_group_may_be_destroyed(pod_here: Pod) -> None:
+    process = pod_here.run(TORCH + "dist.destroy_process_group(object()); print('on', flush=True); input()")
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(3)] == ["joined\n", "destroyed\n", "on\n"]
+    assert not pod_here.is_held
+
+
+def test_a_pod_wants_to_end_when_all_of_its_ranks_do(pod_here: Pod) -> None:
+    late = "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.02)\n".format(pod_here.folder / "go")
+    first, second = pod_here.run(TORCH, shell=True), pod_here.run(TORCH + "print()\n" + late, shell=True)
+    assert second.stdout is not None
+    second.stdout.readline()
+    other = pod_here.run("pass", shell=True)
+    assert ends(other) == (0, ""), "neither a rank nor the container's own process"
+    assert not pod_here.is_held
+    (pod_here.folder / "go").touch()
+    pod_here.becomes_held()
+    pod_here.exits.release()
+    assert (ends(first)[0], ends(second)[0]) == (0, 0)
+
+
+def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
+    children = "import multiprocessing as m, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])\n"
+    process = pod_here.run(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
+    pod_here.becomes_held()
+    process.send_signal(signal.SIGTERM)
+    assert ends(process)[0] == -signal.SIGTERM
+
+    def gone() -> None:
+        assert not pod_here.is_held
+
+    eventually(gone)
+
+
+def test_nobody_waits_for_longer_than_the_timeout(tmp_path: Path) -> None:
+    pod = Pod(tmp_path, timeout_sec=1)
+    assert ends(pod.run("pass")) == (0, "")
+    pod.end()
+
+
+def test_without_a_sidecar_nobody_waits(tmp_path: Path) -> None:
+    pod = Pod(tmp_path)
+    (tmp_path / exits.SOCKET).unlink()
+    assert ends(pod.run("print(1)")) == (0, "1\n")
+    pod.end()
+
+
+def test_a_stranger_at_the_socket_holds_nobody_and_takes_little(pod_here: Pod) -> None:
+    crowd = []
+    for _ in range(exits.MAX_PROCESSES + 50):
+        one = socket.socket(socket.AF_UNIX)
+        one.connect(str(pod_here.folder / exits.SOCKET))
+        one.sendall(b"+" if len(crowd) % 2 else b"x" * 8)
+        crowd.append(one)
+    process = pod_here.run("pass")
+    pod_here.exits.release()
+    for one in crowd:
+        one.close()
+    assert ends(process)[0] == 0
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_an_error_of_the_settings(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    with OutputDirectory(str(folder)) as output, pytest.raises(SettingsError, match="FB_EXIT: cannot listen"):
+        Exits(output, 1, Log()).listen()
+
+
+def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:
+    text = HELD.read_text()
+    assert f"JOINS, ENDS = {exits.JOINS!r}, {exits.ENDS!r}".replace("'", '"') in text.replace("'", '"')
+    assert f'"{exits.SOCKET}"' in text
+
+
+@pytest.mark.parametrize("may_end", [True, False])
+def test_the_roster_lets_go(may_end: bool, pod_here: Pod) -> None:
+    process = pod_here.run("pass")
+    pod_here.becomes_held()
+    gatekeeper = Releaser(Gatekeeper(OwnTask(None, None, None)), pod_here.exits)
+    gatekeeper.decide(observation(roster({"worker": 2}, mayEnd=may_end)))
+    assert gatekeeper.due_in() is None
+    if may_end:
+        assert ends(process)[0] == 0
+    else:
+        assert process.poll() is None

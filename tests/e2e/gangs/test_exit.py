@@ -1,0 +1,85 @@
+"""`exit: together`: rank 0 ends early, and its peers still find the store of torch, or the coordinator of JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from localcluster.images import images
+from testkit.frameworks import role
+from testkit.waiting import eventually
+from tests.e2e.pods import pod
+
+if TYPE_CHECKING:
+    from localcluster import Cluster
+    from testkit.frameworks import Frameworks
+
+pytestmark = pytest.mark.node
+
+IMAGE = "training"
+PYTHON = "/usr/bin/python3"
+LATER = 15
+TORCH = f"""
+import time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank():
+    time.sleep({LATER})
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"last-{{dist.get_rank()}}", "words")
+    assert store.get(f"last-{{dist.get_rank()}}") == b"words"
+    dist.destroy_process_group()
+"""
+JAX = f"""
+import os, sys, time
+sys.path.insert(0, "/opt/packages")
+import jax
+from jax._src import distributed
+from jax.experimental import multihost_utils
+number = int(os.environ["JAX_PROCESS_ID"])
+# It waits for the others by itself, 5 minutes by default.
+jax.distributed.initialize(
+    num_processes=int(os.environ["JAX_NUM_PROCESSES"]), process_id=number, shutdown_timeout_seconds=5
+)
+multihost_utils.process_allgather(jax.numpy.asarray([1.0]))
+if number:
+    time.sleep({LATER})
+    distributed.global_state.client.key_value_set(f"last-{{number}}", "words")
+else:
+    os.environ.pop("FB_EXIT_PID", None)  # as in a process of a launcher: it has joined, so it is held
+"""
+PROGRAMS = {"pytorch": TORCH, "jax": JAX}
+
+
+@pytest.fixture(scope="module")
+def applications_loaded(cluster: Cluster) -> None:
+    for archive in images.build_all([IMAGE]).values():
+        cluster.load(archive)
+
+
+@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.parametrize("library", PROGRAMS)
+def test_who_ends_first_stays_for_its_peers(library: str, frameworks: Frameworks) -> None:
+    command = [PYTHON, "-c", PROGRAMS[library]]
+    frameworks.create("fw", role("worker", 3, pod=pod(command, image=IMAGE, preset=library, exit="together")))
+
+    def waits() -> None:
+        held = {name: task["attemptStatus"].get("held") for name, task in frameworks.tasks("fw").items()}
+        assert held == {"worker-0": True, "worker-1": False, "worker-2": False}
+
+    eventually(waits, timeout=120)
+    status = frameworks.wait("fw", "Completed", 120)
+    end = status["attemptStatus"]["completionStatus"]
+    assert end["code"] == 0, end
+
+
+@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.parametrize("library", PROGRAMS)
+def test_without_it_the_others_fail(library: str, frameworks: Frameworks) -> None:
+    command = [PYTHON, "-c", PROGRAMS[library]]
+    # The first that ends well does not decide: all have to, and one failure is enough.
+    frameworks.create("fw", role("worker", 3, pod=pod(command, image=IMAGE, preset=library, env="wrap")))
+    status = frameworks.wait("fw", "Completed", 240)
+    assert status["attemptStatus"]["completionStatus"]["code"] != 0
