@@ -65,9 +65,10 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
     created = raw.create(pods, pod)
     ours, expected = barrier_of(created), barrier_of(predicted)
     # The server adds defaults to these fields.
-    plain = expected.keys() - {"env", "startupProbe", "resources"}
+    plain = expected.keys() - {"env", "startupProbe", "readinessProbe", "resources"}
     assert {key: ours[key] for key in plain} == {key: expected[key] for key in plain}
-    assert ours.get("startupProbe", {}).get("exec") == expected.get("startupProbe", {}).get("exec")
+    for probe in ("startupProbe", "readinessProbe"):
+        assert ours.get(probe, {}).get("exec") == expected.get(probe, {}).get("exec")
     assert amounts(ours["resources"]) == amounts(expected["resources"])
     assert values(ours) == values(expected)
     for container, wanted in zip(created["spec"]["containers"], predicted["spec"]["containers"], strict=True):
