@@ -31,6 +31,8 @@ from frameworkbarrier.text import size
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
+ENDS = ("held", "exit.sock")
+"""What `gate.exits` has in the folder."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
@@ -46,9 +48,11 @@ esac
 exec "$@"
 """
 HOLD = """# What keeps a Python program until its peers want to end, too.
-export PYTHONPATH="${0%/*}${PYTHONPATH:+:$PYTHONPATH}" FB_EXIT_PID=$$
+export PYTHONPATH="${0%/*}${PYTHONPATH:+:$PYTHONPATH}" FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=@
 exec "$@"
 """
+WAIT_MORE_SEC = 60
+"""A process waits so much longer than the sidecar lets it, in case that is stuck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def render(
     if framework is not None:
         files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in overflow.files.items()]
-    taken = {file.name for file in files} | {GENERATION, FRAMEWORK_JSON}
+    taken = {file.name for file in files} | {GENERATION, FRAMEWORK_JSON, *(ENDS if settings.exit else ())}
     files += _checked(made, taken)
     files += _user_files(released, chosen, settings, container, taken | {file.name for file in files})
     files.append(File(GENERATION, f"{gang.generation}\n".encode()))
@@ -125,7 +129,8 @@ def render(
 
 
 def _run_script(settings: Settings) -> str:
-    return RUN_SCRIPT.replace('exec "$@"\n', HOLD) if settings.exit else RUN_SCRIPT
+    hold = HOLD.replace("=@", f"={settings.exit_timeout_sec + WAIT_MORE_SEC}")
+    return RUN_SCRIPT.replace('exec "$@"\n', hold) if settings.exit else RUN_SCRIPT
 
 
 def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> Iterator[str]:

@@ -3,17 +3,14 @@
 
 The process of rank 0 holds what its peers need to end well: the store of torch, the coordinator of JAX. So a process
 waits before it closes these, and before its interpreter ends, until the barrier's sidecar lets it go. One that fails
-does not wait. It runs in every Python of the application, from 3.8 on, needs nothing but the standard library, and
-never makes a program fail. Source: docs/reference/barrier.md, section 9.
+does not wait. It runs in every Python of the application, from 3.8 on, needs nothing but the standard library, of which
+it loads little before the program does, and never makes a program fail. Source: docs/reference/barrier.md, section 9.
 """
 
+import _thread
 import atexit
-import contextlib
-import functools
-import importlib.machinery
-import importlib.util
+import builtins
 import os
-import socket
 import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -24,6 +21,7 @@ CALLS = {
     "jax._src.distributed": ("initialize", "shutdown"),
 }
 """The modules with a rendezvous: what joins it, and what closes it."""
+MAIN_THREAD = _thread.get_ident()
 
 
 class Hold:
@@ -34,37 +32,60 @@ class Hold:
         self.is_over = False
 
     def tell(self, word):
-        """Tell the sidecar; without one nothing is held."""
-        try:
-            if self.connection is None:
-                self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                self.connection.connect(SOCKET)
-            self.connection.sendall(word)
-        except OSError:
-            self.connection = None
+        """Tell the sidecar, of which there may be another one meanwhile; without one nothing is held."""
+        import socket
+
+        for _ in range(2):
+            try:
+                if self.connection is None:
+                    self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                    self.connection.connect(SOCKET)
+                self.connection.send(word, getattr(socket, "MSG_NOSIGNAL", 0))
+            except OSError:
+                self.leave()
+            else:
+                return
+
+    def leave(self):
+        """Close the connection."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+    def begin_anew(self):
+        """Begin in a child that was forked: the connection is that of its parent."""
+        self.leave()
+        self.__init__()
 
     def wait(self):
-        """Wait until this process may end, once; not while it fails."""
-        if self.is_over or sys.exc_info()[1] is not None:
+        """Wait until this process may end, once; not while it fails, or if it has."""
+        # An exception that nobody has caught is no longer handled when the functions of `atexit` run.
+        if self.is_over or sys.exc_info()[1] is not None or getattr(sys, "last_value", None) is not None:
             return
         self.is_over = True
         self.tell(ENDS)
-        if self.connection is not None:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-            with contextlib.suppress(OSError):
-                self.connection.recv(1)
+        if self.connection is None:
+            return
+        try:  # noqa: SIM105 -- contextlib would be loaded before the program does
+            sys.stdout.flush()
+        except Exception:  # noqa: BLE001, S110 -- it is closed, or nobody reads it
+            pass
+        end_by_sigterm()
+        try:
+            self.connection.settimeout(float(os.environ.get("FB_EXIT_WAIT_SEC", "660")))
+            self.connection.recv(1)
+        except (OSError, ValueError):
+            pass
 
     def at_end(self):
         """Wait at the end of the interpreter: of the container's own process, and of ranks."""
-        has_failed = getattr(sys, "last_value", None) is not None  # nobody has caught it
-        if not has_failed and (self.connection or os.environ.get("FB_EXIT_PID") == str(os.getpid())):
+        if self.connection is not None or os.environ.get("FB_EXIT_PID") == str(os.getpid()):
             self.wait()
 
-    def exit(self, *arguments):
-        """Do what `sys.exit` does; with a code that is a failure the program does not wait."""
-        self.is_over = self.is_over or (bool(arguments) and arguments[0] not in (None, 0))
-        sys_exit(*arguments)
+    def note(self, code):
+        """Note how the main thread wants to exit: the program does not wait if that is a failure."""
+        if code not in (None, 0) and _thread.get_ident() == MAIN_THREAD:
+            self.is_over = True
 
 
 class Watch:
@@ -77,18 +98,23 @@ class Watch:
         finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         found = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
         load = getattr(getattr(found, "loader", None), "exec_module", None)
-        if load is not None:
 
-            def exec_module(module):
-                load(module)
-                wrap(module, *CALLS[name])
+        def exec_module(module):
+            load(module)
+            wrap(module, *CALLS[name])
 
-            found.loader.exec_module = exec_module
+        try:
+            if load is not None:
+                found.loader.exec_module = exec_module
+        except AttributeError:  # a loader without a place for it: nothing is held
+            pass
         return found
 
 
 def wrap(module, joins, closes):
     """Let the process join the others after one function of the module, and wait for them before the other."""
+    import functools
+
     join, close = getattr(module, joins, None), getattr(module, closes, None)
     if join is None or close is None:
         return
@@ -110,19 +136,55 @@ def wrap(module, joins, closes):
     setattr(module, closes, closing)
 
 
+def end_by_sigterm():
+    """End by SIGTERM where nothing else handles it: the first process of a container would ignore it."""
+    import signal
+
+    if _thread.get_ident() == MAIN_THREAD and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _frame: os._exit(128 + number))
+
+
+def note_exits():
+    """Note the code where a program exits by `sys.exit`, `exit` or `quit`."""
+    sys_exit, quitter = sys.exit, type(getattr(builtins, "exit", None))
+
+    def exit(*arguments):  # noqa: A001 -- it takes the place of that
+        hold.note(*arguments[:1] or (None,))
+        sys_exit(*arguments)
+
+    # Pickled by its name, as what it stands for.
+    exit.__module__, exit.__qualname__, exit.__doc__ = "sys", "exit", sys_exit.__doc__
+    sys.exit = exit
+    if quitter.__name__ == "Quitter":
+        call = quitter.__call__
+
+        def quit(self, code=None):  # noqa: A001
+            hold.note(code)
+            call(self, code)
+
+        quitter.__call__ = quit
+
+
 def chain():
-    """Run the `sitecustomize` that this one hides, if there is one."""
+    """Run the `sitecustomize` that this one hides, if there is one, in its place."""
+    from importlib.machinery import PathFinder
+
     others = [folder for folder in sys.path if os.path.abspath(folder or ".") != FOLDER]
-    found = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+    found = PathFinder.find_spec("sitecustomize", others)
     if found is not None and found.loader is not None:
-        found.loader.exec_module(importlib.util.module_from_spec(found))
+        module = type(sys)("sitecustomize")
+        module.__spec__, module.__file__, module.__loader__ = found, found.origin, found.loader
+        sys.modules["sitecustomize"] = module
+        found.loader.exec_module(module)
 
 
-hold = Hold()
-sys_exit = sys.exit
-if os.path.exists(SOCKET):
-    atexit.register(hold.at_end)
-    os.register_at_fork(after_in_child=hold.__init__)
-    sys.exit = hold.exit
-    sys.meta_path.insert(0, Watch())
-chain()
+# Once: somebody may load it again, or one that is chained may chain back.
+if not hasattr(sys, "_frameworkbarrier"):
+    hold = sys._frameworkbarrier = Hold()
+    if os.path.exists(SOCKET):
+        atexit.register(hold.at_end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=hold.begin_anew)
+        note_exits()
+        sys.meta_path.insert(0, Watch())
+    chain()

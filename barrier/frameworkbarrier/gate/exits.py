@@ -24,12 +24,14 @@ HELD = "held"
 MAX_PROCESSES = 1024
 """Processes of a Pod that are listened to; others end when they want to."""
 WORD_BYTES = 16
+TOLD_AFTER_SEC = 5.0
+"""After the gate has opened: the probe of a sidecar looks every 2 s."""
 
 
 class Exits:
-    """The processes of this Pod that are ranks, and those that want to end. Use as a context manager.
+    """The processes of this Pod that are ranks, and those that want to end.
 
-    None waits for longer than `timeout_sec` from when the first one did.
+    None waits for longer than `timeout_sec` from when the first one did; after that nobody waits.
     """
 
     def __init__(
@@ -38,7 +40,10 @@ class Exits:
         self._folder, self._timeout_sec, self._log, self._clock = folder, timeout_sec, log, clock
         self._waits: dict[socket.socket, bool] = {}
         self._since: float | None = None
-        self._is_held = self._is_released = False
+        """When the first one of those that wait did so."""
+        self._told_from: float | None = None
+        """From when on it is told, None while the gate is closed."""
+        self._is_held = self._may_end = self._is_late = False
         self._selector = selectors.DefaultSelector()
         self._waker, self._wakes = socket.socketpair()
 
@@ -65,15 +70,20 @@ class Exits:
             self._selector.register(one, selectors.EVENT_READ)
         threading.Thread(target=self._serve, args=(listener,), name="exits", daemon=True).start()
 
-    def release(self) -> None:
-        """Let everybody go who wants to end, from now on."""
-        self._is_released = True
+    def open(self) -> None:
+        """Note that the gate is open. The kubelet has to see a sidecar that is ready before it says anything else."""
+        self._told_from = self._clock() + TOLD_AFTER_SEC
         self._waker.send(b".")
+
+    def let_go(self, *, may_end: bool) -> None:
+        """Let everybody go who wants to end, as long as they `may_end`."""
+        if may_end is not self._may_end:
+            self._may_end = may_end
+            self._waker.send(b".")
 
     def _serve(self, listener: socket.socket) -> None:
         while True:
-            left = None if self._since is None else max(0.0, self._since + self._timeout_sec - self._clock())
-            for key, _ in self._selector.select(None if self._is_released else left):
+            for key, _ in self._selector.select(self._next_in()):
                 if key.fileobj is listener:
                     self._accept(listener)
                 elif key.fileobj is self._wakes:
@@ -81,6 +91,12 @@ class Exits:
                 elif isinstance(key.fileobj, socket.socket):
                     self._hear(key.fileobj)
             self._decide()
+
+    def _next_in(self) -> float | None:
+        """Return the seconds until the time alone changes something, None if it does not."""
+        now = self._clock()
+        moments = (None if self._since is None else self._since + self._timeout_sec, self._told_from)
+        return min((moment - now for moment in moments if moment is not None and moment > now), default=None)
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -116,16 +132,16 @@ class Exits:
             self._since = None
         elif self._since is None:
             self._since = self._clock()
-        is_late = self._since is not None and self._clock() >= self._since + self._timeout_sec
-        if waiting and (self._is_released or is_late):
-            self._log.info(
-                f"{len(waiting)} processes end" + (f": they waited for {self._timeout_sec} s" if is_late else "")
-            )
+        self._is_late |= self._since is not None and self._clock() >= self._since + self._timeout_sec
+        if waiting and (self._may_end or self._is_late):
+            why = f": they waited for {self._timeout_sec} s" if self._is_late else ""
+            self._log.info(f"{len(waiting)} processes end{why}")
             for connection in waiting:
                 with contextlib.suppress(OSError):
                     connection.send(b".")
                 self._forget(connection)
-        self._note(is_held=bool(self._waits) and all(self._waits.values()))
+        is_told = self._told_from is not None and self._clock() >= self._told_from
+        self._note(is_held=is_told and bool(self._waits) and all(self._waits.values()))
 
     def _note(self, *, is_held: bool) -> None:
         if is_held is self._is_held:
@@ -140,17 +156,20 @@ class Exits:
 
 
 class Releaser(Gatekeeper):
-    """Decides as another gatekeeper does, and lets processes end once the gang may."""
+    """Decides as another gatekeeper does, and lets processes end while the gang may."""
 
     def __init__(self, gatekeeper: Gatekeeper, exits: Exits) -> None:
-        self._gatekeeper, self._exits = gatekeeper, exits
+        self._gatekeeper, self._exits, self._is_open = gatekeeper, exits, False
 
     def due_in(self) -> float | None:
         """Return what the other says."""
         return self._gatekeeper.due_in()
 
     def decide(self, observation: Observation) -> Released | Waiting:
-        """Decide as the other does; whoever ends meanwhile may."""
-        if observation.gang.may_end:
-            self._exits.release()
-        return self._gatekeeper.decide(observation)
+        """Decide as the other does. What a roster says of the end is said of those that it has let through."""
+        decision = self._gatekeeper.decide(observation)
+        if isinstance(decision, Released) and not self._is_open:
+            self._is_open = True
+            self._exits.open()
+        self._exits.let_go(may_end=self._is_open and observation.gang.may_end)
+        return decision

@@ -67,11 +67,11 @@ def _follow_roster(settings: Settings, api: Api) -> Iterator[Observation | Fault
                 if isinstance(item, Observation):
                     _check_readiness(settings, item.gang.readiness, roster.what)
                 yield item
-            elif not settings.restart:
+            elif not (settings.restart or settings.exit):
                 return
     except StillForbiddenError:
         view = FrameworkView(settings)
-        needs_roster = settings.restart or settings.wait_for == "arrived"
+        needs_roster = settings.restart or settings.exit or settings.wait_for == "arrived"
         if needs_roster or not _can_stand_in(api, view):
             raise
         yield Fault(f"may still not read {roster.what}: reading {view.what} instead", lasting=True)

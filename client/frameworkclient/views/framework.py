@@ -215,6 +215,15 @@ class FrameworkView:
         """The Tasks of all roles, in order."""
         return (task for role in self.roles for task in role.tasks)
 
+    @cached_property
+    def running_on(self) -> int:
+        """The number of Tasks for whose end others wait that end together with them."""
+        together = [
+            role for role in self.roles if any(one.status.attempt_status.held in {True, False} for one in role.tasks)
+        ]
+        tasks = (one.status for role in together for one in role.tasks if not one.status.deletion_pending)
+        return sum(one.completion is None and one.attempt_status.held is not True for one in tasks)
+
     def task(self, name: str) -> TaskView | None:
         """Return the Task of this name (`worker-0`), None if there is none."""
         return next((task for task in self.tasks if task.name == name), None)

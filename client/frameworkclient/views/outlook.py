@@ -171,14 +171,9 @@ def task_outlook(view: FrameworkView, role: RoleView, task: TaskView) -> str:
         case State.CREATION_REQUESTED:
             return "its Pod was created just now"
         case State.RUNNING if task.status.attempt_status.held is True:
-            return f"has ended, waits for {counted(len(running_on(view)), 'other')}"
+            return f"has ended, waits for {counted(view.running_on, 'other')}"
         case _:
             return ""
-
-
-def running_on(view: FrameworkView) -> list[TaskView]:
-    """Return the Tasks for whose end others wait: those that end together with them, and do not want to end yet."""
-    return [one for one in view.tasks if one.status.attempt_status.held is False and one.completion is None]
 
 
 def _after(task: TaskView, role: RoleView) -> str:

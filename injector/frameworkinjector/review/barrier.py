@@ -88,7 +88,7 @@ def container(
             "exec": {"command": ["test", "!", "-e", f"{settings.barrier.output_dir}/{HELD}"]},
             "periodSeconds": HELD_PERIOD_SECONDS,
             "timeoutSeconds": PROBE_PERIOD_SECONDS * 10,
-            "failureThreshold": 1,
+            "failureThreshold": 2,
         }
     if settings.barrier.restart:
         built["restartPolicyRules"] = list(restart.BARRIER_RULES)

@@ -22,6 +22,8 @@ from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, pars
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
 MAX_NAME: Final = 63
+MAX_SOCKET_FOLDER: Final = 96
+"""Characters of the folder of a socket, whose path has at most 107."""
 _LISTED_AT_MOST: Final = 10
 
 
@@ -193,6 +195,11 @@ def _refuse_to_hold(pod: Pod, settings: PodSettings) -> None:
         raise RefusalError(Reason.EXIT_WITHOUT_FRAMEWORK)
     elif settings.barrier.mode == "init":
         raise RefusalError(Reason.EXIT_IN_INIT)
+    elif len(settings.barrier.output_dir) > MAX_SOCKET_FOLDER:
+        folder, expected = settings.barrier.output_dir, f"at most {MAX_SOCKET_FOLDER} characters long with exit"
+        raise RefusalError(
+            Reason.BAD_VALUE, annotation=f"{names.PREFIX}output-dir", value=shown(folder), expected=expected
+        )
 
 
 def _chosen(pod: Pod, settings: PodSettings) -> list[tuple[int, Container]]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from frameworkbarrier.files import render
 from frameworkbarrier.files.output import OutputDirectory
 from frameworkbarrier.gate import exits
 from frameworkbarrier.gate.exits import Exits, Releaser
-from frameworkbarrier.gate.gate import Gatekeeper
+from frameworkbarrier.gate.gate import Gatekeeper, Waiting
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import OwnTask, Settings
 from testkit.waiting import eventually
@@ -36,7 +37,7 @@ def destroy_process_group(group=None): print("destroyed", flush=True)
 """,
     "torch/distributed/__init__.py": "from .distributed_c10d import *\nfrom .distributed_c10d import GroupMember",
     "torch/__init__.py": "",
-    "sitecustomize.py": 'import os; os.environ["CHAINED"] = "yes"',
+    "sitecustomize.py": 'import os; os.environ["CHAINED"] = "yes"; MINE = "mine"',
 }
 TORCH = "import torch.distributed as dist; dist.init_process_group(); "
 
@@ -49,6 +50,7 @@ class Pod:
         self._output = OutputDirectory(str(folder))
         self.exits = Exits(self._output, timeout_sec, Log())
         self.exits.listen()
+        self.exits.open()
         (folder / "sitecustomize.py").write_bytes(HELD.read_bytes())
         (folder / "injector.sh").touch()
         (folder / "run").write_text(render._run_script(Settings(exit="together")))
@@ -80,7 +82,7 @@ class Pod:
         eventually(held, interval=0.02)
 
     def end(self) -> None:
-        self.exits.release()
+        self.exits.let_go(may_end=True)
         for one in self._running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.communicate(timeout=1)
@@ -89,7 +91,8 @@ class Pod:
 
 
 @pytest.fixture
-def pod_here(tmp_path: Path) -> Iterator[Pod]:
+def pod_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pod]:
+    monkeypatch.setattr(exits, "TOLD_AFTER_SEC", 0.0)
     pod = Pod(tmp_path)
     yield pod
     pod.end()
@@ -105,19 +108,39 @@ def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
     [
         ("import os; print(os.environ['CHAINED'])", "yes\n"),
         ("import sys; sys.exit(0)", ""),
+        ("import threading, sys; t = threading.Thread(target=sys.exit, args=(1,)); t.start(); t.join()", ""),
+        ("import pickle, sys; print(pickle.loads(pickle.dumps(sys.exit)) is sys.exit)", "True\n"),
+        ("import importlib, sitecustomize; importlib.reload(sitecustomize); import torch.distributed", ""),
+        ("import sitecustomize; print(sitecustomize.MINE)", "mine\n"),
+        ("import sys; print({'socket', 'selectors', 'contextlib'} & sys.modules.keys())", "set()\n"),
         (TORCH + "print(dist.destroy_process_group())", "joined\ndestroyed\nNone\n"),
         (TORCH + "dist.destroy_process_group(dist.GroupMember.WORLD)", "joined\ndestroyed\n"),
         (TORCH, "joined\n"),
     ],
-    ids=["a program", "it exits", "the group is destroyed", "the whole group by name", "only its end"],
+    ids=[
+        "a program",
+        "it exits",
+        "a thread exits",
+        "pickled",
+        "loaded again",
+        "chained",
+        "little is loaded",
+        "the group is destroyed",
+        "the whole group by name",
+        "only its end",
+    ],
 )
 def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: Pod) -> None:
     process = pod_here.run(code)
     pod_here.becomes_held()
     assert process.poll() is None
-    pod_here.exits.release()
+    pod_here.exits.let_go(may_end=True)
     assert ends(process) == (0, printed)
-    assert ends(pod_here.run(code)) == (0, printed), "from then on nobody is held"
+    assert ends(pod_here.run(code)) == (0, printed), "as long as they may end"
+    pod_here.exits.let_go(may_end=False)
+    again = pod_here.run(code)
+    pod_here.becomes_held()
+    assert again.poll() is None
 
 
 @pytest.mark.parametrize(
@@ -127,9 +150,11 @@ def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: P
         ("import sys; sys.exit(3)", 3),
         ("import sys; sys.exit('no')", 1),
         (TORCH + "\ntry: 1 / 0\nfinally: dist.destroy_process_group()", 1),
+        (TORCH + "import atexit; atexit.register(dist.destroy_process_group); 1 / 0", 1),
+        ("exit(2)", 2),
         ("import os; os._exit(0)", 0),
     ],
-    ids=["an exception", "a code", "a message", "finally", "without an end"],
+    ids=["an exception", "a code", "a message", "finally", "at the end, after an exception", "exit", "without an end"],
 )
 def test_who_fails_does_not_wait(code: str, status: int, pod_here: Pod) -> None:
     assert ends(pod_here.run(code))[0] == status
@@ -153,7 +178,7 @@ def test_a_pod_wants_to_end_when_all_of_its_ranks_do(pod_here: Pod) -> None:
     assert not pod_here.is_held
     (pod_here.folder / "go").touch()
     pod_here.becomes_held()
-    pod_here.exits.release()
+    pod_here.exits.let_go(may_end=True)
     assert (ends(first)[0], ends(second)[0]) == (0, 0)
 
 
@@ -162,7 +187,7 @@ def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
     process = pod_here.run(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
     pod_here.becomes_held()
     process.send_signal(signal.SIGTERM)
-    assert ends(process)[0] == -signal.SIGTERM
+    assert ends(process)[0] == 128 + signal.SIGTERM
 
     def gone() -> None:
         assert not pod_here.is_held
@@ -173,6 +198,19 @@ def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
 def test_nobody_waits_for_longer_than_the_timeout(tmp_path: Path) -> None:
     pod = Pod(tmp_path, timeout_sec=1)
     assert ends(pod.run("pass")) == (0, "")
+    started = time.monotonic()
+    assert ends(pod.run("pass")) == (0, "")
+    assert time.monotonic() - started < 1, "nobody waits any more"
+    pod.end()
+
+
+def test_that_a_program_wants_to_end_is_told_some_seconds_after_the_gate_has_opened(tmp_path: Path) -> None:
+    pod = Pod(tmp_path)
+    process = pod.run("pass")
+    time.sleep(1)
+    assert not pod.is_held
+    pod.becomes_held()
+    assert process.poll() is None
     pod.end()
 
 
@@ -191,7 +229,7 @@ def test_a_stranger_at_the_socket_holds_nobody_and_takes_little(pod_here: Pod) -
         one.sendall(b"+" if len(crowd) % 2 else b"x" * 8)
         crowd.append(one)
     process = pod_here.run("pass")
-    pod_here.exits.release()
+    pod_here.exits.let_go(may_end=True)
     for one in crowd:
         one.close()
     assert ends(process)[0] == 0
@@ -221,3 +259,21 @@ def test_the_roster_lets_go(may_end: bool, pod_here: Pod) -> None:
         assert ends(process)[0] == 0
     else:
         assert process.poll() is None
+
+
+def test_a_roster_of_before_lets_nobody_go(pod_here: Pod) -> None:
+    own = OwnTask("worker", 0, "another-pod", None)
+    gatekeeper = Releaser(Gatekeeper(own), pod_here.exits)
+    process = pod_here.run("pass")
+    assert isinstance(gatekeeper.decide(observation(roster({"worker": 2}, mayEnd=True))), Waiting)
+    pod_here.becomes_held()
+    assert process.poll() is None
+
+
+def test_a_gang_that_has_lost_a_member_may_end(pod_here: Pod) -> None:
+    gatekeeper = Releaser(Gatekeeper(OwnTask(None, None, None)), pod_here.exits)
+    gatekeeper.decide(observation(roster({"worker": 2})))
+    process = pod_here.run("pass")
+    pod_here.becomes_held()
+    gatekeeper.decide(observation(roster({"worker": 2}, ready=1, mayEnd=True)))
+    assert ends(process)[0] == 0

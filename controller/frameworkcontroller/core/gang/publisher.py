@@ -25,6 +25,7 @@ from frameworkcontroller.core.restart.epoch import Gate
 
 PROGRESS_EVERY: Final = timedelta(seconds=5)
 COALESCE: Final = timedelta(seconds=1)
+END_STAYS: Final = timedelta(seconds=30)
 LATE_AFTER: Final = timedelta(seconds=30)
 MISSING_TASKS_IN_ROSTER: Final = 10
 Progress: TypeAlias = tuple[int, int, tuple[Missing, ...]]
@@ -145,9 +146,10 @@ class Publisher(Generic[S]):
         return Publication(write, event, wake_at)
 
     def _decide_complete(self, summary: S, now: datetime) -> Publication:
-        is_told = self._lists_all and summary.may_end is self._may_end
+        due = self._end_told_at(summary, now)
+        is_told = self._lists_all and (due is None or now < due)
         if is_told and summary.member_revision == self._member_revision:
-            return Publication()
+            return Publication(wake_at=due)
         rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if is_told and digest == self._digest:
@@ -161,7 +163,6 @@ class Publisher(Generic[S]):
         self._generation += digest != self._digest
         self._digest, self._member_revision = digest, summary.member_revision
         self._was_complete = self._lists_all = True
-        self._may_end = summary.may_end
         # The next progress is news again, also if it says what the last one said.
         self._written_at, self._progress, self._behind = now, None, ()
         self._note_epoch(summary)
@@ -175,6 +176,8 @@ class Publisher(Generic[S]):
             return None, None
         # That an epoch has ended is told at once: applications of it still run.
         is_news = (0 if summary.gate is None else summary.gate.epoch) != (self._epoch or 0)
+        due = self._end_told_at(summary, now)
+        is_news = is_news or (due is not None and due <= now)
         if not is_news and self._written_at is not None and now < self._written_at + PROGRESS_EVERY:
             return None, self._written_at + PROGRESS_EVERY
         progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
@@ -185,6 +188,16 @@ class Publisher(Generic[S]):
         self._lists_all, self._progress, self._behind = False, progress, late
         self._note_epoch(summary)
         return self._roster(summary, progress), now + PROGRESS_EVERY
+
+    def _end_told_at(self, summary: S, now: datetime) -> datetime | None:
+        """Return when a roster is due for what it says of the end alone, None if the last one says the same.
+
+        That they may end stays for a while: those that have ended are not held any more, and others may not have read
+        of it yet.
+        """
+        if summary.may_end is self._may_end:
+            return None
+        return now if summary.may_end or self._written_at is None else self._written_at + END_STAYS
 
     def again(self, summary: S) -> WriteRoster | None:
         """Return the last roster once more, None if what it said is not known or the next one follows within seconds.
@@ -216,9 +229,10 @@ class Publisher(Generic[S]):
             by_arrival=summary.by_arrival,
             gate=summary.gate,
             behind=self._behind,
-            may_end=summary.may_end and rows is not None,
+            may_end=summary.may_end,
             more=self.more,
         )
+        self._may_end = summary.may_end
         complete = rows is not None
         last = Published(self._generation, complete=complete, digest=self._digest, epoch=self._epoch)
         annotation = msgspec.json.encode(last).decode()

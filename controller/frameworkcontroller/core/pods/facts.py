@@ -259,7 +259,9 @@ class Templates:
             rank_problem=rank_problem,
             injected=frozenset(name for name, one in members.items() if one.is_injected),
             end_together=frozenset(
-                name for name, one in members.items() if one.annotations.get(names.EXIT_ANNOTATION) == names.TOGETHER
+                name
+                for name, one in members.items()
+                if one.annotations.get(names.EXIT_ANNOTATION, "").strip() == names.TOGETHER
             ),
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),

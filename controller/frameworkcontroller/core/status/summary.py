@@ -48,7 +48,8 @@ def is_complete(state: FrameworkState, spec: FrameworkSpec) -> bool:
 
 def may_end(state: FrameworkState) -> bool:
     """Report whether those that end together may: all want to, or one of them has failed for good."""
-    counts = [one.counts for one in state.roles.values() if one.name in state.facts.end_together]
+    begun = (one for one in state.roles.values() if not one.waits)
+    counts = [one.counts for one in begun if one.name in state.facts.end_together]
     left = sum(one.active - one.held - one.completed - one.succeeding for one in counts)
     return any(one.held for one in counts) and (not left or any(one.failed for one in counts))
 

@@ -114,7 +114,16 @@ def test_that_applications_may_end_is_told_once_and_in_the_same_generation() -> 
     assert keeper.decide(ending, 5) == (None, None)
     keeper.fail()
     assert keeper.told(ending, 6) == told
-    assert "mayEnd" not in keeper.told(gang("a", None, revision=2), 20)
+    assert keeper.decide(running, 10) == (None, at(36)), "others may not have read it yet"
+    assert "mayEnd" not in keeper.told(running, 36)
+
+
+def test_a_gang_that_has_lost_a_member_is_told_that_it_may_end() -> None:
+    keeper, lost = Keeper(), gang("a", None, revision=2)
+    keeper.told(gang("a", "b"), 0)
+    assert "mayEnd" not in keeper.told(lost, 10)
+    told = keeper.told(replace_fields(lost, may_end=True), 11)
+    assert (told["mayEnd"], told["complete"]) == (True, False)
 
 
 def test_a_roster_of_a_gang_that_waits_names_ten_of_its_tasks() -> None:

@@ -96,3 +96,5 @@ def test_all_roles_with_the_annotation_end_together(other: TaskStatus) -> None:
     state.roles = {"worker": role_of("worker", [HELD]), "ps": role_of("ps", [other])}
     state.facts = SpecFacts(end_together=frozenset({"worker", "ps"}))
     assert may_end(state) is (other is HELD)
+    state.roles["ps"].dependencies_met = False
+    assert may_end(state), "one that waits for the end of the others"
