@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import signal
@@ -240,6 +241,10 @@ def test_a_path_that_is_too_long_for_a_socket_is_an_error_of_the_settings(tmp_pa
     folder.mkdir()
     with OutputDirectory(str(folder)) as output, pytest.raises(SettingsError, match="FB_EXIT: cannot listen"):
         Exits(output, 1, Log()).listen()
+
+
+def test_the_program_in_front_of_others_is_one_of_python_3_8() -> None:
+    ast.parse(HELD.read_text(), feature_version=(3, 8))
 
 
 def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:
