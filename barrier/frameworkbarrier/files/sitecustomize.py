@@ -158,7 +158,7 @@ def note_exits():
     if quitter.__name__ == "Quitter":
         call = quitter.__call__
 
-        def quit(self, code=None):  # noqa: A001
+        def quit(self, code=None):  # noqa: A001 -- as above
             hold.note(code)
             call(self, code)
 
