@@ -178,7 +178,7 @@ def _ending_together(
     """Listen to applications that end together, if they do, and return a gatekeeper that learns when they may."""
     if not settings.exit:
         return gatekeeper
-    from frameworkbarrier.gate.exits import Exits, Releaser
+    from frameworkbarrier.files.exits import Exits, Releaser
 
     exits = Exits(folder, settings.exit_timeout_sec, log)
     exits.listen()

@@ -22,6 +22,8 @@ DEFAULT_OUTPUT_DIR = "/mnt/frameworkbarrier"
 DEFAULT_CODE_DIR = "/mnt/frameworkcode"
 DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 -- the folder, not a secret
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+EXIT_SOCKET, EXIT_HELD = "exit.sock", "held"
+"""In the folder: where processes that want to end wait, and what is there while all of them do."""
 MAX_SECONDS = 30 * 24 * 3600
 MAX_GRACE_SEC = 24 * 3600
 MAX_INDEX = 999_999_999

@@ -26,13 +26,11 @@ from frameworkbarrier.files.variables import Variable
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.presets.model import Preset
-from frameworkbarrier.settings import Settings
+from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET, Settings
 from frameworkbarrier.text import size
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
-ENDS = ("held", "exit.sock")
-"""What `gate.exits` has in the folder."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
@@ -121,7 +119,11 @@ def render(
     if framework is not None:
         files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in overflow.files.items()]
-    taken = {file.name for file in files} | {GENERATION, FRAMEWORK_JSON, *(ENDS if settings.exit else ())}
+    taken = {file.name for file in files} | {
+        GENERATION,
+        FRAMEWORK_JSON,
+        *((EXIT_SOCKET, EXIT_HELD) if settings.exit else ()),
+    }
     files += _checked(made, taken)
     files += _user_files(released, chosen, settings, container, taken | {file.name for file in files})
     files.append(File(GENERATION, f"{gang.generation}\n".encode()))

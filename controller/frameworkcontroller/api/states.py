@@ -40,7 +40,7 @@ class LedgerState(StrEnum):
     STARTING = "starting"
     """All have nodes; one pulls its image, or runs its init containers."""
     GATE = "gate"
-    """One is held by its barrier."""
+    """The Pods of all are there, and the gate is closed."""
     RUNNING = "running"
     RESTARTING = "restarting"
     """A gang that restarts in place: from the end of an epoch until its gate is open."""

@@ -4,6 +4,7 @@ The wall clock may be set at any time. What is compared with a stored time (a de
 it. Pauses between requests must not: a wall clock that is set back by an hour would make each of them last an hour.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -44,6 +45,12 @@ def after(moment: datetime, delay: timedelta) -> datetime:
         return moment + delay
     except OverflowError:
         return moment
+
+
+def latest(moments: Sequence[datetime | None]) -> datetime | None:
+    """Return when the last of them was, None if one is not known."""
+    known = [one for one in moments if one is not None]
+    return max(known) if known and len(known) == len(moments) else None
 
 
 def utc_seconds(moment: datetime) -> datetime:

@@ -12,7 +12,7 @@ from typing import Final
 
 from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
-from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, SETTINGS
+from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, EXIT_HELD, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
 from frameworkinjector.review import resources, restart, workload
@@ -26,9 +26,7 @@ TOKEN_SECONDS: Final = 3600
 PROBE_PERIOD_SECONDS: Final = 1
 PROBE_WAIT_SECONDS: Final = 50
 HELD_PERIOD_SECONDS: Final = 2
-"""So long after it at the latest the kubelet knows that the application wants to end."""
-HELD: Final = "held"
-"""The barrier's file that says so; as `frameworkbarrier.gate.exits` has it, which imports sockets and threads."""
+"""Two looks later the kubelet knows that the application wants to end."""
 # The startup probe of a sidecar must outlast the barrier's timeout.
 PROBE_SLACK_SECONDS: Final = 60
 _FOLDER_ANNOTATION: Final = f"{names.PREFIX}{SETTINGS['output_dir'].annotation}"
@@ -85,7 +83,7 @@ def container(
         built["startupProbe"] = _startup_probe(settings)
     if settings.barrier.exit:
         built["readinessProbe"] = {
-            "exec": {"command": ["test", "!", "-e", f"{settings.barrier.output_dir}/{HELD}"]},
+            "exec": {"command": ["test", "!", "-e", f"{settings.barrier.output_dir}/{EXIT_HELD}"]},
             "periodSeconds": HELD_PERIOD_SECONDS,
             "timeoutSeconds": PROBE_PERIOD_SECONDS * 10,
             "failureThreshold": 2,

@@ -83,7 +83,6 @@ class TaskPass:
             return
         yield from self._release(ctx)
         contexts: dict[str, task.TaskFacts] = {}
-        gate = self._state.gate
         for place, task_key in enumerate(self._state.dirty.take_dirty(ctx.now)):
             if ends_turn(place):
                 yield
@@ -98,8 +97,7 @@ class TaskPass:
             if step.status != current:
                 self._state.put(task_key, step.status)
             self._note(task_key, current, step.status, pod, ctx)
-            if gate is not None:
-                self._follow_instance(task_key, current, step.status, pod, gate)
+            self._follow_instance(task_key, current, step.status, pod)
             if step.wake_at is not None:
                 self._state.dirty.touch_at(task_key, ctx.clock.steadily(step.wake_at))
             if step.action is task.Action.CREATE and (until := self._state.crash_loops.hold(task_key, ctx.now)):
@@ -134,10 +132,11 @@ class TaskPass:
         ends, self._ends = self._ends, {}
         return ends
 
-    def _follow_instance(
-        self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None, gate: epoch.Gate
-    ) -> None:
+    def _follow_instance(self, task_key: TaskKey, before: TaskStatus, after: TaskStatus, pod: Pod | None) -> None:
         """Note what a Task has to do with the epoch of its gang."""
+        gate = self._state.gate
+        if gate is None:
+            return
         if before.attempt_status.starts is UNSET and task_key[0] not in self._state.facts.members:
             return  # its Pod has no barrier
         if after.state is State.COMPLETED:

@@ -5,7 +5,7 @@ as that changes. The ledger is written with what else is written and asks for no
 takes over goes on from the one that is stored, and `take_up` charges what passed meanwhile by the times of the Pods.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
@@ -18,6 +18,7 @@ from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.api.status import Ledger, Spent
+from frameworkcontroller.core.clock import latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
 from frameworkcontroller.core.status.state import FrameworkState
@@ -91,17 +92,11 @@ def take_up(
             yield
     placed, ran, over = ([times[place] for times in shown] for place in range(3))
     # Without barriers it runs from the first that does.
-    runs = _last(ran) if state.facts.has_barriers else min(filter(None, ran), default=None)
-    starts = min(filter(None, (_last(placed), runs)), default=None)
-    for moment, (before, after) in zip((starts, runs, _last(over)), pairwise(BY_PODS), strict=True):
+    runs = latest(ran) if state.facts.has_barriers else min(filter(None, ran), default=None)
+    starts = min(filter(None, (latest(placed), runs)), default=None)
+    for moment, (before, after) in zip((starts, runs, latest(over)), pairwise(BY_PODS), strict=True):
         if moment is not None and state.ledger.state == before:
             state.ledger = _charged(state.ledger, after, min(moment, now))
-
-
-def _last(moments: Sequence[datetime | None]) -> datetime | None:
-    """Return when the last of them has done something, None if not all have."""
-    known = [one for one in moments if one is not None]
-    return max(known) if known and len(known) == len(moments) else None
 
 
 def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open: bool) -> None:

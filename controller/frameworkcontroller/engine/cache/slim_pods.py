@@ -7,7 +7,6 @@ UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB
 import functools
 from collections import Counter
 from collections.abc import Hashable
-from datetime import datetime
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -27,6 +26,7 @@ from frameworkcontroller.api.pod import (
     Times,
 )
 from frameworkcontroller.api.pod_group import DISRUPTED
+from frameworkcontroller.core.clock import latest
 
 V = TypeVar("V")
 P = TypeVar("P", bound="Wire | None")
@@ -214,14 +214,9 @@ def _times_of(pod: Pod) -> Times:
     placed = [one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "True"]
     return (
         (placed[0].last_transition_time or None) if placed else None,
-        _last([getattr(one.running or one.terminated, "started_at", None) or None for one in states]),
-        _last([None if one is None else one.finished_at for one in ends]),
+        latest([getattr(one.running or one.terminated, "started_at", None) or None for one in states]),
+        latest([None if one is None else one.finished_at for one in ends]),
     )
-
-
-def _last(moments: list[datetime | None]) -> datetime | None:
-    known = [one for one in moments if one is not None]
-    return max(known) if known and len(known) == len(moments) else None
 
 
 def _cut(part: P, left: dict[str, int]) -> P:

@@ -17,10 +17,10 @@ from frameworkbarrier.errors import OutputError, SettingsError
 from frameworkbarrier.files.output import File, OutputDirectory
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
 from frameworkbarrier.log import Log
+from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET
 
-SOCKET, JOINS, ENDS = "exit.sock", b"+", b"h"
+JOINS, ENDS = b"+", b"h"
 """As `files/sitecustomize.py` says them, which runs where this program is not."""
-HELD = "held"
 MAX_PROCESSES = 1024
 """Processes of a Pod that are listened to; others end when they want to."""
 WORD_BYTES = 16
@@ -53,10 +53,10 @@ class Exits:
         Raises:
             SettingsError: the folder's path is too long for a socket.
         """
-        path = os.path.join(self._folder.path, SOCKET)
+        path = os.path.join(self._folder.path, EXIT_SOCKET)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._folder.remove(SOCKET)
-        self._folder.remove(HELD)
+        self._folder.remove(EXIT_SOCKET)
+        self._folder.remove(EXIT_HELD)
         try:
             listener.bind(path)
             os.chmod(path, 0o666)  # noqa: S103 -- containers of any user, and only they have the folder
@@ -148,7 +148,7 @@ class Exits:
             return
         self._is_held = is_held
         try:
-            self._folder.write(File(HELD, b"")) if is_held else self._folder.remove(HELD)
+            self._folder.write(File(EXIT_HELD, b"")) if is_held else self._folder.remove(EXIT_HELD)
         except OutputError as fault:
             self._log.warning(f"nobody learns that the application wants to end: {fault}")
         if is_held:

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frameworkbarrier.errors import SettingsError
-from frameworkbarrier.files import render
+from frameworkbarrier.files import exits, render
+from frameworkbarrier.files.exits import Exits, Releaser
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.gate import exits
-from frameworkbarrier.gate.exits import Exits, Releaser
 from frameworkbarrier.gate.gate import Gatekeeper, Waiting
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import OwnTask, Settings
+from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET, OwnTask, Settings
 from testkit.waiting import eventually
 from tests.barrier.gangs import observation, roster
 
@@ -74,7 +73,7 @@ class Pod:
 
     @property
     def is_held(self) -> bool:
-        return (self.folder / exits.HELD).exists()
+        return (self.folder / EXIT_HELD).exists()
 
     def becomes_held(self) -> None:
         def held() -> None:
@@ -217,7 +216,7 @@ def test_that_a_program_wants_to_end_is_told_some_seconds_after_the_gate_has_ope
 
 def test_without_a_sidecar_nobody_waits(tmp_path: Path) -> None:
     pod = Pod(tmp_path)
-    (tmp_path / exits.SOCKET).unlink()
+    (tmp_path / EXIT_SOCKET).unlink()
     assert ends(pod.run("print(1)")) == (0, "1\n")
     pod.end()
 
@@ -226,7 +225,7 @@ def test_a_stranger_at_the_socket_holds_nobody_and_takes_little(pod_here: Pod) -
     crowd = []
     for _ in range(exits.MAX_PROCESSES + 50):
         one = socket.socket(socket.AF_UNIX)
-        one.connect(str(pod_here.folder / exits.SOCKET))
+        one.connect(str(pod_here.folder / EXIT_SOCKET))
         one.sendall(b"+" if len(crowd) % 2 else b"x" * 8)
         crowd.append(one)
     process = pod_here.run("pass")
@@ -250,7 +249,7 @@ def test_the_program_in_front_of_others_is_one_of_python_3_8() -> None:
 def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:
     text = HELD.read_text()
     assert f"JOINS, ENDS = {exits.JOINS!r}, {exits.ENDS!r}".replace("'", '"') in text.replace("'", '"')
-    assert f'"{exits.SOCKET}"' in text
+    assert f'"{EXIT_SOCKET}"' in text
 
 
 @pytest.mark.parametrize("may_end", [True, False])
