@@ -24,6 +24,8 @@ DEFAULT_TOKEN_DIR = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S10
 DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 EXIT_SOCKET, EXIT_HELD = "exit.sock", "held"
 """In the folder: where processes that want to end wait, and what is there while all of them do."""
+DEFAULT_PROGRESS_DIR = "/mnt/frameworkprogress"
+DEFAULT_PROGRESS_PORT = 24817
 MAX_SECONDS = 30 * 24 * 3600
 MAX_GRACE_SEC = 24 * 3600
 MAX_INDEX = 999_999_999
@@ -229,6 +231,37 @@ class Settings:
         "seconds that it waits for them at most",
         annotation="exit-timeout",
     )
+    progress: tuple[str, ...] = _setting(
+        "FB_PROGRESS_SOURCES",
+        values.some_of("torch", "file", "http", "ras"),
+        (),
+        "where progress comes from, comma separated: torch, file, http, ras",
+        annotation="progress",
+    )
+    progress_dir: str = _setting("FB_PROGRESS_DIR", values.text, DEFAULT_PROGRESS_DIR, "folder of its files")
+    progress_port: int = _annotated(
+        "FB_PROGRESS_PORT", values.whole(1024, MAX_PORT), DEFAULT_PROGRESS_PORT, "port at which progress is told"
+    )
+    hang: str = _annotated(
+        "FB_HANG", values.one_of("observe", "restart", "off"), "observe", "what a gang that hangs causes"
+    )
+    hang_floor_sec: int = _setting(
+        "FB_HANG_FLOOR_SEC",
+        values.whole(1, MAX_SECONDS),
+        120,
+        "seconds without progress that are never a hang",
+        annotation="hang-floor",
+    )
+    hang_factor: int = _annotated(
+        "FB_HANG_FACTOR", values.whole(2, MAX_COUNT), 8, "a hang takes so many times as long as a long step"
+    )
+    hang_first_sec: int = _setting(
+        "FB_HANG_FIRST_SEC",
+        values.whole(1, MAX_SECONDS),
+        1800,
+        "the same seconds until ten steps are known",
+        annotation="hang-first",
+    )
     log_format: str = _annotated("FB_LOG_FORMAT", values.one_of("text", "json"), "text", "text or json")
     # FC accepts any whole number of seconds.
     timeout_sec: int = _setting(
@@ -316,7 +349,7 @@ def _contradictions(settings: Settings) -> list[str]:
         faults.append(f"{', '.join(absent)}: needed too, to know which Task this Pod is")
     if without_framework and 0 < len(absent) < 3 and settings.uid is None:
         faults.append("FC_POD_UID: needed too, to know which of the Pods this one is (fieldRef metadata.uid)")
-    for env in [SETTINGS[name].env for name in ("restart", "exit") if getattr(settings, name)]:
+    for env in [SETTINGS[name].env for name in ("restart", "exit", "progress") if getattr(settings, name)]:
         if settings.mode != "sidecar":
             faults.append(f"{env}: needs FB_MODE=sidecar")
         if without_framework or absent:

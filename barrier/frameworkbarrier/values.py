@@ -62,6 +62,19 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def some_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
+    """Accept one or several of these words, separated by commas, each once."""
+
+    def read(value: str) -> tuple[str, ...]:
+        expected = f"one or several of {', '.join(choices)}, separated by commas"
+        found = items(value, expected)
+        if not set(found) <= set(choices):
+            raise BadValueError(expected)
+        return tuple(dict.fromkeys(found))
+
+    return read
+
+
 def whole(low: int, high: int) -> Callable[[str], int]:
     """Accept a whole number from `low` to `high`."""
 
