@@ -70,7 +70,7 @@ def some_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
         found = items(value, expected)
         if not set(found) <= set(choices):
             raise BadValueError(expected)
-        return tuple(dict.fromkeys(found))
+        return found
 
     return read
 
