@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from frameworkbarrier.files.output import OutputDirectory
     from frameworkbarrier.gate.gate import Gatekeeper
+    from frameworkbarrier.gate.wait import SourceReader
+    from frameworkbarrier.health.child import Watcher
     from frameworkbarrier.log import Log
     from frameworkbarrier.settings import Settings
 
@@ -53,7 +55,7 @@ class Termination:
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Run the barrier; returns the exit code of the contract: 0, 1, 201 or 210. SIGTERM ends the process with 143.
+    """Run the barrier; returns the exit code of the contract. SIGTERM ends the process with 143.
 
     Source: docs/reference/barrier.md, section 5.
     """
@@ -87,8 +89,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 
 def _last_words(fault: Exception) -> tuple[str, int]:
     """Return the last line of a barrier that fails, and its exit code."""
-    from frameworkbarrier.errors import BarrierError
+    from frameworkbarrier.errors import BarrierError, HungError
 
+    if isinstance(fault, HungError):
+        return str(fault), fault.exit_code
     if isinstance(fault, BarrierError):
         return f"{fault} (exit code {fault.exit_code})", fault.exit_code
     if isinstance(fault, ModuleNotFoundError):
@@ -131,10 +135,8 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
             notes = Notes(folder)
             gatekeeper = epoch.InEpochs(settings.own_task, notes.count_start(), log)
-        gatekeeper = _ending_together(gatekeeper, settings, folder, log)
-        if settings.mode == "sidecar":
-            folder.hold()
         reader = SourceReader()
+        gatekeeper, watcher = _beside_application(gatekeeper, settings, folder, reader, log)
         signal.set_wakeup_fd(reader.wakeup_fd, warn_on_full_buffer=False)
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         reader.start(choose.observe(settings, api))
@@ -166,23 +168,37 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
             gc.enable()
             termination.describe = lambda: ""
+            if watcher:
+                watcher.start(gang)
             if settings.restart:
                 epoch.follow(reader, gatekeeper, gang, writer.write, log, notes.announce, settings.restart_grace_sec)
             sidecar.follow(reader, gatekeeper, gang, writer.write, log)
     return last
 
 
-def _ending_together(
-    gatekeeper: "Gatekeeper", settings: "Settings", folder: "OutputDirectory", log: "Log"
-) -> "Gatekeeper":
-    """Listen to applications that end together, if they do, and return a gatekeeper that learns when they may."""
-    if not settings.exit:
-        return gatekeeper
-    from frameworkbarrier.files.exits import Exits, Releaser
+def _beside_application(
+    gatekeeper: "Gatekeeper", settings: "Settings", folder: "OutputDirectory", reader: "SourceReader", log: "Log"
+) -> "tuple[Gatekeeper, Watcher | None]":
+    """Hold the application back, and listen to it if it ends together with its peers or says how far it is.
 
-    exits = Exits(folder, settings.exit_timeout_sec, log)
-    exits.listen()
-    return Releaser(gatekeeper, exits)
+    Returns a gatekeeper that learns of the gang what they need, and is to start watching once the gate is open.
+    """
+    watcher = None
+    if settings.mode == "sidecar":
+        folder.hold()
+    if settings.exit:
+        from frameworkbarrier.files.exits import Exits, Releaser
+
+        exits = Exits(folder, settings.exit_timeout_sec, log)
+        exits.listen()
+        gatekeeper = Releaser(gatekeeper, exits)
+    if settings.progress:
+        from frameworkbarrier.health import pod
+        from frameworkbarrier.health.child import Watcher
+
+        pod.prepare(settings.progress_dir, anew=bool(settings.restart))
+        gatekeeper = watcher = Watcher(gatekeeper, settings, log, reader.end)
+    return gatekeeper, watcher
 
 
 def _unpack_code(settings: "Settings", log: "Log") -> None:

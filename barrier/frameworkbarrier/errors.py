@@ -41,6 +41,12 @@ class EpochEndedError(BarrierError):
     exit_code = 88
 
 
+class HungError(EpochEndedError):
+    """The gang makes no progress, and is to start again; its text is the verdict, for the controller."""
+
+    exit_code = 89
+
+
 class OutputError(BarrierError):
     """A file could not be written."""
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from frameworkbarrier.errors import EpochEndedError, OutputError, SettingsError
+from frameworkbarrier.errors import EpochEndedError, HungError, OutputError, SettingsError
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
 from frameworkbarrier.log import Log
@@ -120,6 +120,8 @@ def follow(
 
     try:
         sidecar.follow(reader, gatekeeper, gang, write, log)
+    except HungError:
+        raise  # an application that hangs hears no notice
     except EpochEndedError as end:
         text = str(end)
         try:

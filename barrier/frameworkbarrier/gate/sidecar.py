@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from frameworkbarrier.errors import BarrierError, SettingsError
+from frameworkbarrier.errors import BarrierError, EpochEndedError, SettingsError
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released
 from frameworkbarrier.gate.wait import SourceReader
@@ -46,8 +46,7 @@ def follow(
         try:
             item = reader.get(NEVER_SEC if wanted is None else WRITE_AGAIN_SEC)
         except BarrierError as end:
-            log.warning(f"the files stay as they are: {end}")
-            _wait_for_sigterm(reader)
+            _stay(reader, end, log)
         if isinstance(item, Observation):
             decision = gatekeeper.decide(item)
             if isinstance(decision, Released):
@@ -78,6 +77,10 @@ def _differ(gang: Gang, written: Gang) -> bool:
     return (gang.generation, gang.roles) != (written.generation, written.roles)
 
 
-def _wait_for_sigterm(reader: SourceReader) -> NoReturn:
+def _stay(reader: SourceReader, end: BarrierError, log: Log) -> NoReturn:
+    """Wait for SIGTERM after the end of the source, unless the epoch has ended with it."""
+    if isinstance(end, EpochEndedError):
+        raise end
+    log.warning(f"the files stay as they are: {end}")
     while True:
         reader.get(NEVER_SEC)  # of a source that has ended; not `time.sleep`, which can miss a signal

@@ -52,6 +52,10 @@ class SourceReader:
         except BaseException as end:  # noqa: BLE001 -- `get` raises it again in the main thread
             self._put(end)
 
+    def end(self, why: BaseException) -> None:
+        """Let `get` raise this in the main thread, whatever the source has to say."""
+        self._put(why)
+
     def _put(self, item: Observation | Fault | BaseException) -> None:
         self._items.append(item)
         with contextlib.suppress(BlockingIOError):  # a full pipe wakes up the main thread too

@@ -9,7 +9,8 @@
 
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
 counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some, and
-`order` where the ranks of the Tasks are not in the order of their indices. The roster of a gang that restarts in place
+`order` where the ranks of the Tasks are not in the order of their indices; `ended` has the indices of Tasks that have
+ended for good, where others ask for the progress of the gang. The roster of a gang that restarts in place
 has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. `mayEnd` is true once all Tasks that end
 together want to end. That of a gang without a Framework names the
 `pods` of each role, and may say which Task has rank 0 (`first`), or why the gang can `never` be complete.
@@ -204,21 +205,19 @@ def _role(value: object, framework: str) -> Role:
             raise RosterError(f"taskRoles[{name}].pods: are not the names of its {len(tasks)} Pods")
         for task, pod in zip(tasks, pods, strict=True):
             task.pod = pod
-    return Role(name, tasks, gpus, _order(value.get("order"), name, len(tasks)))
+    order, ended = (_indices(value.get(key), f"taskRoles[{name}].{key}", len(tasks)) for key in ("order", "ended"))
+    if order and len(order) != len(tasks):
+        raise RosterError(f"taskRoles[{name}].order: {_short(order)} does not have all of its {len(tasks)} Tasks")
+    return Role(name, tasks, gpus, order, frozenset(ended))
 
 
-def _order(value: object, role: str, number: int) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    if (
-        not isinstance(value, list)
-        or any(type(index) is not int for index in value)
-        or sorted(value) != list(range(number))
-    ):
-        raise RosterError(
-            f"taskRoles[{role}].order: {_short(value)} is not the indices of its {number} Tasks, each once"
-        )
-    return tuple(value)
+def _indices(value: object, where: str, number: int) -> tuple[int, ...]:
+    found = () if value is None else value
+    if not isinstance(found, list | tuple) or any(type(one) is not int or not 0 <= one < number for one in found):
+        raise RosterError(f"{where}: {_short(value)} is not a list of indices of its {number} Tasks")
+    if len(set(found)) < len(found):
+        raise RosterError(f"{where}: {_short(value)} has an index twice")
+    return tuple(found)
 
 
 def _task(value: object, framework: str, role: str, place: int) -> Task:

@@ -1,0 +1,96 @@
+"""The sidecar's side of the watch over its gang: it starts the child, tells it who the gang is, and hears of a hang."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from frameworkbarrier.errors import HungError
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
+from frameworkbarrier.log import Log
+from frameworkbarrier.settings import Settings
+from frameworkbarrier.text import one_line
+
+LINE_CHARACTERS = 1000
+VERDICT_BYTES = 1024
+"""What the kubelet keeps of it, and the controller reads."""
+
+
+class Watcher(Gatekeeper):
+    """Decides as another gatekeeper does, and tells the child who the gang is once its gate is open.
+
+    `end` is called with what ends this program.
+    """
+
+    def __init__(self, gatekeeper: Gatekeeper, settings: Settings, log: Log, end: Callable[[HungError], None]) -> None:
+        self._gatekeeper, self._settings, self._log, self._end = gatekeeper, settings, log, end
+        self._child: subprocess.Popen[bytes] | None = None
+        self._told = b""
+
+    def due_in(self) -> float | None:
+        """Return what the other says."""
+        return self._gatekeeper.due_in()
+
+    def decide(self, observation: Observation) -> Released | Waiting:
+        """Decide as the other does."""
+        decision = self._gatekeeper.decide(observation)
+        if isinstance(decision, Released) and self._child is not None:
+            self._tell(decision.gang)
+        return decision
+
+    def start(self, gang: Gang) -> None:
+        """Start the child: the gate is open, and nobody waits any more."""
+        settings = self._settings
+        options = {
+            "dir": settings.progress_dir,
+            "port": settings.progress_port,
+            "floor": settings.hang_floor_sec,
+            "factor": settings.hang_factor,
+            "first": settings.hang_first_sec,
+            "uid": (settings.uid or "")[:8],
+            "task": f"{settings.role}-{settings.index}",
+        }
+        command = [sys.executable, "-m", "frameworkbarrier.health.monitor", json.dumps(options)]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={})
+        threading.Thread(target=self._hear, args=(self._child,), name="progress", daemon=True).start()
+        self._tell(gang)
+
+    def _tell(self, gang: Gang) -> None:
+        peers = [
+            (f"{role.name}-{task.index}", task.ip, task.uid8, task.node)
+            for role in gang.roles
+            for task in role.tasks
+            if task.index not in role.ended
+        ]
+        line = json.dumps({"epoch": gang.epoch or 0, "peers": peers}).encode() + b"\n"
+        child = self._child
+        if line == self._told or child is None or child.stdin is None:
+            return
+        try:
+            child.stdin.write(line)
+            child.stdin.flush()
+            self._told = line
+        except OSError:
+            self._child = None  # its thread says that it has ended
+
+    def _hear(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdout is not None
+        for line in child.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if "log" in found:
+                self._log.warning(one_line(found["log"], LINE_CHARACTERS))
+            if "hang" in found and self._settings.hang == "restart":
+                self._end(HungError(verdict(found["hang"])))
+        self._log.warning(f"progress is not watched any more: its process has ended (exit code {child.wait()})")
+
+
+def verdict(hang: dict[str, Any]) -> str:
+    """Return the verdict as the controller reads it, with as many culprits as there is room for."""
+    for number in range(len(hang["culprits"]), -1, -1):
+        text = json.dumps({**hang, "culprits": hang["culprits"][:number]}, separators=(",", ":"))
+        if len(text.encode()) <= VERDICT_BYTES:
+            break
+    return text

@@ -1,0 +1,168 @@
+"""Who of the gang decides whether it hangs, and what he asks the others.
+
+The first sidecar of the roster that answers leads; the others ask only those before them. Each answer says of which
+instance of a Pod it is, since addresses are used again. No Pod writes to the API server.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from frameworkbarrier.health.pod import STACK_CHARACTERS
+from frameworkbarrier.health.report import SECTION_CHARACTERS, is_number, whole, word
+from frameworkbarrier.health.verdict import STACK_LINES, Answer, Hang, judge
+from frameworkbarrier.text import bracketed
+
+INTERVAL_SEC = 5.0
+PER_SECOND = 50
+"""Requests, at most."""
+TIMEOUT_SEC = 2.0
+ANSWER_BYTES = 4096
+MISSES = 3
+"""So often nobody before this Pod has answered when it begins to lead."""
+ASKED_BEFORE = 16
+"""Those before this Pod that it asks, at most."""
+NAMED = 8
+"""Tasks that a line or a verdict names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A Task that has not ended, as the roster has it."""
+
+    task: str
+    ip: str
+    uid8: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a round of the lead has found."""
+
+    answers: dict[str, Answer]
+    silent: tuple[str, ...]
+    """The Tasks that say nothing of any progress, and never did: they are left out."""
+    hang: Hang | None
+
+
+class Lead:
+    """One sidecar of the gang. `ask` returns the answer at an address, None if there is none of this instance."""
+
+    def __init__(self, own: str, ask: Callable[[Peer, int], Awaitable[Answer | None]]) -> None:
+        self._own, self._ask = own, ask
+        self.peers: tuple[Peer, ...] = ()
+        self.epoch = 0
+        self._misses = 0
+        self._known: set[str] = set()
+        """The Tasks that have answered in this epoch."""
+
+    def follow(self, peers: Sequence[Peer], epoch: int) -> None:
+        """Go on with the gang as it is now."""
+        if epoch != self.epoch:
+            self._misses, self._known = 0, set()
+        self.peers, self.epoch = tuple(peers), epoch
+
+    @property
+    def interval_sec(self) -> float:
+        """The pause between two rounds."""
+        return max(INTERVAL_SEC, len(self.peers) / PER_SECOND)
+
+    async def round(self, own: Callable[[], Answer | None]) -> Finding | None:
+        """Ask who is to be asked; return what was found if this Pod leads."""
+        place = next((place for place, peer in enumerate(self.peers) if peer.task == self._own), None)
+        if place is None:
+            return None
+        if self._misses < MISSES:
+            for peer in self.peers[: min(place, ASKED_BEFORE)]:
+                if await self._ask(peer, self.epoch) is not None:
+                    self._misses = 0
+                    return None
+            self._misses = MISSES if place == 0 else self._misses + 1
+            if self._misses < MISSES:
+                return None
+        answers = await self._ask_all([peer for peer in self.peers if peer.task != self._own])
+        if any(peer.task in answers for peer in self.peers[:place]):
+            self._misses = 0
+            return None
+        mine = own()
+        if mine is not None:
+            answers[self._own] = mine
+        finding = self._judge(answers)
+        if finding.hang is not None and (missing := self._lost(answers)):
+            again = await self._ask_all([peer for peer in self.peers if peer.task in missing])
+            finding = self._judge(answers | again)
+        self._known |= answers.keys()
+        return finding
+
+    def _judge(self, answers: dict[str, Answer]) -> Finding:
+        lost = self._lost(answers)
+        hang = judge(answers, lost)
+        if len(lost) > len(answers) and self._own in answers:
+            # Nobody can be reached any more: it decides for itself.
+            hang = judge({self._own: answers[self._own]}, ())
+        silent = tuple(peer.task for peer in self.peers if peer.task not in answers and peer.task not in lost)
+        return Finding(answers, silent, hang)
+
+    def _lost(self, answers: dict[str, Answer]) -> list[str]:
+        return [peer.task for peer in self.peers if peer.task in self._known and peer.task not in answers]
+
+    async def _ask_all(self, peers: Sequence[Peer]) -> dict[str, Answer]:
+        asked = []
+        for peer in peers:
+            asked.append((peer.task, asyncio.ensure_future(self._ask(peer, self.epoch))))
+            await asyncio.sleep(1 / PER_SECOND)
+        return {task: found for task, future in asked if (found := await future) is not None}
+
+
+async def ask(peer: Peer, epoch: int, port: int) -> Answer | None:
+    """Ask the sidecar of a Pod how far that is; None if it does not answer, or is another instance."""
+    request = f"GET / HTTP/1.0\r\nHost: {bracketed(peer.ip)}:{port}\r\n\r\n".encode()
+    with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(TIMEOUT_SEC):
+            reader, writer = await asyncio.open_connection(peer.ip, port, limit=ANSWER_BYTES)
+            try:
+                writer.write(request)
+                data = b""
+                while len(data) <= ANSWER_BYTES and (more := await reader.read(ANSWER_BYTES)):
+                    data += more
+            finally:
+                writer.close()
+        return decode(data.partition(b"\r\n\r\n")[2], peer.uid8, epoch)
+    return None
+
+
+def encode(answer: Answer | None, uid8: str, epoch: int) -> bytes:
+    """Write an answer as JSON."""
+    found = {} if answer is None else asdict(answer)
+    return json.dumps({"uid": uid8, "epoch": epoch, **found}, separators=(",", ":")).encode()
+
+
+def decode(data: bytes, uid8: str, epoch: int) -> Answer | None:
+    """Read the answer of this instance of a Pod, None if it is not one."""
+    try:
+        found = json.loads(data) if len(data) <= ANSWER_BYTES else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or (found.get("uid"), found.get("epoch")) != (uid8, epoch):
+        return None
+    numbers = {name: _seconds(found.get(name)) for name in ("silent", "limit", "lived")}
+    stack = found.get("stack")
+    if None in numbers.values():
+        return None
+    return Answer(
+        step=whole(found.get("step")),
+        fastest=whole(found.get("fastest")),
+        **{name: one or 0.0 for name, one in numbers.items()},
+        section=word(found.get("section"), SECTION_CHARACTERS),
+        stack=tuple(word(line, STACK_CHARACTERS) for line in stack[:STACK_LINES]) if isinstance(stack, list) else (),
+        checkpoint=whole(found.get("checkpoint")),
+        processes=whole(found.get("processes")) or 1,
+    )
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if is_number(value) and value >= 0 else None

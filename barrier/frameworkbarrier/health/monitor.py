@@ -1,0 +1,279 @@
+"""The child of the sidecar that collects progress, answers who asks, and leads if it is the first.
+
+`python -m frameworkbarrier.health.monitor SETTINGS` reads what the gang is from its standard input, one JSON object a
+line, and writes what it finds to its standard output, in the same way. It ends when its input does. What strangers send
+is bounded in bytes, time, connections and memory.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from frameworkbarrier.health import lead, report
+from frameworkbarrier.health.lead import NAMED, Finding, Lead, Peer
+from frameworkbarrier.health.pod import Pod
+from frameworkbarrier.health.pulse import Limits
+
+if TYPE_CHECKING:
+    from frameworkbarrier.health.verdict import Answer, Hang
+
+MEMORY_BYTES: Final = 160 * 2**20
+"""Of address space: an interpreter with sockets has 40 MiB."""
+LOOK_SEC = 1.0
+CONNECTIONS = 64
+PER_SECOND = 200
+"""Connections that are taken; others wait in the kernel."""
+REQUEST_SEC = 2.0
+REQUEST_BYTES = 2048
+GANG_BYTES = 4 * 2**20
+RANKS = 64
+"""That the metrics name."""
+RATE_SEC = 300.0
+LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+
+
+class Monitor:
+    """This Pod's part in the watch over its gang."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._pod = Pod(options["dir"], Limits(options["floor"], options["factor"], options["first"]))
+        self._host, self._port = options.get("host", ""), options["port"]
+        """Where it listens: "" for all addresses of the Pod."""
+        self._uid8, self._own = options["uid"], options["task"]
+        self._lead = Lead(self._own, lambda peer, epoch: lead.ask(peer, epoch, self._port))
+        self._found: Finding | None = None
+        self._hang: Hang | None = None
+        self._hangs = 0
+        self._left_out: tuple[str, ...] = ()
+        self._steps: list[tuple[float, int]] = []
+        """The step of the slowest Pod over the last minutes."""
+
+    async def run(self) -> None:
+        """Collect, answer and lead until the input ends."""
+        tasks = [asyncio.ensure_future(one) for one in (self._follow(), self._look(), self._watch(), self._serve())]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _follow(self) -> None:
+        reader = asyncio.StreamReader(limit=GANG_BYTES)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            gang = json.loads(line)
+            if gang["epoch"] != self._lead.epoch:
+                self._hang = self._found = None
+            self._lead.follow([Peer(*peer) for peer in gang["peers"]], gang["epoch"])
+
+    async def _look(self) -> None:
+        while True:
+            self._pod.look(time.monotonic())
+            await asyncio.sleep(LOOK_SEC)
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._lead.interval_sec)
+            epoch = self._lead.epoch
+            self._found = await self._lead.round(lambda: self._pod.answer(time.monotonic()))
+            if self._found is not None and epoch == self._lead.epoch:
+                self._take(self._found)
+
+    def _take(self, found: Finding) -> None:
+        """Say what is new in what the lead has found."""
+        if found.silent != self._left_out and found.answers:
+            self._left_out = found.silent
+            if found.silent:
+                say(log=f"of {_listed(found.silent)} nothing is known of progress, so they are left out")
+        if found.hang is not None and self._hang is None:
+            self._hangs += 1
+            say(log=self._line(found), hang=self._document(found))
+        if found.hang is None and self._hang is not None:
+            say(log="the gang makes progress again")
+        self._hang = found.hang
+        now, steps = time.monotonic(), _steps(found)
+        if steps:
+            self._steps = [*(one for one in self._steps if one[0] > now - RATE_SEC), (now, min(steps))]
+
+    def _line(self, found: Finding) -> str:
+        hang = found.hang
+        assert hang is not None
+        where = "; ".join(
+            f"{one['task']} on {one['node'] or '?'} {' < '.join(one['stack'])}" for one in _named(self._lead, found)
+        )
+        return (
+            f"the gang hangs: no progress for {hang.silent:.0f} s (limit {hang.limit:.0f} s) after step {hang.step}; "
+            f"culprit: {where.strip() or 'not known'} ({hang.why})"
+        )
+
+    def _document(self, found: Finding) -> dict[str, Any] | None:
+        hang = found.hang
+        if hang is None:
+            return None
+        return {
+            "step": hang.step,
+            "silent": round(hang.silent),
+            "limit": round(hang.limit),
+            "why": hang.why,
+            "culprits": _named(self._lead, found),
+        }
+
+    # --- who asks ---
+
+    async def _serve(self) -> None:
+        dual = not self._host and socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        listener = socket.create_server((self._host, self._port), family=family, dualstack_ipv6=dual)
+        listener.settimeout(0)
+        free, loop = asyncio.Semaphore(CONNECTIONS), asyncio.get_running_loop()
+        while True:
+            since = loop.time()
+            for _ in range(PER_SECOND):
+                await free.acquire()
+                try:
+                    connection, address = await loop.sock_accept(listener)
+                except OSError:
+                    free.release()
+                    break
+                asyncio.ensure_future(self._answer(connection, address[0])).add_done_callback(lambda _: free.release())
+            await asyncio.sleep(max(0.0, since + 1 - loop.time()))
+
+    async def _answer(self, connection: socket.socket, address: str) -> None:
+        loop = asyncio.get_running_loop()
+        with connection:
+            connection.settimeout(0)
+            try:
+                async with asyncio.timeout(REQUEST_SEC):
+                    status, body = await self._reply(connection, address)
+                    head = f"HTTP/1.0 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                    await loop.sock_sendall(connection, head.encode() + body)
+            except (OSError, TimeoutError):
+                return
+
+    async def _reply(self, connection: socket.socket, address: str) -> tuple[str, bytes]:
+        loop, data = asyncio.get_running_loop(), b""
+        while b"\r\n\r\n" not in data:
+            more = await loop.sock_recv(connection, REQUEST_BYTES)
+            if not more or len(data) > REQUEST_BYTES:
+                return "400 Bad Request", b""
+            data += more
+        head, _, body = data.partition(b"\r\n\r\n")
+        method, path, *_ = (*head.split(b"\r\n", 1)[0].decode("ascii", "replace").split(), "", "")
+        if method == "GET":
+            return self._get(path)
+        if method != "POST":
+            return "405 Method Not Allowed", b""
+        if address not in LOOPBACK:
+            return "403 Forbidden", b""
+        wanted = _length(head)
+        if wanted is None or wanted > report.MAX_BYTES:
+            return "413 Content Too Large", b""
+        while len(body) < wanted:
+            more = await loop.sock_recv(connection, wanted - len(body))
+            if not more:
+                return "400 Bad Request", b""
+            body += more
+        name = report.word(path.strip("/"), report.SECTION_CHARACTERS) or "process"
+        said = self._pod.hear(f"/{name}", body[:wanted], time.monotonic())
+        return ("204 No Content", b"") if said else ("400 Bad Request", b"")
+
+    def _get(self, path: str) -> tuple[str, bytes]:
+        match path:
+            case "/":
+                return "200 OK", lead.encode(self._pod.answer(time.monotonic()), self._uid8, self._lead.epoch)
+            case "/gang" if self._found is not None:
+                return "200 OK", json.dumps(self.gang(self._found), separators=(",", ":")).encode()
+            case "/metrics":
+                return "200 OK", "".join(f"{line}\n" for line in self._metrics()).encode()
+        return "404 Not Found", b""
+
+    def gang(self, found: Finding) -> dict[str, Any]:
+        """Return what is known of the gang, for the controller."""
+        steps = _steps(found)
+        saved = [one.checkpoint for one in found.answers.values() if one.checkpoint is not None]
+        return {
+            "epoch": self._lead.epoch,
+            "slowest": min(steps, default=None),
+            "fastest": max((one.fastest or 0 for one in found.answers.values()), default=None) if steps else None,
+            "perMinute": self._rate(),
+            "checkpoint": min(saved, default=None),
+            "silent": round(min((one.silent for one in found.answers.values()), default=0.0)),
+            "ranks": len(found.answers),
+            "leftOut": list(found.silent[:NAMED]),
+            "hang": self._document(found),
+        }
+
+    def _rate(self) -> float | None:
+        """Return the steps a minute over the last minutes."""
+        if len(self._steps) < 2:
+            return None
+        (since, first), (until, last) = self._steps[0], self._steps[-1]
+        return round(max(last - first, 0) / (until - since) * 60, 2)
+
+    def _metrics(self) -> Iterator[str]:
+        """Yield what this Pod knows; of the gang, if it leads."""
+        own = self._pod.answer(time.monotonic())
+        known: dict[str, Answer] = {} if own is None else {self._own: own}
+        if self._found is not None:
+            known |= self._found.answers
+            yield f"frameworkbarrier_gang_hangs {int(self._hang is not None)}"
+            yield f"frameworkbarrier_gang_hangs_total {self._hangs}"
+        for task, answer in [*known.items()][:RANKS]:
+            if answer.step is not None:
+                yield f'frameworkbarrier_step{{task="{task}"}} {answer.step}'
+            yield f'frameworkbarrier_silent_seconds{{task="{task}"}} {answer.silent:.1f}'
+            yield f'frameworkbarrier_silent_limit_seconds{{task="{task}"}} {answer.limit:.1f}'
+
+
+def _steps(found: Finding) -> list[int]:
+    return [one.step for one in found.answers.values() if one.step is not None]
+
+
+def _named(led: Lead, found: Finding) -> list[dict[str, Any]]:
+    """Return the first culprits, with what is known of them."""
+    hang = found.hang
+    nodes = {peer.task: peer.node for peer in led.peers}
+    named = []
+    for task in hang.culprits[:NAMED] if hang is not None else ():
+        answer = found.answers.get(task)
+        section, stack = ("", ()) if answer is None else (answer.section, answer.stack)
+        named.append({"task": task, "node": nodes.get(task, ""), "section": section, "stack": list(stack)})
+    return named
+
+
+def _listed(tasks: tuple[str, ...]) -> str:
+    more = f" and {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
+    return ", ".join(tasks[:NAMED]) + more
+
+
+def _length(head: bytes) -> int | None:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit() and len(value) < 10:
+            return int(value)
+    return None
+
+
+def say(**found: Any) -> None:
+    """Tell the sidecar."""
+    sys.stdout.write(json.dumps({name: one for name, one in found.items() if one is not None}) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Run as a process of its own, until its input ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (CONNECTIONS * 3, CONNECTIONS * 3))
+    os.nice(5)
+    try:
+        asyncio.run(Monitor(json.loads(sys.argv[1])).run())
+    except OSError as fault:
+        say(log=f"progress is not watched: {fault}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What the processes of this Pod have said, in files and by POST, and how far the Pod is by that.
+
+Files are those of strangers: few are read, little of each, and no link is followed. Source: docs/reference/progress.md.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from frameworkbarrier.health import report
+from frameworkbarrier.health.pulse import Limits, Pulse
+from frameworkbarrier.health.verdict import STACK_LINES, Answer
+from frameworkbarrier.text import one_line
+
+FILE, STACK = "rank", ".stack"
+"""What names of reports begin with, and those of stacks end with."""
+PROCESSES = 64
+LISTED = 512
+"""Entries of the folder that are looked at."""
+CUT_AT = 2**20
+"""Bytes of a file that is only appended to."""
+STACK_BYTES = 32 * 1024
+STACK_CHARACTERS = 120
+_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+
+
+def prepare(path: str, *, anew: bool) -> None:
+    """Let the application find a file that any user may write; `anew`: without those that were there.
+
+    The owner of a file can cut it however it is held open.
+    """
+    with contextlib.suppress(OSError):
+        for name in [*_names(path)] if anew else ():
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(path, name))
+        handle = os.open(os.path.join(path, FILE), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        os.fchmod(handle, 0o666)
+        os.close(handle)
+
+
+def _names(path: str) -> Iterator[str]:
+    with os.scandir(path) as entries:
+        for _, entry in zip(range(LISTED), entries, strict=False):
+            if entry.name.startswith(FILE):
+                yield entry.name
+
+
+class Pod:
+    """The processes of this Pod, by the names of their files or what they call themselves."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self._path, self._limits = path, limits
+        self._pulses: dict[str, Pulse] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
+        """The time and size of each file, as it was read."""
+
+    def hear(self, name: str, data: bytes, now: float) -> bool:
+        """Take in what a process says; return whether it says something."""
+        found = report.read(report.last_line(data))
+        if found is None or (name not in self._pulses and len(self._pulses) >= PROCESSES):
+            return False
+        self._pulses.setdefault(name, Pulse(self._limits, now)).hear(found, now)
+        return True
+
+    def look(self, now: float) -> None:
+        """Read the files that have changed; who has removed his has ended."""
+        names = [name for name in _names(self._path) if not name.endswith(STACK)][:PROCESSES]
+        for name in self._seen.keys() - set(names):
+            del self._seen[name]
+            self._pulses.pop(name, None)
+        for name in names:
+            with contextlib.suppress(OSError):
+                self._read(name, now)
+
+    def _read(self, name: str, now: float) -> None:
+        handle = self._open(name, os.O_RDONLY)
+        try:
+            status = os.fstat(handle)
+            seen = status.st_mtime_ns, status.st_size
+            before = self._seen.get(name)
+            if not stat.S_ISREG(status.st_mode) or before == seen:
+                return
+            self._seen[name] = seen
+            data = os.pread(handle, report.MAX_BYTES, max(status.st_size - report.MAX_BYTES, 0))
+        finally:
+            os.close(handle)
+        self.hear(name, data, now)
+        if before is not None and name in self._pulses:
+            self._pulses[name].live(now)
+        if status.st_size > CUT_AT:
+            self._cut(name)
+
+    def _cut(self, name: str) -> None:
+        """Cut a file; one of another user goes, and his next line makes another."""
+        try:
+            handle = self._open(name, os.O_WRONLY)
+        except OSError:
+            os.unlink(os.path.join(self._path, name))
+            return
+        os.ftruncate(handle, 0)
+        os.close(handle)
+
+    def answer(self, now: float) -> Answer | None:
+        """Return how far the Pod is, None if no process has said anything."""
+        spoken = {name: one for name, one in self._pulses.items() if one.last.step is not None or one.last.section}
+        if not spoken:
+            return None
+        steps = [one.last.step for one in spoken.values() if one.last.step is not None]
+        saved = [one.last.checkpoint for one in spoken.values() if one.last.checkpoint is not None]
+        name, slowest = min(spoken.items(), key=lambda item: (item[1].last.step or 0, item[1].lived_at))
+        return Answer(
+            step=min(steps, default=None),
+            fastest=max(steps, default=None),
+            silent=min(one.silent(now) for one in spoken.values()),
+            limit=max(one.limit() for one in spoken.values()),
+            lived=now - slowest.lived_at,
+            section=slowest.last.section,
+            stack=tuple(self._stack(name, slowest.last.thread)),
+            checkpoint=min(saved, default=None),
+            processes=len(spoken),
+        )
+
+    def _stack(self, name: str, thread: str) -> list[str]:
+        """Return where the thread is, or one of unknown name, as `faulthandler` has left it."""
+        try:
+            handle = self._open(name + STACK, os.O_RDONLY)
+        except OSError:
+            return []
+        try:
+            text = os.pread(handle, STACK_BYTES, 0).decode(errors="replace") if _is_file(handle) else ""
+        finally:
+            os.close(handle)
+        parts = [part for part in text.split("\n\n") if "most recent call first" in part]
+        chosen = next((part for part in parts if thread and thread in part.split("\n", 1)[0]), "".join(parts[-1:]))
+        frames = _FRAME.findall(chosen)[:STACK_LINES]
+        return [one_line(f"{path[-80:]}:{line} in {function}", STACK_CHARACTERS) for path, line, function in frames]
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(os.path.join(self._path, name), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _is_file(handle: int) -> bool:
+    return stat.S_ISREG(os.fstat(handle).st_mode)
