@@ -19,6 +19,7 @@ TOKEN_VOLUME: Final = "frameworkbarrier-token"  # noqa: S105 -- a volume's name
 TEMPLATE_VOLUME: Final = "frameworkbarrier-template"
 CODE_VOLUME: Final = "frameworkcode"
 ARCHIVE_VOLUME: Final = "frameworkcode-archive"
+PROGRESS_VOLUME: Final = "frameworkprogress"
 
 TEMPLATE_DIR: Final = "/etc/frameworkbarrier/templates"
 ARCHIVE_DIR: Final = "/etc/frameworkbarrier/code"
@@ -30,5 +31,8 @@ HOSTS_PATH: Final = "/etc/hosts"
 # frameworkbarrier.files.render).
 VARIABLES: Final = "FB_VARIABLES"
 RUN: Final = "FB_RUN"
+# What a program of the user reads: the file, and the port, by which it says how far it is.
+PROGRESS: Final = "FB_PROGRESS"
+PROGRESS_PORT: Final = "FB_PROGRESS_PORT"
 
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"

@@ -54,7 +54,7 @@ def container(
         "resources": resources.decide(
             pod,
             Claims(settings.requests, settings.limits),
-            config.resources,
+            resources.with_collector(config.resources) if settings.barrier.progress else config.resources,
             sidecar=settings.barrier.mode == "sidecar",
         ),
         # The controller reads the last line from the Pod's status either way.
@@ -77,7 +77,8 @@ def container(
         built["volumeMounts"].append(mount)
     if settings.code:
         archive = {"name": names.ARCHIVE_VOLUME, "mountPath": names.ARCHIVE_DIR, "readOnly": True}
-        built["volumeMounts"] += [archive, code_mount(settings)]
+        built["volumeMounts"].append(archive)
+    built["volumeMounts"] += writable_mounts(settings)
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
@@ -93,9 +94,14 @@ def container(
     return built
 
 
-def code_mount(settings: PodSettings) -> JSON:
-    """Build the mount of the folder in which the application finds its code; it may write there, too."""
-    return {"name": names.CODE_VOLUME, "mountPath": settings.barrier.code_dir}
+def writable_mounts(settings: PodSettings) -> list[JSON]:
+    """Build the mounts of the folders in which both write: the application's code, and how far it is."""
+    found: list[JSON] = []
+    if settings.code:
+        found.append({"name": names.CODE_VOLUME, "mountPath": settings.barrier.code_dir})
+    if settings.barrier.progress:
+        found.append({"name": names.PROGRESS_VOLUME, "mountPath": settings.barrier.progress_dir})
+    return found
 
 
 def volumes(settings: PodSettings) -> tuple[JSON, ...]:
@@ -112,6 +118,8 @@ def volumes(settings: PodSettings) -> tuple[JSON, ...]:
     if settings.code:
         found.append({"name": names.CODE_VOLUME, "emptyDir": {}})
         found.append({"name": names.ARCHIVE_VOLUME, "configMap": {"name": settings.code}})
+    if settings.barrier.progress:
+        found.append({"name": names.PROGRESS_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}})
     return tuple(found)
 
 
@@ -121,15 +129,17 @@ def pull_secrets(pod: Pod, config: Config) -> tuple[JSON, ...]:
     return tuple({"name": name} for name in dict.fromkeys(config.pull_secrets) if name not in own)
 
 
-def refuse_reserved_folder(path: str) -> None:
+def refuse_reserved_folder(settings: PodSettings) -> None:
     """Refuse a folder that would hide files which the barrier or the application needs.
 
     Raises:
         RefusalError: The folder is one of these, or above or below one.
     """
-    for reserved in RESERVED_FOLDERS:
+    path = settings.barrier.output_dir
+    taken = [*RESERVED_FOLDERS, *((settings.barrier.progress_dir,) if settings.barrier.progress else ())]
+    for reserved in taken:
         if _overlap(path, reserved):
-            expected = f"a path outside of {', '.join(RESERVED_FOLDERS)}"
+            expected = f"a path outside of {', '.join(taken)}"
             raise RefusalError(Reason.BAD_VALUE, annotation=_FOLDER_ANNOTATION, value=shown(path), expected=expected)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
-from frameworkinjector.review import barrier, eligibility, restart, variables, workload
+from frameworkinjector.review import barrier, eligibility, progress, restart, variables, workload
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.eligibility import Skew
 from frameworkinjector.review.pod import JSON, Container, Pod
@@ -76,6 +76,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     _refuse_what_cannot_work(pod, settings, config)
     restart.refuse(pod, settings, config)
     _refuse_to_hold(pod, settings)
+    progress.refuse(pod, settings)
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
@@ -175,7 +176,7 @@ def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) ->
         raise RefusalError(Reason.WINDOWS)
     if settings.barrier.selector or not pod.framework_name:
         workload.refuse_without_peers(pod, settings, config)
-    barrier.refuse_reserved_folder(settings.barrier.output_dir)
+    barrier.refuse_reserved_folder(settings)
     taken = {volume.name for volume in spec.volumes or ()}
     for volume in barrier.volumes(settings):
         if volume["name"] in taken:
@@ -241,18 +242,17 @@ def _listed(items: Sequence[str]) -> str:
 def _container_plan(
     index: int, one: Container, pod: Pod, settings: PodSettings, way: Delivery, own_presets: presets.Presets
 ) -> ContainerPlan:
-    for folder in (settings.barrier.output_dir, *((settings.barrier.code_dir,) if settings.code else ())):
-        barrier.refuse_overlap(one, folder)
-    mounts: list[JSON] = [{"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}]
-    if settings.code:
-        mounts.append(barrier.code_mount(settings))
+    files = {"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}
+    mounts: list[JSON] = [files, *barrier.writable_mounts(settings)]
+    for mount in mounts:
+        barrier.refuse_overlap(one, mount["mountPath"])
     hosts, warning = _hosts(pod, settings, one)
     if hosts:
         mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})
     return ContainerPlan(
         index=index,
         name=one.name,
-        env=variables.variables_of(settings, one, way, own_presets),
+        env=(*variables.variables_of(settings, one, way, own_presets), *progress.variables_of(settings, one)),
         mounts=tuple(mounts),
         command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
         hosts=hosts,

@@ -145,16 +145,33 @@ class Reason(Enum):
         "remove the latter, or set it to sidecar."
     )
     EXIT_WITHOUT_WRAP = _refused(
-        "Annotation {prefix}exit is together, which changes how containers start, but annotation {prefix}env is {env}: "
+        "Annotation {annotation} is {value}, which changes how containers start, but annotation {prefix}env is {env}: "
         "remove the latter, or set it to wrap."
     )
     EXIT_WITHOUT_COMMAND = _refused(
-        "Annotation {prefix}exit is together, but container {container} has no command to wrap: add a command, or "
+        "Annotation {annotation} is {value}, but container {container} has no command to wrap: add a command, or "
         "{advice}."
     )
     EXIT_NOT_ASKED = _refused(
         "Annotation {prefix}exit-timeout has no effect without annotation {prefix}exit: set that to together, or "
         "remove this one."
+    )
+    PROGRESS_WITHOUT_FRAMEWORK = _refused(
+        "Annotation {prefix}progress asks for the progress of a gang, but this Pod belongs to no Framework (it has no "
+        "FC_FRAMEWORK_NAME, or a selector names its peers): only the controller of Frameworks acts on it, so remove "
+        "the annotation."
+    )
+    PROGRESS_IN_INIT = _refused(
+        "Annotation {prefix}progress needs a sidecar, but annotation {prefix}mode is init: remove the latter, or set "
+        "it to sidecar."
+    )
+    PROGRESS_NOT_ASKED = _refused(
+        "Annotation {annotation} has no effect without annotation {prefix}progress: set that to torch, file, http or "
+        "ras, or remove this one."
+    )
+    PROGRESS_WITHOUT_PORT = _refused(
+        "Annotation {prefix}progress needs a port that is free on each node, because the Pod has hostNetwork: set "
+        "annotation {prefix}progress-port."
     )
     VOLUME_TAKEN = _refused(
         "The Pod has its own volume named {volume}, a name that the barrier needs: rename that volume."

@@ -27,6 +27,8 @@ RESOURCES: Final = (quantity.CPU, "memory", "ephemeral-storage")
 Amounts = Mapping[str, Quantity]
 # With less it cannot start, see docs/reference/barrier.md, section 7.
 _LEAST_MEMORY_LIMIT: Final = quantity.read("32Mi")
+# What the process takes that collects the progress of the application.
+_COLLECTOR: Final = quantity.read("64Mi")
 _LEAST_CPU: Final = quantity.read("1m")
 
 
@@ -87,6 +89,14 @@ def _refuse_fractions(resource: str, amount: Quantity) -> None:
         raise values.BadValueError(f"a list with at least {_LEAST_CPU.text} of cpu")
     if resource != quantity.CPU and (amount.value < 1 or amount.value.denominator != 1):
         raise values.BadValueError(f"a list with a whole number of bytes of {resource}, for example 64Mi")
+
+
+def with_collector(standard: Claims) -> Claims:
+    """Return the defaults of a sidecar with a process that collects progress: the limit of memory is higher."""
+    limits = dict(standard.limits)
+    if "memory" in limits:
+        limits["memory"] = quantity.written("memory", limits["memory"].value + _COLLECTOR.value)
+    return Claims(standard.requests, limits)
 
 
 def decide(pod: Pod, own: Claims, standard: Claims, *, sidecar: bool) -> dict[str, dict[str, str]]:

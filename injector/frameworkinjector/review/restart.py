@@ -18,6 +18,8 @@ NEVER: Final = "Never"
 MAX_RULES: Final = 20
 SUCCEEDED: Final = 0
 PERMANENT: Final = 210
+# By which NVRx says that a restart would not help.
+GIVEN_UP: Final = 93
 # The annotations that mean something only with `restart`.
 _DETAILS: Final = ("restart-limit", "restart-exit-codes", "restart-grace")
 
@@ -64,4 +66,6 @@ def rules_of(one: Container, pod: Pod, settings: PodSettings) -> tuple[JSON, ...
         raise RefusalError(Reason.TOO_MANY_RESTART_RULES, container=shown(one.name), limit=MAX_RULES)
     if settings.restart_exit_codes:
         return (_restart_all("In", settings.restart_exit_codes),)
-    return (_restart_all("NotIn", (SUCCEEDED, PERMANENT)),)
+    # Of a program that says nothing of its progress, 93 may be any failure.
+    given_up = (GIVEN_UP,) if settings.barrier.progress else ()
+    return (_restart_all("NotIn", (SUCCEEDED, PERMANENT, *given_up)),)

@@ -72,9 +72,10 @@ class PodSettings:
     """Those of the barrier; as of `limits`, the injector decides on resources that are not there."""
     limits: Amounts = field(default_factory=dict)
     restart_limit: int | None = None
-    """Read by the controller only."""
+    """Read by the controller only, as `hang_limit`."""
     restart_exit_codes: tuple[int, ...] = ()
     """Exits of the application that restart the gang; empty for the default."""
+    hang_limit: int | None = None
     rank_topology: tuple[str, ...] = ()
     """The labels of nodes by which the controller orders ranks; the only annotation here without the prefix."""
 
@@ -136,7 +137,9 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     **_of_barrier("restart"),
     "restart-limit": values.whole(0, MAX_RESTARTS),
     "restart-exit-codes": _exit_codes,
-    **_of_barrier("restart-grace"),
+    **_of_barrier("restart-grace", "exit", "exit-timeout"),
+    **_of_barrier("progress", "progress-port", "hang", "hang-floor", "hang-factor", "hang-first"),
+    "hang-limit": values.whole(0, MAX_RESTARTS),
     # Those that are not named above come last.
     **_of_barrier(*_BARRIER),
 }
@@ -182,10 +185,17 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             raise RefusalError(
                 Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
             ) from None
-    if given & {"restart", "exit"}:
-        # Only a sidecar learns that the gang starts again, or may end.
+    if given & {"restart", "exit", "progress"}:
+        # Only a sidecar learns that the gang starts again, or may end, and sees how far the application is.
         of_barrier.setdefault("mode", "sidecar")
-    if "exit" in given:
-        # What holds a program is put in front of it as it starts.
+    barrier = Settings(**of_barrier)
+    if wrapped_for(barrier):
         own.setdefault("env", Delivery.WRAP)
-    return PodSettings(barrier=Settings(**of_barrier), given=frozenset(given), **own)
+    return PodSettings(barrier=barrier, given=frozenset(given), **own)
+
+
+def wrapped_for(barrier: Settings) -> str:
+    """Return the name of the setting that puts something in front of a program as it starts; "" if there is none."""
+    if barrier.exit:
+        return "exit"
+    return "progress" if "torch" in barrier.progress else ""

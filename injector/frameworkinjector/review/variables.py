@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from frameworkbarrier import values
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
 from frameworkinjector.review.config import EnvFiles
 from frameworkinjector.review.pod import JSON, Container
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
-from frameworkinjector.review.settings import Delivery, PodSettings
+from frameworkinjector.review.settings import Delivery, PodSettings, wrapped_for
 
 # Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
 MAX_ENV_SOURCES: Final = 100
@@ -28,11 +29,13 @@ def way_of(settings: PodSettings, chosen: Sequence[Container], env_files: EnvFil
         RefusalError: The cluster, the preset or a container does not allow the way that the Pod asks for.
     """
     bare = next((one.name for one in chosen if not one.command), None)
-    if settings.barrier.exit and settings.env is not Delivery.WRAP:
-        raise RefusalError(Reason.EXIT_WITHOUT_WRAP, env=settings.env.value)
+    if name := wrapped_for(settings.barrier):
+        asked = {"annotation": f"{names.PREFIX}{name}", "value": values.as_text(getattr(settings.barrier, name))}
+        if settings.env is not Delivery.WRAP:
+            raise RefusalError(Reason.EXIT_WITHOUT_WRAP, env=settings.env.value, **asked)
+        if bare is not None:
+            raise RefusalError(Reason.EXIT_WITHOUT_COMMAND, container=shown(bare), advice=_leave_out(chosen), **asked)
     match settings.env:
-        case Delivery.WRAP if bare is not None and settings.barrier.exit:
-            raise RefusalError(Reason.EXIT_WITHOUT_COMMAND, container=shown(bare), advice=_leave_out(chosen))
         case Delivery.FILE if not settings.barrier.presets:
             raise RefusalError(Reason.FILE_WITHOUT_PRESET)
         case Delivery.FILE if env_files is EnvFiles.NONE:

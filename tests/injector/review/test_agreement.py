@@ -103,6 +103,15 @@ SHARED: dict[str, tuple[list[str], list[str]]] = {
     "restart-grace": (["0", "86400"], ["-1", "86401", "5s", "1.5"]),
     "exit": (["together", " together "], ["alone", "Together", "together,together"]),
     "exit-timeout": (["1", "2592000"], ["0", "-1", "5s", "1.5"]),
+    "progress": (
+        ["torch", " file , http ", "torch,file,http,ras"],
+        ["steps", "Torch", "torch,torch", "torch,", ",", "torch file"],
+    ),
+    "progress-port": (["1024", " 65535 "], ["1023", "65536", "0", "-1", "http"]),
+    "hang": (["observe", " restart ", "off"], ["on", "Restart", "observe,restart"]),
+    "hang-floor": (["1", "2592000"], ["0", "2592001", "5s", "1.5"]),
+    "hang-factor": (["2", "10000"], ["1", "10001", "1.5", "many"]),
+    "hang-first": (["1", "2592000"], ["0", "2592001", "30m", "1.5"]),
     "output-dir": (
         ["/srv/gang", " /mnt ", "/srv/gang/", "/a.b/c_d-e"],
         ["/", "gang", "/a//b", "/a/../b", "/.", "/a/./b", "/a b", "/a:b", "/$(X)", "/a\nb", "/" + "a" * 600],
@@ -129,6 +138,7 @@ OWN: dict[str, tuple[list[str], list[str]]] = {
     ),
     "limits": (["cpu=1", "memory=64Mi,ephemeral-storage=1Mi"], ["memory=31Mi", "memory=64MB"]),
     "restart-limit": (["0", "2147483647"], ["-1", "2147483648", "many"]),
+    "hang-limit": (["0", "2147483647"], ["-1", "2147483648", "many"]),
     "restart-exit-codes": (["1", "1, 255"], ["0", "256", "1,1", ","]),
 }
 TEXTS = SHARED | OWN
@@ -147,7 +157,7 @@ def by_barrier(annotation: str, text: str, *, flag: bool = False) -> object:
     """The value that the barrier reads, "refused" if it does not."""
     setting = SETTINGS[NAMES[annotation]]
     environ = {"FB_SELECTOR": "app=x", "FB_ROLES": "worker=2", "FB_ROLE_LABEL": "role", "FC_POD_UID": "uid"}
-    if annotation in {"restart", "exit"}:
+    if annotation in {"restart", "exit", "progress"}:
         environ = {"FB_MODE": "sidecar", "FC_FRAMEWORK_NAMESPACE": "lab", "FC_FRAMEWORK_NAME": "mnist"}
         environ |= {"FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "1", "FC_POD_UID": "uid"}
     argv = [f"{setting.flag}={text}"] if flag else []
@@ -202,7 +212,8 @@ def test_the_barrier_takes_what_the_injector_accepts(
     understood, read = barrier_settings.parse(environ), parse(annotations).barrier
     for setting in (NAMES[name] for name in chosen if name in NAMES):
         assert getattr(understood, setting) == getattr(read, setting)
-    assert understood.mode == chosen.get("mode", "sidecar" if {"restart", "exit"} & chosen.keys() else "init").strip()
+    implied = "sidecar" if {"restart", "exit", "progress"} & chosen.keys() else "init"
+    assert understood.mode == chosen.get("mode", implied).strip()
     assert understood.timeout_sec == float(chosen.get("timeout", "600"))
     assert understood.output_dir == chosen.get("output-dir", "/mnt/frameworkbarrier").strip().rstrip("/")
     assert {one["mountPath"] for one in plan.barrier["volumeMounts"]} >= {understood.output_dir}
