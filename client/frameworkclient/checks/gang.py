@@ -20,6 +20,9 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.core.pods.facts import facts_of
 from frameworkinjector import names as injector
+from frameworkinjector.offline.documents import RenderError
+from frameworkinjector.offline.render import rendered
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import RefusalError
 from frameworkinjector.review.settings import parse
 
@@ -27,6 +30,8 @@ PRESETS: Final = in_order()
 """The presets of this version, in the order in which a person reads them."""
 _PYTHON: Final = re.compile(r"(.*/)?python[0-9.]*")
 _LAUNCHER: Final = re.compile(r"torchrun|torch\.distributed|accelerate|deepspeed|mpirun|horovodrun")
+# In a cluster that can do what the injector may ask of it.
+_INJECTOR: Final = Config(version="", in_place_restart=True)
 _UID: Final = "00000000-0000-0000-0000-000000000000"
 
 
@@ -49,13 +54,11 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             continue
         try:
             settings = parse({str(key): str(value) for key, value in annotations.items()})
-        except RefusalError as refusal:
+            rendered({**manifest, "spec": {"taskRoles": [role]}}, _INJECTOR, EnvFiles.QUOTED)
+        except (RefusalError, RenderError) as refusal:
             yield error(f"{path}.annotations", str(refusal))
             refused += str(refusal)
             continue
-        containers = (role["task"]["pod"].get("spec") or {}).get("containers") or ()
-        if settings.barrier.exit and not settings.containers and not all(one.get("command") for one in containers):
-            yield error(f"{path}.annotations", "exit is together, and a container has no command that could be wrapped")
         yield from _processes(role, gpus.get(role["name"], 0), settings.barrier, path.removesuffix(".metadata"))
         if not role.get("taskNumber"):
             continue

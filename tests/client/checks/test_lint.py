@@ -241,6 +241,21 @@ def test_what_ends_together_has_a_command() -> None:
     assert "has no command" in problem
 
 
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"progress": "file", "hang": "restart", "hang_limit": "2"}, ""),
+        ({"progress": "steps"}, "progress is 'steps', but must be one or several of torch, file, http, ras"),
+        ({"progress": "file,torch"}, "progress is file,torch, but container 'a' has no command to wrap"),
+        ({"hang_limit": "2"}, "hang-limit has no effect without annotation"),
+    ],
+)
+def test_what_the_injector_refuses_of_progress(asked: dict[str, str], problem: str) -> None:
+    problems = found(gang(("worker", 2), **asked))
+    assert len(problems) == bool(problem)
+    assert problem in "".join(problems)
+
+
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
 def test_the_examples_have_no_problems_and_can_be_read_and_rendered(file: Path) -> None:
     example = next(one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework")
