@@ -1,5 +1,6 @@
 """The sidecar's side of the watch over its gang: it starts the child, tells it who the gang is, and hears of a hang."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import one_line
 
+MODULE = ("-m", "frameworkbarrier.health.monitor")
 LINE_CHARACTERS = 1000
 VERDICT_BYTES = 1024
 """What the kubelet keeps of it, and the controller reads."""
@@ -53,8 +55,8 @@ class Watcher(Gatekeeper):
             "uid": (settings.uid or "")[:8],
             "task": f"{settings.role}-{settings.index}",
         }
-        command = [sys.executable, "-m", "frameworkbarrier.health.monitor", json.dumps(options)]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={})
+        command = [sys.executable, *MODULE, json.dumps(options)]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         threading.Thread(target=self._hear, args=(self._child,), name="progress", daemon=True).start()
         self._tell(gang)
 
@@ -66,25 +68,22 @@ class Watcher(Gatekeeper):
             if task.index not in role.ended
         ]
         line = json.dumps({"epoch": gang.epoch or 0, "peers": peers}).encode() + b"\n"
-        child = self._child
-        if line == self._told or child is None or child.stdin is None:
+        if line == self._told or self._child is None or self._child.stdin is None:
             return
-        try:
-            child.stdin.write(line)
-            child.stdin.flush()
-            self._told = line
-        except OSError:
-            self._child = None  # its thread says that it has ended
+        self._told = line
+        with contextlib.suppress(OSError, ValueError):  # its thread says that it has ended
+            self._child.stdin.write(line)
+            self._child.stdin.flush()
 
     def _hear(self, child: subprocess.Popen[bytes]) -> None:
-        assert child.stdout is not None
-        for line in child.stdout:
-            found: dict[str, Any] = json.loads(line)
-            if "log" in found:
-                self._log.warning(one_line(found["log"], LINE_CHARACTERS))
-            if "hang" in found and self._settings.hang == "restart":
-                self._end(HungError(verdict(found["hang"])))
-        self._log.warning(f"progress is not watched any more: its process has ended (exit code {child.wait()})")
+        with child:
+            for line in child.stdout or ():
+                found: dict[str, Any] = json.loads(line)
+                if "log" in found:
+                    self._log.warning(one_line(found["log"], LINE_CHARACTERS))
+                if "hang" in found and self._settings.hang == "restart":
+                    self._end(HungError(verdict(found["hang"])))
+        self._log.warning(f"progress is not watched any more: its process has ended (exit code {child.returncode})")
 
 
 def verdict(hang: dict[str, Any]) -> str:

@@ -205,18 +205,17 @@ def _role(value: object, framework: str) -> Role:
             raise RosterError(f"taskRoles[{name}].pods: are not the names of its {len(tasks)} Pods")
         for task, pod in zip(tasks, pods, strict=True):
             task.pod = pod
-    order, ended = (_indices(value.get(key), f"taskRoles[{name}].{key}", len(tasks)) for key in ("order", "ended"))
-    if order and len(order) != len(tasks):
-        raise RosterError(f"taskRoles[{name}].order: {_short(order)} does not have all of its {len(tasks)} Tasks")
+    order = _indices(value.get("order"), f"taskRoles[{name}].order", len(tasks), all_of_them=True)
+    ended = _indices(value.get("ended"), f"taskRoles[{name}].ended", len(tasks), all_of_them=False)
     return Role(name, tasks, gpus, order, frozenset(ended))
 
 
-def _indices(value: object, where: str, number: int) -> tuple[int, ...]:
-    found = () if value is None else value
-    if not isinstance(found, list | tuple) or any(type(one) is not int or not 0 <= one < number for one in found):
-        raise RosterError(f"{where}: {_short(value)} is not a list of indices of its {number} Tasks")
-    if len(set(found)) < len(found):
-        raise RosterError(f"{where}: {_short(value)} has an index twice")
+def _indices(value: object, where: str, number: int, *, all_of_them: bool) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    found = value if isinstance(value, list) and all(type(one) is int and 0 <= one < number for one in value) else None
+    if found is None or len(set(found)) < len(found) or (all_of_them and len(found) < number):
+        raise RosterError(f"{where}: {_short(value)} is not the indices of its {number} Tasks, each once")
     return tuple(found)
 
 
