@@ -115,6 +115,7 @@ class Monitor:
         if hang is None:
             return None
         return {
+            "epoch": self._lead.epoch,
             "step": hang.step,
             "silent": round(hang.silent),
             "limit": round(hang.limit),

@@ -175,7 +175,9 @@ STAGE_COLOURS: Final = {
 }
 
 
-LEDGER_COLOURS: Final = {LedgerState.RUNNING: "green", LedgerState.BACKOFF: "red", LedgerState.RESTARTING: "red"}
+LEDGER_COLOURS: Final = {LedgerState.RUNNING: "green"} | dict.fromkeys(
+    (LedgerState.BACKOFF, LedgerState.HUNG, LedgerState.RESTARTING), "red"
+)
 
 
 def note(task: TaskView, pod: TaskPod | None) -> str:

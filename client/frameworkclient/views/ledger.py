@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from frameworkclient.views.framework import FrameworkView
 
-SIGNS: Final = dict(zip(LedgerState, "qwsigRreb", strict=True))
+SIGNS: Final = dict(zip(LedgerState, "qwsigRHreb", strict=True))
 """A letter for each state, in a bar."""
 MOST_SECONDS: Final = 1e10
 """Three hundred years."""

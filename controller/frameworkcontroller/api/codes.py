@@ -38,9 +38,13 @@ class Code(IntEnum):
     FRAMEWORK_ATTEMPT_COMPLETION = -220
     DELETE_TASK_REQUESTED = -230
     FRAMEWORK_DEADLINE_EXCEEDED = -240
-    """An addition of this controller, as the next two."""
+    """An addition of this controller, as the next six."""
     FRAMEWORK_SUSPENDED = -250
     FRAMEWORK_PREEMPTED = -260
+    GANG_HUNG = -270
+    GANG_HUNG_REPEATEDLY = -275
+    TASK_HUNG = -280
+    TASK_MOVED = -290
     POD_FAILED_WITHOUT_FAILED_CONTAINER = -300
     POD_CREATION_UNKNOWN_ERROR = -310
 
@@ -68,23 +72,28 @@ PREDEFINED: Final[dict[Code, tuple[str, CompletionType]]] = {
     Code.FRAMEWORK_DEADLINE_EXCEEDED: ("FrameworkDeadlineExceeded", PERMANENT),
     Code.FRAMEWORK_SUSPENDED: ("FrameworkSuspended", TRANSIENT),
     Code.FRAMEWORK_PREEMPTED: ("FrameworkPreempted", TRANSIENT),
+    Code.GANG_HUNG: ("GangHung", TRANSIENT),
+    Code.GANG_HUNG_REPEATEDLY: ("GangHungRepeatedly", PERMANENT),
+    Code.TASK_HUNG: ("TaskHung", TRANSIENT),
+    Code.TASK_MOVED: ("TaskMoved", TRANSIENT),
     Code.POD_FAILED_WITHOUT_FAILED_CONTAINER: ("PodFailedWithoutFailedContainer", FAILED),
     Code.POD_CREATION_UNKNOWN_ERROR: ("PodCreationUnknownError", FAILED),
 }
 UNRECOGNIZED_PHRASE: Final = "ContainerUnrecognizedFailed"
 
-# No retry policy undoes an end that a user asked for.
+# No retry policy undoes an end that a user asked for, or of a gang that would hang again.
 NEVER_RETRIED: Final = frozenset(
     {
         Code.STOP_FRAMEWORK_REQUESTED,
         Code.FRAMEWORK_ATTEMPT_COMPLETION,
         Code.DELETE_TASK_REQUESTED,
         Code.FRAMEWORK_DEADLINE_EXCEEDED,
+        Code.GANG_HUNG_REPEATEDLY,
     }
 )
 
 # Always retried, and no retry policy counts it: the attempt has not failed.
-WITHOUT_COUNT: Final = frozenset({Code.FRAMEWORK_SUSPENDED, Code.FRAMEWORK_PREEMPTED})
+WITHOUT_COUNT: Final = frozenset({Code.FRAMEWORK_SUSPENDED, Code.FRAMEWORK_PREEMPTED, Code.TASK_MOVED})
 
 
 def is_reserved(code: int) -> bool:

@@ -76,6 +76,9 @@ CODE_DIR: Final = "/mnt/frameworkcode"
 # In-place restart of a gang (docs/reference/restart.md): the annotations of a Pod template, the condition by which the
 # kubelet shows that it restarts all containers, and what it then says of each of them.
 RESTART_ANNOTATION: Final = f"barrier.{GROUP}/restart"
+PROGRESS_ANNOTATION: Final = f"barrier.{GROUP}/progress"
+HANG_ANNOTATION: Final = f"barrier.{GROUP}/hang"
+HANG_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/hang-limit"
 EXIT_ANNOTATION: Final = f"barrier.{GROUP}/exit"
 TOGETHER: Final = "together"
 RESTART_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/restart-limit"

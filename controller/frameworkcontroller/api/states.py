@@ -42,6 +42,8 @@ class LedgerState(StrEnum):
     GATE = "gate"
     """The Pods of all are there, and the gate is closed."""
     RUNNING = "running"
+    HUNG = "hung"
+    """It runs and makes no progress: from the last one until that epoch, or the attempt, ends."""
     RESTARTING = "restarting"
     """A gang that restarts in place: from the end of an epoch until its gate is open."""
     ENDING = "ending"

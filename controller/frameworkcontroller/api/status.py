@@ -28,6 +28,8 @@ MAX_OBJECTS: Final = 250_000
 MAX_COMMAS: Final = 2_000_000
 """Of these bytes: 20,000 failed Tasks have some 1,000,000, and others' texts have some, too."""
 MAX_ATTRIBUTES: Final = 64
+MAX_STACK: Final = 8
+"""Culprits of a hang, and lines of a stack."""
 Word: TypeAlias = Annotated[str, Meta(max_length=1024)]
 """A name, an address or a UID: no controller writes one that is so long, and each is kept, and logged."""
 MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
@@ -187,6 +189,8 @@ class RestartReason(StrEnum):
     """An instance has ended in its Pod."""
     POD_REPLACED = "PodReplaced"
     """A Task is retried with a new Pod."""
+    HUNG = "Hung"
+    """It made no progress."""
     RESCALED = "Rescaled"
     """The gang has another number of Tasks."""
 
@@ -209,6 +213,8 @@ class GangRestart(Wire, frozen=True, omit_defaults=True, kw_only=True):
                 return f"{self.task} has ended; its exit code was not seen"
             case RestartReason.EXITED:
                 return f"{self.task} exited with {self.code}" + (f": {self.message}" if self.message else "")
+            case RestartReason.HUNG:
+                return self.message
             case RestartReason.POD_REPLACED:
                 return f"{self.task} gets a new Pod"
             case _:
@@ -259,6 +265,53 @@ class QueueStatus(Wire, frozen=True):
     """True while no attempt has begun."""
 
 
+class Culprit(Wire, frozen=True, omit_defaults=True):
+    """A Task that keeps its gang waiting, as far as its sidecar knows where that is."""
+
+    task: Word
+    node: Word = ""
+    section: Word = ""
+    stack: Annotated[tuple[Word, ...], Meta(max_length=MAX_STACK)] = ()
+    """The innermost lines of the thread that makes the steps, the innermost first."""
+
+
+class Hang(Wire, frozen=True, omit_defaults=True, kw_only=True):
+    """A gang that made no progress: in which epoch of which attempt, since when, and who kept it waiting."""
+
+    time: datetime
+    attempt: int
+    epoch: int = 0
+    step: int | None = None
+    """The last one of the slowest rank."""
+    silent: int
+    """Seconds since the last progress of any rank, until that was a hang, as is said by `limit`."""
+    limit: int
+    why: Word
+    """The culprits are those."""
+    culprits: Annotated[tuple[Culprit, ...], Meta(max_length=MAX_STACK)] = ()
+
+    @property
+    def text(self) -> str:
+        """The hang in one line."""
+        named = [
+            f"{one.task} on {one.node or '?'}{f' at {one.stack[0]}' if one.stack else ''}" for one in self.culprits
+        ]
+        after = "" if self.step is None else f" after step {self.step}"
+        return (
+            f"the gang made no progress for {self.silent} s{after} (limit {self.limit} s); "
+            f"culprit: {', '.join(named) or 'not known'} ({self.why})"
+        )
+
+
+class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
+    """The hangs of a Framework, over all its attempts."""
+
+    in_a_row: int
+    """Without a step beyond the best one before."""
+    best_step: int
+    last: Hang
+
+
 class Spent(Wire, frozen=True, omit_defaults=True):
     """Seconds by what they were spent on (`states.LedgerState`)."""
 
@@ -268,6 +321,7 @@ class Spent(Wire, frozen=True, omit_defaults=True):
     starting: float = 0.0
     gate: float = 0.0
     running: float = 0.0
+    hung: float = 0.0
     restarting: float = 0.0
     ending: float = 0.0
     backoff: float = 0.0
@@ -286,7 +340,7 @@ class Ledger(Wire, frozen=True, omit_defaults=True):
 
 
 class FrameworkStatus(Wire, frozen=True):
-    """Everything that the controller knows of a Framework; the last eight fields are additions of this controller."""
+    """Everything that the controller knows of a Framework; the last nine fields are additions of this controller."""
 
     start_time: datetime
     state: State
@@ -303,6 +357,7 @@ class FrameworkStatus(Wire, frozen=True):
     suspended_sec: int | msgspec.UnsetType = msgspec.UNSET
     queue: QueueStatus | msgspec.UnsetType = msgspec.UNSET
     ledger: Ledger | msgspec.UnsetType = msgspec.UNSET
+    hangs: Hangs | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def completion(self) -> FrameworkCompletion | None:

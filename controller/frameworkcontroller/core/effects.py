@@ -89,6 +89,8 @@ class RolesSummary(Readiness):
     """Tasks that are ready, and all, of TaskRoles without a barrier: a gang restarts in place without them."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
+    names_ended: bool = False
+    """The roster says which Tasks have ended for good: nobody waits for their progress."""
 
     @property
     def tasks(self) -> tuple[int, int]:

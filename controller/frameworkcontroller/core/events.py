@@ -12,6 +12,7 @@ from frameworkcontroller.api.status import (
     FrameworkCompletion,
     FrameworkStatus,
     GangRestart,
+    Hang,
     RestartReason,
     TaskCompletion,
     TaskStatus,
@@ -122,6 +123,11 @@ def of_gang_restarted(total: int, epoch: int, seconds: float) -> KubeEvent:
 def of_gang_not_restarted(task: str, why: str) -> KubeEvent:
     """Return the Event of an exit that does not restart the gang."""
     return KubeEvent("GangNotRestarted", f"{task} has exited, and its attempt ends: {why}", warning=True)
+
+
+def of_hang(attempt: int, hang: Hang) -> KubeEvent:
+    """Return the Event of a gang that makes no progress."""
+    return KubeEvent("GangHung", f"Attempt {attempt}: {hang.text}", warning=True)
 
 
 def of_refused_restart(problem: str) -> KubeEvent:

@@ -5,6 +5,7 @@ What the project promises of such a gang is asserted at each release: docs/refer
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from tests.controller.core.values import known
 if TYPE_CHECKING:
     from tests.controller.core.world import World
 
-EPOCH_ENDED = 88
+EPOCH_ENDED, HUNG = 88, 89
 NOT_RESTARTED = {0, 210}
 """Exits of the application that end its Pod."""
 RUNS = ContainerState(running=Running())
@@ -115,12 +116,12 @@ class InPlace:
         self._world.pods[name] = replace(pod, spec=replace(pod.spec, node_name=self._world.node_of(name)))
         return True
 
-    def _restart(self, name: str, *, code: int = 0, barrier_code: int = 0) -> None:
+    def _restart(self, name: str, *, code: int = 0, barrier_code: int = 0, message: str = "") -> None:
         """A container exits by a rule: the kubelet is about to restart all."""
         barrier, stamp = self._barrier(name), self._world.stamp
         main = ContainerStatus("main", RUNS if not code else _ended(code, stamp))
         if barrier_code:
-            barrier = replace(barrier, state=_ended(barrier_code, stamp))
+            barrier = replace(barrier, state=_ended(barrier_code, stamp, message))
         else:
             self._world.running.pop(self._world.pods[name].metadata.uid)
         self._set(name, barrier, main, phase="Running", conditions=(RESTARTING,))
@@ -233,6 +234,9 @@ class InPlace:
             world.pods[name] = replace(pod, status=status)
             return True
         end = world.plan.end(task_key, self.runs[task_key] - 1)
+        if (verdict := verdict_of(end, self.epochs[instance])) is not None:
+            self._restart(name, barrier_code=HUNG, message=verdict)
+            return True
         if not isinstance(end, int):
             return self._seen.get(instance) != before
         if end not in NOT_RESTARTED:
@@ -244,5 +248,15 @@ class InPlace:
         return True
 
 
-def _ended(code: int, stamp: Any) -> ContainerState:
-    return ContainerState(terminated=Terminated(exit_code=code, message=f"exit {code}", finished_at=stamp))
+def verdict_of(end: int | str, epoch: int) -> str | None:
+    """The last line of a sidecar whose gang hangs as `hang STEP TASK...` says; None of any other end."""
+    if not isinstance(end, str) or not end.startswith("hang "):
+        return None
+    _, step, *culprits = end.split()
+    named = [{"task": one, "node": "node-1", "section": "", "stack": ["/a.py:3 in read"]} for one in culprits]
+    found = {"epoch": epoch, "step": int(step), "silent": 130, "limit": 120, "why": "is behind", "culprits": named}
+    return json.dumps(found)
+
+
+def _ended(code: int, stamp: Any, message: str = "") -> ContainerState:
+    return ContainerState(terminated=Terminated(exit_code=code, message=message or f"exit {code}", finished_at=stamp))

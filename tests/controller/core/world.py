@@ -69,7 +69,7 @@ from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
 from tests.controller.core.groups import Groups
-from tests.controller.core.inplace import InPlace
+from tests.controller.core.inplace import HUNG, InPlace, verdict_of
 from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config, known
 
@@ -196,6 +196,8 @@ class World:
         """The UIDs of all Pods that have been Ready."""
         self.asked: set[str] = set()
         """Those whose sidecars were asked whether the application wants to end."""
+        self.hung: set[str] = set()
+        """Those whose sidecars have ended because their gang hangs."""
         self._failed: Counter[str] = Counter()
         self.rosters: list[dict[str, Any]] = []
         """All that barriers could see of the ConfigMap that is there now, the newest last."""
@@ -551,6 +553,12 @@ class World:
                 return False
             (barrier,) = pod.status.init_container_statuses
             status = replace(pod.status, init_container_statuses=(replace(barrier, ready=wants),))
+        elif pod.status.phase == "Running" and (verdict := verdict_of(end, 0)) and pod.metadata.uid not in self.hung:
+            self.hung.add(pod.metadata.uid)
+            (barrier,) = pod.status.init_container_statuses
+            last = LastState(Terminated(exit_code=HUNG, message=verdict, finished_at=self.stamp))
+            barrier = replace(barrier, last_state=last, restart_count=1)
+            status = replace(pod.status, init_container_statuses=(barrier,))
         elif pod.status.phase == "Running" and isinstance(end, int):
             finished = ContainerState(terminated=Terminated(exit_code=end, finished_at=self.stamp))
             status = replace(

@@ -27,6 +27,7 @@ ADDED: Final = (
     "status.conditions",
     "status.attempts",
     "status.ledger",
+    "status.hangs",
     "status.suspendedSince",
     "status.suspendedSec",
     "status.queue",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.policies.readiness import is_ready
@@ -130,6 +131,9 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
         number = len(row["tasks"])
         if (stored := roles[row["name"]].rank_order) and (order := rank_order.kept(stored, number)) != [*range(number)]:
             row["order"] = order
+        ended = [task.index for task in roles[row["name"]].task_statuses[:number] if task.state is State.COMPLETED]
+        if ended and summary.names_ended:
+            row["ended"] = ended
     return found
 
 

@@ -74,6 +74,8 @@ class AttemptFacts(Struct, frozen=True):
     """Its queue does not let an attempt begin."""
     eviction: str = ""
     """Why its queue wants the attempt to end, "" if it does not."""
+    hung: FrameworkCompletion | None = None
+    """How the attempt is to end whose gang hangs."""
 
     @property
     def is_to_wait(self) -> bool:
@@ -96,7 +98,7 @@ class AttemptFacts(Struct, frozen=True):
             return ordered
         if self.spec.suspend:
             return predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED)
-        return predefined(Code.FRAMEWORK_PREEMPTED, self.eviction) if self.eviction else None
+        return predefined(Code.FRAMEWORK_PREEMPTED, self.eviction) if self.eviction else self.hung
 
 
 FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]

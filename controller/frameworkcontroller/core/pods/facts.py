@@ -19,7 +19,7 @@ from frameworkcontroller.api.rank_topology import keys_of
 from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
-from frameworkcontroller.core.restart.annotations import read_limit, read_starts
+from frameworkcontroller.core.restart.annotations import hang_limit, read_limit, read_starts
 
 LARGE_BYTES: Final = 64 * 1024
 """A larger template, or Pod, is read, prepared and rendered beside the event loop."""
@@ -37,6 +37,9 @@ _NOTED: Final = (
     names.RESTART_LIMIT_ANNOTATION,
     names.RANK_TOPOLOGY_ANNOTATION,
     names.EXIT_ANNOTATION,
+    names.PROGRESS_ANNOTATION,
+    names.HANG_ANNOTATION,
+    names.HANG_LIMIT_ANNOTATION,
 )
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 _GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
@@ -186,6 +189,10 @@ class SpecFacts:
     """Those whose barrier is the injector's."""
     end_together: frozenset[str] = frozenset()
     """The roles whose applications end when all of them want to end."""
+    hang_limit: int | None = None
+    """After how many hangs in a row the Framework ends, 0 for no limit, None if hangs restart nothing."""
+    tells_progress: bool = False
+    """Applications say how far they are."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -247,6 +254,7 @@ class Templates:
             problem = read_starts((name, spec.by_name[name].depends_on or ()) for name in members)
             limit = None if problem else limit
         rank_keys, rank_problem = _rank_keys(members)
+        annotations = [one.annotations for one in members.values()]
         wanted = spec.by_name.values()
         return SpecFacts(
             service_accounts=tuple(sorted({one.account or "" for one in members.values()})),
@@ -263,6 +271,8 @@ class Templates:
                 for name, one in members.items()
                 if one.annotations.get(names.EXIT_ANNOTATION, "").strip() == names.TOGETHER
             ),
+            hang_limit=next((one for one in map(hang_limit, annotations) if one is not None), None),
+            tells_progress=any(names.PROGRESS_ANNOTATION in one for one in annotations),
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),
             graceful_timeouts={one.name: one.task.pod_graceful_deletion_timeout_sec for one in wanted},

@@ -35,6 +35,7 @@ from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
+from frameworkcontroller.core.restart import hang
 from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from frameworkcontroller.core.status.revisions import Mark
@@ -154,7 +155,7 @@ class FrameworkPass:
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
-        if state.preempted:
+        if state.preempted or hang.end_of(state.status, state.facts.hang_limit or 0):
             return True
         seen = (state.revisions.now, self._seeks_config_map)
         if seen == self._followed:
@@ -195,6 +196,7 @@ class FrameworkPass:
             is_paused=paused_until is not None,
             is_queued=self._state.queueing.hold is not None,
             eviction=self._state.queueing.eviction,
+            hung=hang.end_of(self._state.status, self._state.facts.hang_limit or 0),
         )
 
     @property

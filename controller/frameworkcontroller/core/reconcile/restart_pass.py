@@ -11,9 +11,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.codes import Code, TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkAttemptStatus
+from frameworkcontroller.api.status import FrameworkAttemptStatus, Hang
 from frameworkcontroller.core import events
 from frameworkcontroller.core.machines import attempt, framework
 from frameworkcontroller.core.policies import classification
@@ -21,7 +21,7 @@ from frameworkcontroller.core.policies.role import TaskKey
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
-from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.restart import epoch, hang
 from frameworkcontroller.core.restart.annotations import DEFAULT_LIMIT
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import gang_roles, member_count
@@ -74,7 +74,9 @@ class RestartPass:
     def _judge(
         self, gate: epoch.Gate, ends: dict[TaskKey, epoch.End], ctx: ReconcileContext
     ) -> Generator[None, None, bool]:
-        seen = self._state.status.attempt_status
+        seen, hung = self._state.status.attempt_status, hang.of_epoch(self._state.status, gate.epoch)
+        if hung is not None:
+            ends = {task_key: epoch.as_hung(end, hung) for task_key, end in ends.items()}
         decided = epoch.decide(
             gate,
             seen.gang_restarts or 0,
@@ -88,7 +90,7 @@ class RestartPass:
             if ends_turn(place):
                 yield
             if end in refused:
-                self._end(task_key, ctx)
+                self._end_hung(task_key, hung) if hung else self._end(task_key, ctx)
                 self._state.add_event(events.of_gang_not_restarted(end.task, decided.why))
         if decided.cause is not None:
             yield from self._begin_epoch(epoch.next_epoch(seen, decided, ctx.stamp), ctx)
@@ -130,6 +132,21 @@ class RestartPass:
         end = classification.failed(epoch.as_failed(pod), self._config.codes)
         self._state.put(task_key, attempt.complete(current, end))
         self._state.dirty.touch(task_key)
+
+    def _end_hung(self, lead: TaskKey, hung: Hang) -> None:
+        """End the attempts of those who keep the gang waiting, or of its lead, which has ended to say so."""
+        known = {
+            f"{name}-{task.index}": (name, task.index)
+            for name, role in self._state.roles.items()
+            for task in role.active()
+        }
+        culprits = [known[one.task] for one in hung.culprits if one.task in known] or [lead]
+        ends = {lead: Code.TASK_MOVED, **dict.fromkeys(culprits, Code.TASK_HUNG)}
+        for task_key, code in ends.items():
+            current = self._state.task(task_key)
+            assert current is not None
+            self._state.put(task_key, attempt.complete(current, classification.predefined(code, hung.text)))
+            self._state.dirty.touch(task_key)
 
     def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
         state = self._state

@@ -39,7 +39,8 @@ from frameworkcontroller.core.policies.retry import decide_retry
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
-from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.restart import epoch, hang
+from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import FrameworkState
 
@@ -89,11 +90,9 @@ class TaskPass:
             current = self._state.task(task_key)
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
                 continue  # its outcome will make it dirty again
-            role = task_key[0]
-            if role not in contexts:
-                contexts[role] = self._task_facts(role, ctx)
-            pod = ctx.view.pod(current.attempt_status.pod_name)
-            step = task.step(current, pod, contexts[role], persisted=self._state.is_persisted(task_key))
+            role, pod = task_key[0], ctx.view.pod(current.attempt_status.pod_name)
+            facts = contexts.get(role) or contexts.setdefault(role, self._task_facts(role, ctx))
+            step = task.step(current, pod, facts, persisted=self._state.is_persisted(task_key))
             if step.status != current:
                 self._state.put(task_key, step.status)
             self._note(task_key, current, step.status, pod, ctx)
@@ -126,6 +125,8 @@ class TaskPass:
             self._state.add_event(event)
         if pod is not None and (asked := self._state.status.attempt_status.gang_scheduling):
             self._state.preempted = self._state.preempted or preemption(pod, asked)
+        if pod is not None and self._state.facts.hang_limit is not None:
+            ledger.note_hang(self._state, hang.verdict_of(pod), ctx.clock)
 
     def take_ends(self) -> dict[TaskKey, epoch.End]:
         """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""
@@ -228,9 +229,8 @@ class TaskPass:
         return decide_retry(ctx.spec.retry_policy, status.retry_policy_status, status.completion).wanted
 
     def _act(self, task_key: TaskKey, step: task.TaskStep, pod: Pod | None, ctx: ReconcileContext) -> None:
-        effect: Effect
         if step.action is task.Action.FIND:
-            effect = FindPod(*task_key)
+            effect: Effect = FindPod(*task_key)
         elif step.action is task.Action.CREATE and ("pod", *task_key) in self._state.sightings.in_use:
             effect = self._find_or_delete(task_key, ctx)
         elif step.action is task.Action.RETAIN:

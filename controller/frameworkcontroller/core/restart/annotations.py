@@ -8,6 +8,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import Dependency
 
 DEFAULT_LIMIT: Final = 10
+DEFAULT_HANG_LIMIT: Final = 3
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -57,6 +58,17 @@ def read_starts(roles: Iterable[tuple[str, Collection[Dependency]]]) -> str:
         f"the TaskRoles of a gang with {names.RESTART_ANNOTATION} must begin together, but their dependsOn differ "
         f"({named}): give all of them the same, or remove the annotation"
     )
+
+
+def hang_limit(annotations: Mapping[str, str]) -> int | None:
+    """Return after how many hangs in a row the Framework ends, 0 for no limit; None if hangs restart nothing.
+
+    The webhook has checked the texts (docs/reference/injector.md). Where it has not, a wrong limit is the default.
+    """
+    if names.PROGRESS_ANNOTATION not in annotations or annotations.get(names.HANG_ANNOTATION, "").strip() != "restart":
+        return None
+    limit = annotations.get(names.HANG_LIMIT_ANNOTATION, "").strip()
+    return int(limit) if re.fullmatch("[0-9]{1,9}", limit) else DEFAULT_HANG_LIMIT
 
 
 def _described(limit: int | None) -> str:

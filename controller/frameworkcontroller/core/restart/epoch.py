@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, ContainerStatus, Pod
-from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, RestartReason, TaskAttemptStatus
+from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, Hang, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.policies.readiness import has_arrived
 
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200
 """Of what a container has left when it ended: it goes to the status, the roster and an Event."""
+BY_EXIT: Final = frozenset({RestartReason.EXITED, RestartReason.HUNG})
 LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -137,6 +138,11 @@ def ending(task: str, before: TaskAttemptStatus, after: TaskAttemptStatus, pod: 
     return End(RestartReason.EXITED, task, end.exit_code, " ".join(end.message.split())[:MESSAGE_CHARACTERS])
 
 
+def as_hung(end: End, hang: Hang) -> End:
+    """Return an exit as one of a gang that hangs: whichever of its sidecars has ended first, that is why."""
+    return replace(end, reason=RestartReason.HUNG, message=hang.text) if end.reason is RestartReason.EXITED else end
+
+
 def culprit(pod: Pod) -> ContainerStatus | None:
     """Return the container that has failed first, an application's if there is one, as one that is terminated.
 
@@ -185,8 +191,8 @@ def decide(
     """
     if not gate.is_open:
         return EpochEnd()
-    exits = tuple(end for end in ends if end.reason is RestartReason.EXITED)
-    others = [end for end in ends if end.reason is not RestartReason.EXITED]
+    exits = tuple(end for end in ends if end.reason in BY_EXIT)
+    others = [end for end in ends if end.reason not in BY_EXIT]
     why = ""
     if exits and succeeded:
         why = f"{succeeded} has succeeded and cannot start again"

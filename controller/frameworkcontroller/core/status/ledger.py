@@ -18,9 +18,10 @@ from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.api.status import Ledger, Spent
-from frameworkcontroller.core.clock import latest
+from frameworkcontroller.core.clock import Now, latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
+from frameworkcontroller.core.restart.hang import Verdict
 from frameworkcontroller.core.status.state import FrameworkState
 
 PLACES: Final = 3
@@ -121,6 +122,20 @@ def stored(ledger: Ledger | None, *, complete: bool) -> Ledger | UnsetType:
     if ledger is None:
         return UNSET
     return replace(ledger, state=LedgerState.STARTING) if complete and ledger.state == LedgerState.GATE else ledger
+
+
+def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
+    """Keep what a sidecar has found of the gang; the time since its last progress, as far as it ran, it has hung."""
+    found, ledger = state.note_hang(verdict, now.stamp), state.ledger
+    if found is None or ledger is None or ledger.state != LedgerState.RUNNING:
+        return
+    ledger = _charged(ledger, LedgerState.RUNNING, now.wall)
+    seconds = min(float(found.silent), ledger.attempt.running)
+    total, attempt = (
+        replace(one, running=round(one.running - seconds, PLACES), hung=round(one.hung + seconds, PLACES))
+        for one in (ledger.total, ledger.attempt)
+    )
+    state.ledger = replace(ledger, total=total, attempt=attempt)
 
 
 def begin_attempt(state: FrameworkState, now: datetime) -> None:

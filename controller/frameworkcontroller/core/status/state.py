@@ -19,6 +19,7 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import (
     FrameworkAttemptStatus,
     FrameworkStatus,
+    Hang,
     Ledger,
     TaskStatus,
     encoded_roles_of,
@@ -33,7 +34,7 @@ from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
 from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
-from frameworkcontroller.core.restart import epoch
+from frameworkcontroller.core.restart import epoch, hang
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import GANG_SCHEDULED
 from frameworkcontroller.core.status.dirty import DirtyTasks
@@ -159,6 +160,16 @@ class FrameworkState:
     def gate(self) -> epoch.Gate | None:
         """The gate of a gang that restarts in place, None of any other."""
         return None if self._status is None else epoch.gate_of(self._status.attempt_status, self._restarting_since)
+
+    def note_hang(self, verdict: hang.Verdict | None, now: datetime) -> Hang | None:
+        """Keep what a sidecar has found of the gang, and return it; None if it is known of that epoch."""
+        attempt, is_over = self.status.attempt_status, self.status.completion is not None
+        found = None if verdict is None or is_over else hang.counted(self.status.hangs, verdict, attempt.id, now)
+        if found is None:
+            return None
+        self.set(replace(self.status, hangs=found), urgent=True)
+        self.add_event(events.of_hang(attempt.id, found.last))
+        return found.last
 
     def take_over(self, facts: SpecFacts) -> None:
         """Follow what the spec says now, and make the Tasks dirty for which that differs.
@@ -316,7 +327,8 @@ class FrameworkState:
         """Change a Task; it is dirty again once the change is persisted."""
         role_state = self.roles[task_key[0]]
         before = role_state.tasks[task_key[1]]
-        revision = self.revisions.change(*([] if membership(before) == membership(new) else [Mark.MEMBERS]))
+        is_told = membership(before) != membership(new) or (self.facts.tells_progress and new.state is State.COMPLETED)
+        revision = self.revisions.change(*([Mark.MEMBERS] if is_told else []))
         if new.completion is not before.completion:
             new = self._within_texts(before, new)
         if new.state in WAITING_FOR_WRITE:

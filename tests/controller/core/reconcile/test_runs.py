@@ -14,6 +14,7 @@ from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.added import ADDED, IN_TIME
 from tests.controller.core.scenarios.groups import IN_GROUPS
+from tests.controller.core.scenarios.hangs import HANGS
 from tests.controller.core.scenarios.in_place import IN_PLACE
 from tests.controller.core.scenarios.lives import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.scenarios.queues import IN_QUEUES
@@ -22,8 +23,8 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
 
-ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | IN_QUEUES | IN_GROUPS
-SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | IN_QUEUES | IN_GROUPS
+ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS
+SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS
 
 
 def world_of(scenario: Scenario) -> World:

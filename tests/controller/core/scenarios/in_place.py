@@ -66,11 +66,11 @@ def up_and_down(world: World) -> None:
         world.stop()
 
 
-def fail_after_a_success(world: World) -> None:
+def fail_after_a_success(world: World, end: int | str = 5) -> None:
     """Worker 0 succeeds; then worker 1 fails, whose restart would wait for worker 0 in vain."""
     worker = tasks(world).get("worker-0")
     if worker is not None and worker.state is State.COMPLETED and world.in_place.runs["worker-1"] == 1:
-        world.plan.ends["worker-1"] = [5, 0]
+        world.plan.ends["worker-1"] = [end, 0]
 
 
 def is_open(world: World, epoch: int, members: int) -> bool:

@@ -1,0 +1,88 @@
+"""A gang that makes no progress, as the sidecar that leads it has found, and what follows. Pure.
+
+The verdict is the last line of that sidecar, which ends with a code of its own; whoever hears of it again, from the
+same Pod or another, knows by its epoch that it is counted. Source: docs/reference/progress.md, section 4.
+"""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.codes import Code
+from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.status import Culprit, FrameworkCompletion, FrameworkStatus, Hang, Hangs
+from frameworkcontroller.core.policies.completion import predefined
+
+EXIT_CODE: Final = 89
+"""Of a sidecar whose gang hangs; as `frameworkbarrier.errors.HungError` has it."""
+MAX_CULPRITS: Final = 8
+REPEATED: Final = "{hang}; it was the {number}. time without a step beyond {step}"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the lead says. The bounds are those of what it writes, for what somebody else may."""
+
+    epoch: Annotated[int, Meta(ge=0, lt=2**31)]
+    silent: Annotated[int, Meta(ge=0, lt=2**31)]
+    limit: Annotated[int, Meta(ge=0, lt=2**31)]
+    why: Annotated[str, Meta(max_length=64)]
+    culprits: Annotated[tuple[Culprit, ...], Meta(max_length=MAX_CULPRITS)]
+    step: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+
+
+def verdict_of(pod: Pod) -> Verdict | None:
+    """Return the verdict that the Pod's sidecar has left, None if it has left none that can be read."""
+    barrier = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
+    if barrier is None:
+        return None
+    for end in (barrier.state.terminated, barrier.last_state.terminated):
+        if end is not None and end.exit_code == EXIT_CODE:
+            try:
+                return msgspec.json.decode(end.message, type=Verdict)
+            except msgspec.MsgspecError:
+                return None
+    return None
+
+
+def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime) -> Hangs | None:
+    """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted."""
+    if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
+        return None
+    found = Hang(
+        time=now,
+        attempt=attempt,
+        epoch=verdict.epoch,
+        step=verdict.step,
+        silent=verdict.silent,
+        limit=verdict.limit,
+        why=verdict.why,
+        culprits=verdict.culprits,
+    )
+    best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
+    in_a_row = 1 if step > best or not before else before.in_a_row + 1
+    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found)
+
+
+def of_epoch(status: FrameworkStatus, epoch: int) -> Hang | None:
+    """Return the hang of this epoch of the current attempt, None if there was none."""
+    last = status.hangs.last if status.hangs else None
+    is_it = last is not None and (last.attempt, last.epoch) == (status.attempt_status.id, epoch)
+    return last if is_it else None
+
+
+def end_of(status: FrameworkStatus, limit: int) -> FrameworkCompletion | None:
+    """Return the end of the attempt that follows, None if the gang may start again in its Pods, or does not hang.
+
+    A gang that does not restart in place cannot go on without the culprit. One that hangs so often that another time
+    would help as little ends for good; a `limit` of 0 is none.
+    """
+    hangs, attempt = status.hangs, status.attempt_status
+    if not hangs or hangs.last.attempt != attempt.id:
+        return None
+    if 0 < limit <= hangs.in_a_row:
+        text = REPEATED.format(hang=hangs.last.text, number=hangs.in_a_row, step=hangs.best_step)
+        return predefined(Code.GANG_HUNG_REPEATEDLY, text)
+    return predefined(Code.GANG_HUNG, hangs.last.text) if attempt.gang_epoch is UNSET else None

@@ -1,0 +1,116 @@
+"""What a controller makes of the verdict of a sidecar whose gang hangs (docs/reference/progress.md, section 4)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Running, Terminated
+from frameworkcontroller.core.restart.annotations import hang_limit
+from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, counted, verdict_of
+from tests.controller.core.inplace import verdict_of as said
+from tests.controller.core.run import run
+from tests.controller.core.scenarios.hangs import HANGS
+from tests.controller.core.values import NOW, pod
+
+if TYPE_CHECKING:
+    from msgspec import UnsetType
+
+    from frameworkcontroller.api.pod import Pod
+    from frameworkcontroller.api.status import Hangs
+
+TEXT = said("hang 10 worker-2", 3)
+
+
+def with_last_line(message: str, code: int = EXIT_CODE, *, is_over: bool = True) -> Pod:
+    end = Terminated(exit_code=code, message=message)
+    barrier = (
+        InitContainerStatus(names.BARRIER_CONTAINER, ContainerState(running=Running()), LastState(end))
+        if is_over
+        else InitContainerStatus(names.BARRIER_CONTAINER, ContainerState(terminated=end))
+    )
+    found = pod("Running")
+    return replace(found, status=replace(found.status, init_container_statuses=(barrier,)))
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_the_last_line_of_a_sidecar_is_its_verdict(is_over: bool) -> None:
+    found = verdict_of(with_last_line(str(TEXT), is_over=is_over))
+    assert found is not None
+    assert (found.epoch, found.step, found.culprits[0].task) == (3, 10, "worker-2")
+    assert verdict_of(with_last_line(str(TEXT), 88, is_over=is_over)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"epoch": -1}, {"epoch": 2**31}, {"silent": "x"}, {"step": 2**60}, {"why": "w" * 65}, {"culprits": [{}]}],
+    ids=str,
+)
+def test_what_is_no_verdict_is_an_exit_as_any_other(change: dict[str, Any]) -> None:
+    assert verdict_of(with_last_line(json.dumps(json.loads(str(TEXT)) | change))) is None
+
+
+@given(st.text() | st.dictionaries(st.text(), st.integers()).map(json.dumps))
+def test_no_last_line_is_an_error(text: str) -> None:
+    verdict_of(with_last_line(text))
+
+
+VERDICT = Verdict(epoch=1, silent=130, limit=120, why="not known", culprits=(), step=10)
+
+
+@pytest.mark.parametrize(
+    ("second", "attempt", "in_a_row", "best"),
+    [
+        (VERDICT, 0, None, None),
+        (replace(VERDICT, epoch=0), 0, None, None),
+        (replace(VERDICT, epoch=2), 0, 2, 10),
+        (replace(VERDICT, epoch=2, step=4), 0, 2, 10),
+        (replace(VERDICT, epoch=2, step=None), 0, 2, 10),
+        (replace(VERDICT, epoch=2, step=11), 0, 1, 11),
+        (replace(VERDICT, epoch=0), 1, 2, 10),
+    ],
+)
+def test_a_hang_counts_once_and_again_without_a_further_step(
+    second: Verdict, attempt: int, in_a_row: int | None, best: int | None
+) -> None:
+    before: Hangs | UnsetType = counted(UNSET, VERDICT, 0, NOW) or UNSET
+    assert before
+    assert (before.in_a_row, before.best_step) == (1, 10)
+    after = counted(before, second, attempt, NOW)
+    assert (after and after.in_a_row, after and after.best_step) == (in_a_row, best)
+
+
+@pytest.mark.parametrize(
+    ("notes", "limit"),
+    [
+        ({"progress": "file", "hang": "restart"}, 3),
+        ({"progress": "file", "hang": "restart", "hang-limit": "0"}, 0),
+        ({"progress": "file", "hang": "restart", "hang-limit": "-1"}, 3),
+        ({"progress": "file"}, None),
+        ({"hang": "restart"}, None),
+    ],
+)
+def test_only_hangs_that_restart_have_a_limit(notes: dict[str, str], limit: int | None) -> None:
+    assert hang_limit({f"barrier.{names.GROUP}/{name}": value for name, value in notes.items()}) == limit
+
+
+def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> None:
+    life = run(HANGS["a gang hangs, and all start again in their Pods"])
+    status = life.world.status
+    assert status.hangs
+    assert status.hangs.last.text == (
+        "the gang made no progress for 130 s after step 10 (limit 120 s); "
+        "culprit: worker-2 on node-1 at /a.py:3 in read (is behind)"
+    )
+    (restart,) = status.attempt_status.last_gang_restarts or ()
+    assert (restart.reason, restart.why) == ("Hung", status.hangs.last.text[:200])
+    assert status.hangs.last.text in next(event.message for event in life.events if event.reason == "GangHung")
+    assert status.ledger
+    assert status.ledger.total.hung > 0
