@@ -45,10 +45,7 @@ presets)
 esac
 exec "$@"
 """
-HOLD = """# What keeps a Python program until its peers want to end, too.
-export PYTHONPATH="${0%/*}${PYTHONPATH:+:$PYTHONPATH}" FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=@
-exec "$@"
-"""
+PYTHON = "# What a Python program of the gang does beside its own work, by sitecustomize.py.\n"
 WAIT_MORE_SEC = 60
 """A process waits so much longer than the sidecar lets it, in case that is stuck."""
 
@@ -114,8 +111,10 @@ def render(
         *(File(f"{role.name}.hosts", lists.role_hosts(role).encode()) for role in gang.roles),
         File("roster.json", released.roster_text.encode()),
     ]
-    if settings.exit:
-        files.append(File("sitecustomize.py", (Path(__file__).parent / "sitecustomize.py").read_bytes()))
+    if settings.exit or "torch" in settings.progress:
+        files.append(_program("sitecustomize.py"))
+    if "torch" in settings.progress:
+        files.append(_program("_frameworkprogress.py"))
     if framework is not None:
         files.append(File(FRAMEWORK_JSON, json.dumps(framework, separators=(",", ":")).encode()))
     files += [File(name, text.encode()) for name, text in overflow.files.items()]
@@ -130,9 +129,20 @@ def render(
     return Rendered(tuple(files), (*overflow.warnings, *_left_out(chosen, own, settings)))
 
 
+def _program(name: str) -> File:
+    return File(name, (Path(__file__).parent / name).read_bytes())
+
+
 def _run_script(settings: Settings) -> str:
-    hold = HOLD.replace("=@", f"={settings.exit_timeout_sec + WAIT_MORE_SEC}")
-    return RUN_SCRIPT.replace('exec "$@"\n', hold) if settings.exit else RUN_SCRIPT
+    exports = []
+    if settings.exit:
+        exports += ["FB_EXIT_PID=$$", f"FB_EXIT_WAIT_SEC={settings.exit_timeout_sec + WAIT_MORE_SEC}"]
+    if "torch" in settings.progress:
+        exports += ["FB_PROGRESS_TORCH=1", f"FB_PROGRESS_STACK_SEC={max(settings.hang_floor_sec // 2, 1)}"]
+    if not exports:
+        return RUN_SCRIPT
+    path = 'PYTHONPATH="${0%/*}${PYTHONPATH:+:$PYTHONPATH}"'
+    return RUN_SCRIPT.replace("exec ", f"{PYTHON}export {' '.join([path, *exports])}\nexec ")
 
 
 def _left_out(chosen: list[Preset], own: list[Variable], settings: Settings) -> Iterator[str]:

@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 """Keeps a program from ending before its peers want to end: in the folder of the barrier, in front of `PYTHONPATH`.
 
+With `FB_PROGRESS_TORCH` it also loads `_frameworkprogress`, which reports how far a program is.
+
 The process of rank 0 holds what its peers need to end well: the store of torch, the coordinator of JAX. So a process
 waits before it closes these, and before its interpreter ends, until the barrier's sidecar lets it go. One that fails
 does not wait. It runs in every Python of the application, from 3.8 on, needs nothing but the standard library, of which
@@ -89,11 +91,14 @@ class Hold:
 
 
 class Watch:
-    """Finds the modules of `CALLS` as others do, and wraps what joins and what closes once they are loaded."""
+    """Finds the modules of `calls` as others do, and calls these functions with them once they are loaded."""
+
+    def __init__(self):
+        self.calls = {}
 
     def find_spec(self, name, path=None, target=None):
         """Find one of these modules; others are none of its business."""
-        if name not in CALLS:
+        if name not in self.calls:
             return None
         finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         found = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
@@ -101,7 +106,8 @@ class Watch:
 
         def exec_module(module):
             load(module)
-            wrap(module, *CALLS[name])
+            for call in self.calls[name]:
+                call(module)
 
         try:
             if load is not None:
@@ -111,10 +117,11 @@ class Watch:
         return found
 
 
-def wrap(module, joins, closes):
+def wrap(module):
     """Let the process join the others after one function of the module, and wait for them before the other."""
     import functools
 
+    joins, closes = CALLS[module.__name__]
     join, close = getattr(module, joins, None), getattr(module, closes, None)
     if join is None or close is None:
         return
@@ -178,13 +185,28 @@ def chain():
         found.loader.exec_module(module)
 
 
-# Once: somebody may load it again, or one that is chained may chain back.
-if not hasattr(sys, "_frameworkbarrier"):
-    hold = sys._frameworkbarrier = Hold()
+def watch():
+    """Do what the barrier asks for."""
+    found = Watch()
     if os.path.exists(SOCKET):
         atexit.register(hold.at_end)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=hold.begin_anew)
         note_exits()
-        sys.meta_path.insert(0, Watch())
+        found.calls.update((name, [wrap]) for name in CALLS)
+    if os.environ.get("FB_PROGRESS") and os.environ.get("FB_PROGRESS_TORCH") == "1":
+        try:
+            import _frameworkprogress
+
+            _frameworkprogress.begin(found.calls)
+        except Exception:  # noqa: BLE001, S110 -- nothing is reported
+            pass
+    if found.calls:
+        sys.meta_path.insert(0, found)
+
+
+# Once: somebody may load it again, or one that is chained may chain back.
+if not hasattr(sys, "_frameworkbarrier"):
+    hold = sys._frameworkbarrier = Hold()
+    watch()
     chain()

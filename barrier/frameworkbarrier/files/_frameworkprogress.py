@@ -1,0 +1,323 @@
+# mypy: ignore-errors
+"""Reports how far the training of a PyTorch program is: beside `sitecustomize.py`, which loads it, for the sidecar.
+
+It counts optimizer steps (all, of whichever optimizer, in this process), notes checkpoints, takes batches of data as
+signs of life, and keeps `faulthandler` ready to write the stacks of a process that no longer moves. A process is
+reported from its first step on, so that neither a launcher nor a worker of a `DataLoader` is. Nothing in here makes a
+program fail: what does not work is not reported. Source: docs/reference/barrier.md, section 10.
+"""
+
+import _thread
+import faulthandler
+import os
+import sys
+import time
+
+PATH = os.environ.get("FB_PROGRESS", "")
+WIDTH = 191
+"""The report is one line of this many bytes, padded, so that it is written in place at once."""
+SHARE, LONGEST_PAUSE_SEC = 0.01, 1.0
+"""Writing takes this share of the time at most: the pause after a write is as long as that asks, up to the second."""
+DEFAULT_STACK_SEC = 60.0
+LATER, CANCEL = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
+
+
+def stack_sec():
+    """Return after how many seconds without a move the stacks are written."""
+    try:
+        seconds = float(os.environ["FB_PROGRESS_STACK_SEC"])
+    except (KeyError, ValueError):
+        return DEFAULT_STACK_SEC
+    return seconds if 0 < seconds < 1e6 else DEFAULT_STACK_SEC
+
+
+class File:
+    """A file of this process, open while nobody else has closed it; locked, so that the end of the process is seen."""
+
+    def __init__(self, end="", flags=0):
+        import fcntl
+
+        self.name = f"{PATH}.{os.getpid()}{end}"
+        self.number = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
+        os.fchmod(self.number, 0o644)  # whatever the umask: the sidecar may be another user
+        self.identity = os.fstat(self.number)[1:3]
+        fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def size(self):
+        """Return how long it is; fail where its number is another file's, since a program may close all it finds."""
+        found = os.fstat(self.number)
+        if found[1:3] != self.identity:
+            raise OSError(self.name)
+        return found.st_size
+
+    def close(self, *, remove):
+        """Close it."""
+        try:
+            self.size()
+            os.close(self.number)
+            if remove:
+                os.unlink(self.name)
+        except OSError:
+            pass
+
+
+class Progress:
+    """What this process has done so far."""
+
+    def __init__(self):
+        self.is_rank = False
+        self.step = self.alive = self.thread = 0
+        self.section = self.checkpoint = None
+        self.report = self.stacks = None
+        self.write_at = self.arm_at = 0.0
+
+    def become_rank(self):
+        """Begin to watch this process: it trains, or joins those that do."""
+        global is_prepared  # noqa: PLW0603 -- children that are forked have the handlers, too
+        self.is_rank = True
+        if not is_prepared:
+            import atexit
+
+            is_prepared = True
+            atexit.register(self.end)
+            os.register_at_fork(before=self.before_fork, after_in_child=self.begin_anew)
+        if "multiprocessing.util" in sys.modules:  # its children end without `atexit`
+            sys.modules["multiprocessing.util"].Finalize(None, self.end, exitpriority=-100)
+
+    def stepped(self, *_):
+        """Count a step of an optimizer."""
+        self.step += 1
+        self.thread = _thread.get_ident()
+        if self.step == 1:
+            self.join()
+            self.report = File()
+        self.move()
+
+    def move(self, *, at_once=False):
+        """Report that the program is alive; for a section `at_once`."""
+        self.alive += 1
+        now = time.monotonic()
+        if self.report is not None and (at_once or now >= self.write_at):
+            self.write(now)
+        if now >= self.arm_at:
+            self.arm(now)
+
+    def write(self, now):
+        """Write the report, its step in front: so few bytes are never read half written."""
+        self.write_at = now + LONGEST_PAUSE_SEC  # where it fails
+        self.report.size()
+        text = f'{{"step": {self.step}, "alive": {self.alive}, "thread": "0x{self.thread:016x}"'
+        if self.checkpoint is not None:
+            text += f', "checkpoint": {self.checkpoint}'
+        if self.section is not None:
+            text += f', "section": "{self.section}"'
+        os.pwrite(self.report.number, (text + "}").ljust(WIDTH).encode() + b"\n", 0)
+        self.write_at = now + min((time.monotonic() - now) / SHARE, LONGEST_PAUSE_SEC)
+
+    def arm(self, now):
+        """Let the stacks be written unless the program moves again, and forget those of before."""
+        self.arm_at = now + EVERY_SEC
+        if is_left_alone or not self.is_rank:
+            return
+        if self.stacks is None:
+            self.stacks = File(".stack", os.O_APPEND)
+        if self.stacks.size():
+            os.ftruncate(self.stacks.number, 0)
+        LATER(STACK_SEC, repeat=False, file=self.stacks.number)
+
+    def join(self):
+        """Watch a process that joins others: it may hang there."""
+        if not self.is_rank:
+            self.become_rank()
+        self.wait()
+
+    def wait(self):
+        """Watch again after a fork: the program may hang for a batch."""
+        if self.is_rank and not self.arm_at:
+            self.arm(time.monotonic())
+
+    def batch(self):
+        """Take a batch of data as a sign of life."""
+        if self.is_rank:
+            self.move()
+
+    def begin_save(self):
+        """Begin to save a checkpoint; return of which step, and what `end_save` restores."""
+        begun = self.step, self.section, self.is_rank and self.thread in (0, _thread.get_ident())
+        if begun[2]:
+            self.section = "checkpoint"
+            self.move(at_once=True)
+        return begun
+
+    def end_save(self, begun, *, is_saved):
+        """End it."""
+        step, section, is_own_thread = begun
+        if is_saved:
+            self.checkpoint = max(step, self.checkpoint or 0)
+        if is_own_thread:
+            self.section = section
+        if self.is_rank:
+            self.move(at_once=True)
+
+    def before_fork(self):
+        """Disarm: the child would wait for a thread that it does not have, and Python warns of threads."""
+        if self.arm_at and not is_left_alone:
+            CANCEL()
+            self.arm_at = 0.0
+
+    def begin_anew(self):
+        """Begin in a child that was forked: the files are those of its parent."""
+        self.close(remove=False)
+        self.__init__()
+
+    def end(self):
+        """Remove the files, so that a process that has ended holds nobody up."""
+        self.before_fork()
+        self.close(remove=True)
+        self.__init__()
+
+    def close(self, *, remove):
+        """Close both files."""
+        for file in (self.report, self.stacks):
+            if file is not None:
+                file.close(remove=remove)
+
+
+def quiet(function):
+    """Return the function without its errors."""
+
+    def call(*arguments, **named):
+        try:
+            return function(*arguments, **named)
+        except Exception:  # noqa: BLE001 -- the program goes on whatever fails here
+            return None
+
+    call._torchdynamo_disable, call._torchdynamo_disable_msg = True, None  # never compiled into a graph
+    return call
+
+
+def leave_alone(name):
+    """Let a function of `faulthandler` note that the program uses it by itself."""
+    own = getattr(faulthandler, name)
+
+    def called(*arguments, **named):
+        global is_left_alone  # noqa: PLW0603 -- as above
+        is_left_alone = True
+        return own(*arguments, **named)
+
+    called.__module__, called.__name__, called.__qualname__, called.__doc__ = "faulthandler", name, name, own.__doc__
+    setattr(faulthandler, name, called)
+
+
+def watch_steps(module):
+    """Count by the public hook where nothing removes it: `torch.compile` of 2.0 to 2.2 did, and 1.13 has none."""
+    version = [int(part) for part in getattr(sys.modules["torch"], "__version__", "2.3").split(".")[:2]]
+    register = getattr(module, "register_optimizer_step_post_hook", None)
+    if register is not None and version >= [2, 3]:
+        register(stepped)
+        return
+    import functools
+
+    make = module.Optimizer.__init__
+
+    @functools.wraps(make)
+    def making(self, *arguments, **named):
+        make(self, *arguments, **named)
+        watch_class(type(self))
+
+    module.Optimizer.__init__ = making
+
+
+@quiet
+def watch_class(kind):
+    """Count the steps of a class of optimizers, once if it calls the step of its base."""
+    import inspect
+
+    step = kind.step
+    if hasattr(step, "_is_counted"):
+        return
+
+    def counted(*arguments, **named):
+        before = count()
+        result = step(*arguments, **named)
+        if count() == before:
+            stepped()
+        return result
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(counted, name, getattr(step, name))
+    # Not by `functools.wraps`: `torch.compile` takes off what has `__wrapped__`.
+    counted.__signature__, counted.hooked, counted._is_counted = inspect.signature(step), True, True
+    kind.step = counted
+
+
+def watch_saves(module):
+    """Note the checkpoints of a module's functions."""
+    import functools
+
+    def watched(save):
+        @functools.wraps(save)
+        def saving(*arguments, **named):
+            begun = begin_save() or (0, None, False)
+            try:
+                result = save(*arguments, **named)
+            except BaseException:
+                end_save(begun, is_saved=False)
+                raise
+            end_save(begun, is_saved=True)
+            return result
+
+        return saving
+
+    for name in ("save", "save_state_dict"):
+        if hasattr(module, name):
+            setattr(module, name, watched(getattr(module, name)))
+
+
+def watch_batches(module):
+    """Take each batch of a loader as a sign of life."""
+    take = module._BaseDataLoaderIter.__next__
+
+    def taking(self):
+        wait()
+        data = take(self)
+        batch()
+        return data
+
+    module._BaseDataLoaderIter.__next__ = taking
+
+
+def watch_joining(module):
+    """Watch the process from where it joins others."""
+    import functools
+
+    join_all = module.init_process_group
+
+    @functools.wraps(join_all)
+    def joining(*arguments, **named):
+        join()
+        return join_all(*arguments, **named)
+
+    module.init_process_group = joining
+
+
+def begin(calls):
+    """Add to what is called with modules once they are loaded, by their names."""
+    for name in ("dump_traceback_later", "cancel_dump_traceback_later"):
+        leave_alone(name)
+    for name, call in (
+        ("torch.optim.optimizer", watch_steps),
+        ("torch.serialization", watch_saves),
+        ("torch.distributed.checkpoint.state_dict_saver", watch_saves),
+        ("torch.utils.data.dataloader", watch_batches),
+        ("torch.distributed.distributed_c10d", watch_joining),
+    ):
+        calls.setdefault(name, []).append(quiet(call))
+
+
+STACK_SEC = stack_sec()
+EVERY_SEC = min(1.0, STACK_SEC / 4)
+is_prepared = is_left_alone = False
+progress = Progress()
+stepped, join, wait, batch = map(quiet, (progress.stepped, progress.join, progress.wait, progress.batch))
+count, begin_save, end_save = quiet(lambda: progress.step), quiet(progress.begin_save), quiet(progress.end_save)
