@@ -8,7 +8,6 @@ program fail: what does not work is not reported. Source: docs/reference/barrier
 """
 
 import _thread
-import faulthandler
 import os
 import sys
 import time
@@ -18,8 +17,9 @@ WIDTH = 191
 """The report is one line of this many bytes, padded, so that it is written in place at once."""
 SHARE, LONGEST_PAUSE_SEC = 0.01, 1.0
 """Writing takes this share of the time at most: the pause after a write is as long as that asks, up to the second."""
+BATCH_PAUSE_SEC = 0.1
+"""A batch waits for longer, so that the step after it is the one that is written."""
 DEFAULT_STACK_SEC = 60.0
-LATER, CANCEL = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
 
 
 def stack_sec():
@@ -38,10 +38,12 @@ class File:
         import fcntl
 
         self.name = f"{PATH}.{os.getpid()}{end}"
-        self.number = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | flags, 0o644)
+        self.number = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
+        # Another container may have a process of this number: its files are left as they are.
+        fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(self.number, 0)
         os.fchmod(self.number, 0o644)  # whatever the umask: the sidecar may be another user
         self.identity = os.fstat(self.number)[1:3]
-        fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def size(self):
         """Return how long it is; fail where its number is another file's, since a program may close all it finds."""
@@ -93,11 +95,11 @@ class Progress:
             self.report = File()
         self.move()
 
-    def move(self, *, at_once=False):
-        """Report that the program is alive; for a section `at_once`."""
+    def move(self, pause=0.0):
+        """Report that the program is alive, after a pause that is longer than others; below zero, at once."""
         self.alive += 1
         now = time.monotonic()
-        if self.report is not None and (at_once or now >= self.write_at):
+        if self.report is not None and (pause < 0 or now >= self.write_at + pause):
             self.write(now)
         if now >= self.arm_at:
             self.arm(now)
@@ -117,13 +119,13 @@ class Progress:
     def arm(self, now):
         """Let the stacks be written unless the program moves again, and forget those of before."""
         self.arm_at = now + EVERY_SEC
-        if is_left_alone or not self.is_rank:
+        if stacks_later.is_taken or not self.is_rank:
             return
         if self.stacks is None:
             self.stacks = File(".stack", os.O_APPEND)
         if self.stacks.size():
             os.ftruncate(self.stacks.number, 0)
-        LATER(STACK_SEC, repeat=False, file=self.stacks.number)
+        stacks_later.later(STACK_SEC, repeat=False, file=self.stacks.number)
 
     def join(self):
         """Watch a process that joins others: it may hang there."""
@@ -139,14 +141,14 @@ class Progress:
     def batch(self):
         """Take a batch of data as a sign of life."""
         if self.is_rank:
-            self.move()
+            self.move(BATCH_PAUSE_SEC)
 
     def begin_save(self):
         """Begin to save a checkpoint; return of which step, and what `end_save` restores."""
         begun = self.step, self.section, self.is_rank and self.thread in (0, _thread.get_ident())
         if begun[2]:
             self.section = "checkpoint"
-            self.move(at_once=True)
+            self.move(-1)
         return begun
 
     def end_save(self, begun, *, is_saved):
@@ -157,12 +159,12 @@ class Progress:
         if is_own_thread:
             self.section = section
         if self.is_rank:
-            self.move(at_once=True)
+            self.move(-1)
 
     def before_fork(self):
         """Disarm: the child would wait for a thread that it does not have, and Python warns of threads."""
-        if self.arm_at and not is_left_alone:
-            CANCEL()
+        if self.arm_at and not stacks_later.is_taken:
+            stacks_later.cancel()
             self.arm_at = 0.0
 
     def begin_anew(self):
@@ -194,19 +196,6 @@ def quiet(function):
 
     call._torchdynamo_disable, call._torchdynamo_disable_msg = True, None  # never compiled into a graph
     return call
-
-
-def leave_alone(name):
-    """Let a function of `faulthandler` note that the program uses it by itself."""
-    own = getattr(faulthandler, name)
-
-    def called(*arguments, **named):
-        global is_left_alone  # noqa: PLW0603 -- as above
-        is_left_alone = True
-        return own(*arguments, **named)
-
-    called.__module__, called.__name__, called.__qualname__, called.__doc__ = "faulthandler", name, name, own.__doc__
-    setattr(faulthandler, name, called)
 
 
 def watch_steps(module):
@@ -301,10 +290,10 @@ def watch_joining(module):
     module.init_process_group = joining
 
 
-def begin(calls):
+def begin(calls, stacks):
     """Add to what is called with modules once they are loaded, by their names."""
-    for name in ("dump_traceback_later", "cancel_dump_traceback_later"):
-        leave_alone(name)
+    global stacks_later  # noqa: PLW0603 -- as above
+    stacks_later = stacks
     for name, call in (
         ("torch.optim.optimizer", watch_steps),
         ("torch.serialization", watch_saves),
@@ -317,7 +306,7 @@ def begin(calls):
 
 STACK_SEC = stack_sec()
 EVERY_SEC = min(1.0, STACK_SEC / 4)
-is_prepared = is_left_alone = False
+is_prepared, stacks_later = False, None
 progress = Progress()
 stepped, join, wait, batch = map(quiet, (progress.stepped, progress.join, progress.wait, progress.batch))
 count, begin_save, end_save = quiet(lambda: progress.step), quiet(progress.begin_save), quiet(progress.end_save)

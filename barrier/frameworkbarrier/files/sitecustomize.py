@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Keeps a program from ending before its peers want to end: in the folder of the barrier, in front of `PYTHONPATH`.
 
-With `FB_PROGRESS_TORCH` it also loads `_frameworkprogress`, which reports how far a program is.
+With `FB_PROGRESS_TORCH` it also loads `_frameworkprogress` where torch is, which reports how far the program is.
 
 The process of rank 0 holds what its peers need to end well: the store of torch, the coordinator of JAX. So a process
 waits before it closes these, and before its interpreter ends, until the barrier's sidecar lets it go. One that fails
@@ -94,10 +94,13 @@ class Watch:
     """Finds the modules of `calls` as others do, and calls these functions with them once they are loaded."""
 
     def __init__(self):
-        self.calls = {}
+        self.calls, self.stacks = {}, None
 
     def find_spec(self, name, path=None, target=None):
         """Find one of these modules; others are none of its business."""
+        if name == "torch" and self.stacks is not None:
+            stacks, self.stacks = self.stacks, None
+            report(self.calls, stacks)
         if name not in self.calls:
             return None
         finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
@@ -185,6 +188,39 @@ def chain():
         found.loader.exec_module(module)
 
 
+class Stacks:
+    """What `faulthandler` has once in a process, the stacks of later, and whether the program uses that by itself."""
+
+    def __init__(self):
+        self.is_taken = False
+        self.later, self.cancel = map(self.watched, ("dump_traceback_later", "cancel_dump_traceback_later"))
+
+    def watched(self, name):
+        """Return the function, and put one in its place that notes the use."""
+        import faulthandler
+
+        function = getattr(faulthandler, name)
+
+        def called(*arguments, **named):
+            self.is_taken = True
+            return function(*arguments, **named)
+
+        called.__module__, called.__name__, called.__qualname__ = "faulthandler", name, name
+        called.__doc__ = function.__doc__
+        setattr(faulthandler, name, called)
+        return function
+
+
+def report(calls, stacks):
+    """Begin to report how far the program is, or let it be."""
+    try:
+        import _frameworkprogress
+
+        _frameworkprogress.begin(calls, stacks)
+    except Exception:  # noqa: BLE001, S110 -- nothing is reported
+        pass
+
+
 def watch():
     """Do what the barrier asks for."""
     found = Watch()
@@ -195,13 +231,8 @@ def watch():
         note_exits()
         found.calls.update((name, [wrap]) for name in CALLS)
     if os.environ.get("FB_PROGRESS") and os.environ.get("FB_PROGRESS_TORCH") == "1":
-        try:
-            import _frameworkprogress
-
-            _frameworkprogress.begin(found.calls)
-        except Exception:  # noqa: BLE001, S110 -- nothing is reported
-            pass
-    if found.calls:
+        found.stacks = Stacks()
+    if found.calls or found.stacks:
         sys.meta_path.insert(0, found)
 
 

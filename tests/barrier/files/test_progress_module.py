@@ -78,7 +78,9 @@ def report():
 def told(*names): return [report().get(name) for name in names]
 def stacks():
     with open(path(".stack")) as file: return file.read()
-def rest(): time.sleep(0.05)
+def rest(more=0.0):  # until the next event is written
+    from _frameworkprogress import progress
+    while time.monotonic() <= progress.write_at + more: time.sleep(0.01)
 """,
 }
 
@@ -136,7 +138,7 @@ def test_every_python_counts_all_steps_of_every_torch_and_may_fork(python: str, 
 @pytest.mark.parametrize(
     ("code", "printed"),
     [
-        ("import sys; print({'torch', 'fcntl', 'inspect'} & sys.modules.keys())", "set()"),
+        ("import sys; print({'torch', 'fcntl', 'inspect', '_frameworkprogress'} & sys.modules.keys())", "set()"),
         ("import torch; torch.optim.Adam(); print(files())", "[]"),
         (TRAIN + "a.step(); r = report(); print(r['step'], 'section' in r, 'checkpoint' in r)", "1 False False"),
         (
@@ -170,6 +172,11 @@ def test_every_python_counts_all_steps_of_every_torch_and_may_fork(python: str, 
             "print(type(i).__name__, list(i), files()); rest(); a.step(); print(*told('step', 'alive'))",
             "_BaseDataLoaderIter [0] ['rank.PID', 'rank.PID.stack']\n2 4",
         ),
+        (
+            TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); a.step(); rest(0.1); next(i)\n"
+            "print(*told('step', 'alive')); rest(); next(i); a.step(); print(*told('step', 'alive'))",
+            "1 2\n2 4",
+        ),
         ("import torch.distributed as d; d.init_process_group(lambda: print(files()))", "['rank.PID.stack']"),
         (
             TRAIN + "a.step(); p = os.fork()\nif not p: print(files(), flush=True); os._exit(0)\n"
@@ -185,7 +192,7 @@ def test_every_python_counts_all_steps_of_every_torch_and_may_fork(python: str, 
         (
             TRAIN + "a.step(); os.closerange(3, 100); f = open('/dev/shm/x%d' % os.getpid(), 'wb+')\n"
             "g = os.dup(f.fileno()); os.unlink(f.name)\n"
-            "for _ in range(9): rest(); a.step()\nprint(f.read()); f.close(); os.close(g)",
+            "for _ in range(2): rest(); a.step()\nprint(f.read()); f.close(); os.close(g)",
             "b''",
         ),
         ("import faulthandler as f; print(f.dump_traceback_later.__name__)", "dump_traceback_later"),
@@ -201,6 +208,7 @@ def test_every_python_counts_all_steps_of_every_torch_and_may_fork(python: str, 
         "a checkpoint in the background",
         "pickled",
         "batches",
+        "a step right after a batch",
         "before the first step",
         "a forked child",
         "a forked child that trains",
@@ -240,7 +248,7 @@ def test_the_stacks_of_a_program_that_hangs_are_there_until_it_moves_again(tmp_p
     code = TRAIN + "a.step(); print(len(stacks()))\ndef hangs(): time.sleep(0.7)\nhangs(); s = stacks()\n"
     code += "print('hangs' in s, told('thread')[0] in s); a.step(); print(len(stacks()))"
     assert program.prints(code, FB_PROGRESS_STACK_SEC="0.4") == "0\nTrue True\n0\n"
-    moves = "a.step()\nfor _ in range(20): rest(); a.step()\nprint(len(stacks()))"
+    moves = "a.step()\nfor _ in range(20): time.sleep(0.05); a.step()\nprint(len(stacks()))"
     assert program.prints(TRAIN + moves, FB_PROGRESS_STACK_SEC="0.4") == "0\n"
 
 
@@ -248,9 +256,22 @@ def test_the_stacks_of_a_program_that_hangs_are_there_until_it_moves_again(tmp_p
 def test_a_program_that_uses_faulthandler_by_itself_is_left_alone(use: str, tmp_path: Path) -> None:
     program = Program(tmp_path)
     code = f"{TRAIN}import faulthandler as f; out = open('{tmp_path / 'own'}', 'w+'); a.step(); {use}\n"
-    code += "for _ in range(12): rest(); a.step()\nprint(len(stacks()), out.seek(0, 2) > 0); out.close()"
+    code += "for _ in range(12): time.sleep(0.05); a.step()\nprint(len(stacks()), out.seek(0, 2) > 0); out.close()"
     expected = f"0 {use.startswith('f.dump')}\n"
     assert program.prints(code, FB_PROGRESS_STACK_SEC="0.4") == expected
+
+
+def test_a_program_that_waits_for_data_after_a_fork_has_stacks(tmp_path: Path) -> None:
+    code = TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); a.step()\n"
+    code += "class Late:\n    def __sub__(self, one): time.sleep(0.7); print('__sub__' in stacks()); return 0\n"
+    code += "i.left = Late(); os.fork() or os._exit(0); os.wait(); next(i)"
+    assert Program(tmp_path).prints(code, FB_PROGRESS_STACK_SEC="0.4") == "True\n"
+
+
+def test_a_report_of_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
+    code = TRAIN + "import fcntl; f = open(path(), 'w+'); f.write('7'); f.flush(); fcntl.flock(f, fcntl.LOCK_EX)\n"
+    code += "for _ in range(3): a.step(); rest()\nf.seek(0); print(f.read()); f.close()"
+    assert Program(tmp_path).prints(code) == "7\n"
 
 
 def test_a_killed_process_leaves_a_report_that_is_no_longer_locked(tmp_path: Path) -> None:
