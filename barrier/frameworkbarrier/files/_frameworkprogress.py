@@ -39,11 +39,15 @@ class File:
 
         self.name = f"{PATH}.{os.getpid()}{end}"
         self.number = os.open(self.name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o644)
-        # Another container may have a process of this number: its files are left as they are.
-        fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self.number, 0)
-        os.fchmod(self.number, 0o644)  # whatever the umask: the sidecar may be another user
         self.identity = os.fstat(self.number)[1:3]
+        try:
+            # Another container may have a process of this number: its files are left as they are.
+            fcntl.flock(self.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self.number, 0)
+            os.fchmod(self.number, 0o644)  # whatever the umask: the sidecar may be another user
+        except OSError:
+            self.close(remove=False)
+            raise
 
     def size(self):
         """Return how long it is; fail where its number is another file's, since a program may close all it finds."""
@@ -92,14 +96,13 @@ class Progress:
         self.thread = _thread.get_ident()
         if self.step == 1:
             self.join()
-            self.report = File()
         self.move()
 
     def move(self, pause=0.0):
         """Report that the program is alive, after a pause that is longer than others; below zero, at once."""
         self.alive += 1
         now = time.monotonic()
-        if self.report is not None and (pause < 0 or now >= self.write_at + pause):
+        if self.step and (pause < 0 or now >= self.write_at + pause):
             self.write(now)
         if now >= self.arm_at:
             self.arm(now)
@@ -107,6 +110,8 @@ class Progress:
     def write(self, now):
         """Write the report, its step in front: so few bytes are never read half written."""
         self.write_at = now + LONGEST_PAUSE_SEC  # where it fails
+        if self.report is None:
+            self.report = File()
         self.report.size()
         text = f'{{"step": {self.step}, "alive": {self.alive}, "thread": "0x{self.thread:016x}"'
         if self.checkpoint is not None:

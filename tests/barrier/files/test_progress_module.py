@@ -268,10 +268,12 @@ def test_a_program_that_waits_for_data_after_a_fork_has_stacks(tmp_path: Path) -
     assert Program(tmp_path).prints(code, FB_PROGRESS_STACK_SEC="0.4") == "True\n"
 
 
-def test_a_report_of_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
+def test_a_report_of_another_process_of_the_same_number_is_left_alone_while_that_is_there(tmp_path: Path) -> None:
     code = TRAIN + "import fcntl; f = open(path(), 'w+'); f.write('7'); f.flush(); fcntl.flock(f, fcntl.LOCK_EX)\n"
-    code += "for _ in range(3): a.step(); rest()\nf.seek(0); print(f.read()); f.close()"
-    assert Program(tmp_path).prints(code) == "7\n"
+    code += "for _ in range(2): a.step(); rest()\n"
+    code += "f.seek(0); print(f.read(), len(os.listdir('/proc/self/fd'))); f.close(); a.step(); print(*told('step'))"
+    # Three of the interpreter, the other's, that of the stacks, and the one that lists them.
+    assert Program(tmp_path).prints(code) == "7 6\n3\n"
 
 
 def test_a_killed_process_leaves_a_report_that_is_no_longer_locked(tmp_path: Path) -> None:
