@@ -16,7 +16,7 @@ from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, Las
 from frameworkcontroller.core.restart.annotations import hang_limit
 from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, counted, verdict_of
 from tests.controller.core.inplace import verdict_of as said
-from tests.controller.core.run import run
+from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.scenarios.hangs import HANGS
 from tests.controller.core.values import NOW, pod
 

@@ -166,7 +166,7 @@ def test_without_a_ledger_of_an_earlier_version_it_begins_now() -> None:
 
 def test_what_only_a_later_version_knows_is_charged_to_nothing() -> None:
     state = state_of(RUNS)
-    state.ledger = Ledger(at(0), "hung", Spent(running=5))
+    state.ledger = Ledger(at(0), "asleep", Spent(running=5))
     list(ledger.take_up(state, START, lambda _name: None, at(10)))
     ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
     assert state.ledger == Ledger(at(10), LedgerState.RUNNING, Spent(running=5))
