@@ -25,6 +25,8 @@ MISSES = 3
 """So often nobody before this Pod has answered when it begins to lead."""
 ASKED_BEFORE = 16
 """Those before this Pod that it asks, at most."""
+MUTE = Answer(step=None, fastest=None, silent=0.0, limit=0.0, lived=0.0, processes=0)
+"""The sidecar answers, and no process has said anything."""
 NAMED = 8
 """Tasks that a line or a verdict names."""
 
@@ -84,31 +86,29 @@ class Lead:
             self._misses = MISSES if place == 0 else self._misses + 1
             if self._misses < MISSES:
                 return None
-        answers = await self._ask_all([peer for peer in self.peers if peer.task != self._own])
-        if any(peer.task in answers for peer in self.peers[:place]):
+        found = await self._ask_all([peer for peer in self.peers if peer.task != self._own])
+        if any(peer.task in found for peer in self.peers[:place]):
             self._misses = 0
             return None
-        mine = own()
-        if mine is not None:
-            answers[self._own] = mine
-        finding = self._judge(answers)
-        if finding.hang is not None and (missing := self._lost(answers)):
-            again = await self._ask_all([peer for peer in self.peers if peer.task in missing])
-            finding = self._judge(answers | again)
-        self._known |= answers.keys()
+        found[self._own] = own() or MUTE
+        finding = self._judge(found)
+        if finding.hang is not None and (missing := self._lost(found)):
+            found |= await self._ask_all([peer for peer in self.peers if peer.task in missing])
+            finding = self._judge(found)
+        self._known |= found.keys()
         return finding
 
-    def _judge(self, answers: dict[str, Answer]) -> Finding:
-        lost = self._lost(answers)
-        hang = judge(answers, lost)
-        if len(lost) > len(answers) and self._own in answers:
+    def _judge(self, found: dict[str, Answer]) -> Finding:
+        answers = {task: one for task, one in found.items() if one is not MUTE}
+        lost, mute = self._lost(found), [task for task, one in found.items() if one is MUTE]
+        if len(lost) > len(found) and self._own in answers:
             # Nobody can be reached any more: it decides for itself.
-            hang = judge({self._own: answers[self._own]}, ())
+            return Finding(answers, (), judge({self._own: answers[self._own]}, ()))
         silent = tuple(peer.task for peer in self.peers if peer.task not in answers and peer.task not in lost)
-        return Finding(answers, silent, hang)
+        return Finding(answers, silent, judge(answers, lost, mute))
 
-    def _lost(self, answers: dict[str, Answer]) -> list[str]:
-        return [peer.task for peer in self.peers if peer.task in self._known and peer.task not in answers]
+    def _lost(self, found: dict[str, Answer]) -> list[str]:
+        return [peer.task for peer in self.peers if peer.task in self._known and peer.task not in found]
 
     async def _ask_all(self, peers: Sequence[Peer]) -> dict[str, Answer]:
         asked = []
@@ -137,7 +137,7 @@ async def ask(peer: Peer, epoch: int, port: int) -> Answer | None:
 
 def encode(answer: Answer | None, uid8: str, epoch: int) -> bytes:
     """Write an answer as JSON."""
-    found = {} if answer is None else asdict(answer)
+    found = asdict(answer or MUTE)
     return json.dumps({"uid": uid8, "epoch": epoch, **found}, separators=(",", ":")).encode()
 
 
@@ -149,6 +149,8 @@ def decode(data: bytes, uid8: str, epoch: int) -> Answer | None:
         return None
     if not isinstance(found, dict) or (found.get("uid"), found.get("epoch")) != (uid8, epoch):
         return None
+    if found.get("processes") == 0:
+        return MUTE
     numbers = {name: _seconds(found.get(name)) for name in ("silent", "limit", "lived")}
     stack = found.get("stack")
     if None in numbers.values():
@@ -161,6 +163,7 @@ def decode(data: bytes, uid8: str, epoch: int) -> Answer | None:
         stack=tuple(word(line, STACK_CHARACTERS) for line in stack[:STACK_LINES]) if isinstance(stack, list) else (),
         checkpoint=whole(found.get("checkpoint")),
         processes=whole(found.get("processes")) or 1,
+        saved=found.get("saved") is True,
     )
 
 

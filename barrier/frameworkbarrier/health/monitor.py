@@ -117,6 +117,7 @@ class Monitor:
         return {
             "epoch": self._lead.epoch,
             "step": hang.step,
+            "saved": hang.saved,
             "silent": round(hang.silent),
             "limit": round(hang.limit),
             "why": hang.why,

@@ -4,6 +4,7 @@ Files are those of strangers: few are read, little of each, and no link is follo
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import stat
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 
 from frameworkbarrier.health import report
 from frameworkbarrier.health.pulse import Limits, Pulse
+from frameworkbarrier.health.report import Report
 from frameworkbarrier.health.verdict import STACK_LINES, Answer
 from frameworkbarrier.text import one_line
 
@@ -21,6 +23,7 @@ LISTED = 512
 """Entries of the folder that are looked at."""
 CUT_AT = 2**20
 """Bytes of a file that is only appended to."""
+UNKNOWN = "?"
 STACK_BYTES = 32 * 1024
 STACK_CHARACTERS = 120
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
@@ -66,13 +69,22 @@ class Pod:
 
     def look(self, now: float) -> None:
         """Read the files that have changed; who has removed his has ended."""
-        names = [name for name in _names(self._path) if not name.endswith(STACK)][:PROCESSES]
+        found = [*_names(self._path)]
+        names = [name for name in found if not name.endswith(STACK)][:PROCESSES]
         for name in self._seen.keys() - set(names):
             del self._seen[name]
             self._pulses.pop(name, None)
         for name in names:
             with contextlib.suppress(OSError):
                 self._read(name, now)
+        # One that has joined its peers and has not made a step yet.
+        for name in {name.removesuffix(STACK) for name in found} - set(names):
+            if name not in self._pulses and len(self._pulses) < PROCESSES:
+                self._pulses[name] = Pulse(self._limits, now)
+                self._pulses[name].last = Report(thread=UNKNOWN)
+        for name, pulse in [*self._pulses.items()]:
+            if pulse.last.thread and self._has_died(name):
+                del self._pulses[name]
 
     def _read(self, name: str, now: float) -> None:
         handle = self._open(name, os.O_RDONLY)
@@ -102,9 +114,23 @@ class Pod:
         os.ftruncate(handle, 0)
         os.close(handle)
 
+    def _has_died(self, name: str) -> bool:
+        """Report whether a process that was watched without a change of its program was killed: it held a lock."""
+        held = False
+        for file in (name, name + STACK):
+            with contextlib.suppress(OSError):
+                handle = self._open(file, os.O_RDONLY)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    held = True
+                finally:
+                    os.close(handle)
+        return not held
+
     def answer(self, now: float) -> Answer | None:
         """Return how far the Pod is, None if no process has said anything."""
-        spoken = {name: one for name, one in self._pulses.items() if one.last.step is not None or one.last.section}
+        spoken = {name: one for name, one in self._pulses.items() if one.last.says_something}
         if not spoken:
             return None
         steps = [one.last.step for one in spoken.values() if one.last.step is not None]
@@ -120,6 +146,7 @@ class Pod:
             stack=tuple(self._stack(name, slowest.last.thread)),
             checkpoint=min(saved, default=None),
             processes=len(spoken),
+            saved=any(bool(one.last.thread and one.last.checkpoint) for one in spoken.values()),
         )
 
     def _stack(self, name: str, thread: str) -> list[str]:

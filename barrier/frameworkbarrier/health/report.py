@@ -31,6 +31,11 @@ class Report:
     """Which thread makes the steps, as `faulthandler` names it."""
     numbers: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def says_something(self) -> bool:
+        """Whether it is known that the process takes part in the work of the gang."""
+        return self.step is not None or bool(self.section or self.thread)
+
 
 def last_line(data: bytes) -> bytes:
     """Return the last line that is whole; the only one need not end."""

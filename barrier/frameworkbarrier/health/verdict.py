@@ -32,6 +32,8 @@ class Answer:
     """Where its thread is, the innermost line first; () if nobody knows."""
     checkpoint: int | None = None
     processes: int = 1
+    saved: bool = False
+    """It counts its steps from its start, and has saved a checkpoint since."""
 
     @property
     def waits(self) -> bool | None:
@@ -53,10 +55,14 @@ class Hang:
     """The Tasks that keep the others waiting; () if they are not known."""
     why: str
     """They are the culprits."""
+    saved: bool = False
+    """It has come further than it was, as a checkpoint shows, whatever its steps are counted from."""
 
 
-def judge(answers: Mapping[str, Answer], lost: Sequence[str]) -> Hang | None:
-    """Decide about a gang by the answers of its Tasks; the sidecars of those that are `lost` have stopped answering.
+def judge(answers: Mapping[str, Answer], lost: Sequence[str], mute: Sequence[str] = ()) -> Hang | None:
+    """Decide about a gang by the answers of its Tasks.
+
+    The sidecars of those that are `lost` have stopped answering, and nothing runs yet in those that are `mute`.
 
     It hangs once the Pod that moved last has been silent for longer than the longest limit.
     """
@@ -69,18 +75,20 @@ def judge(answers: Mapping[str, Answer], lost: Sequence[str]) -> Hang | None:
     if silent <= limit:
         return None
     steps = [one.step for one in answers.values() if one.step is not None]
-    culprits, why = _culprits(answers, lost)
-    return Hang(min(steps, default=None), silent, limit, tuple(culprits), why)
+    culprits, why = _culprits(answers, lost, mute)
+    saved = any(one.saved for one in answers.values())
+    return Hang(min(steps, default=None), silent, limit, tuple(culprits), why, saved)
 
 
-def _culprits(answers: Mapping[str, Answer], lost: Sequence[str]) -> tuple[Sequence[str], str]:
+def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], mute: Sequence[str]) -> tuple[Sequence[str], str]:
     """Name those that differ from the others, only where they are few, by the surest difference."""
-    total = len(answers) + len(lost)
+    total = len(answers) + len(lost) + len(mute)
     if total == 1:
         return [*answers], "is alone"
     most = max(total / 2, 2)
     rules: tuple[tuple[str, Callable[[], Sequence[str]]], ...] = (
         ("its sidecar does not answer", lambda: lost),
+        ("has said nothing", lambda: mute),
         ("is behind", lambda: _behind(answers)),
         ("does not wait for the others", lambda: _elsewhere(answers)),
         ("was the first to be silent", lambda: _first_silent(answers)),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from frameworkbarrier.health import lead
-from frameworkbarrier.health.lead import MISSES, Finding, Lead, Peer
+from frameworkbarrier.health.lead import MISSES, MUTE, Finding, Lead, Peer
 from frameworkbarrier.health.verdict import Answer
 
 MOVES = Answer(step=5, fastest=5, silent=1.0, limit=20.0, lived=1.0)
@@ -37,7 +37,7 @@ class Gang:
 
     async def _ask(self, peer: Peer, _epoch: int) -> Answer | None:
         self.asked += 1
-        return None if peer.task in self.down else self.says[peer.task]
+        return None if peer.task in self.down else self.says[peer.task] or MUTE
 
     def round(self) -> dict[str, Finding]:
         """Let each have a round; return what those that lead have found."""
@@ -68,10 +68,10 @@ def test_the_next_leads_after_three_rounds_and_gives_way() -> None:
 
 def test_who_has_stopped_answering_is_the_culprit_and_who_never_did_is_left_out() -> None:
     gang = Gang(4)
-    gang.says["w-3"] = None
+    gang.says["w-3"], gang.down = None, {"w-3"}
     assert gang.round()["w-0"].silent == ("w-3",)
     gang.says = {task: said and HANGS for task, said in gang.says.items()}
-    gang.down = {"w-2"}
+    gang.down = {"w-2", "w-3"}
     finding = gang.round()["w-0"]
     assert finding.hang is not None
     assert (finding.hang.culprits, finding.silent) == (("w-2",), ("w-3",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from frameworkbarrier.health import pod as pods
 from frameworkbarrier.health import report
-from frameworkbarrier.health.lead import ANSWER_BYTES, decode, encode
+from frameworkbarrier.health.lead import ANSWER_BYTES, MUTE, decode, encode
 from frameworkbarrier.health.pod import Pod
 from frameworkbarrier.health.pulse import Limits
 from frameworkbarrier.health.report import Report
@@ -63,7 +64,7 @@ def test_nothing_that_a_process_says_is_an_error_or_makes_an_answer_too_long(fou
     answer = pod.answer(2.0)
     written = encode(answer, "12345678", 3)
     assert len(written) <= ANSWER_BYTES
-    assert decode(written, "12345678", 3) == answer
+    assert decode(written, "12345678", 3) == (answer or MUTE)
     assert decode(written, "12345678", 4) is None
 
 
@@ -148,6 +149,25 @@ def test_the_stack_is_that_of_the_thread_which_makes_steps(tmp_path: Path) -> No
         'Thread 0x00007f02 (most recent call first):\n  File "/app/train.py", line 12 in load\n'
         '  File "/app/train.py", line 40 in main\n  File "/app/train.py", line 50 in <module>\n'
     )
-    pod.look(0.0)
-    assert (answer := pod.answer(0.0)) is not None
-    assert answer.stack == ("/app/train.py:12 in load", "/app/train.py:40 in main")
+    with (tmp_path / "rank.1").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        pod.look(0.0)
+        assert (answer := pod.answer(0.0)) is not None
+        assert answer.stack == ("/app/train.py:12 in load", "/app/train.py:40 in main")
+
+
+def test_a_process_that_was_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """One that is watched without a change of its program holds a lock as long as it lives."""
+    pod, file = Pod(str(tmp_path), LIMITS), tmp_path / "rank.1"
+    (tmp_path / "rank.1.stack").touch()
+    with (tmp_path / "rank.1.stack").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        pod.look(0.0)
+        assert (answer := pod.answer(5.0)) is not None
+        assert (answer.step, answer.silent, answer.limit) == (None, 5.0, 1800), "it has joined its peers"
+        file.write_text('{"step": 1, "thread": "0x1", "checkpoint": 1}')
+        pod.look(6.0)
+        assert (answer := pod.answer(6.0)) is not None
+        assert (answer.step, answer.saved) == (1, True)
+    pod.look(7.0)
+    assert pod.answer(7.0) is None

@@ -85,27 +85,27 @@ def gang(count: int, changed: dict[int, Answer] | None = None, **other: object) 
 
 
 @pytest.mark.parametrize(
-    ("answers", "lost", "culprits", "why"),
+    ("answers", "lost", "mute", "culprits", "why"),
     [
-        (gang(4), ["w-9"], ("w-9",), "its sidecar does not answer"),
-        (gang(2), ["w-7", "w-8", "w-9"], (), "not known"),
-        (gang(4, {2: answer(9)}), [], ("w-2",), "is behind"),
-        (gang(4, {1: answer(9), 2: answer(9)}), [], (), "not known"),
-        (gang(2, {1: answer(9)}), [], ("w-1",), "is behind"),
-        (gang(3, {1: answer(stack=LOADS)}, stack=REDUCE), [], ("w-1",), "does not wait for the others"),
-        (gang(3, {1: answer()}, stack=BACKWARD), [], ("w-1",), "does not wait for the others"),
-        (gang(3, {1: answer(section="load")}, section="allreduce"), [], ("w-1",), "does not wait for the others"),
-        (gang(3, {0: answer(stack=REDUCE)}, stack=LOADS), [], (), "not known"),
-        (gang(4, {3: answer(lived=39.0)}), [], ("w-3",), "was the first to be silent"),
-        (gang(4, {3: answer(lived=31.5)}), [], (), "not known"),
-        (gang(4, {3: answer(lived=39.0), 2: answer(lived=36.0)}), [], (), "not known"),
-        (gang(1), [], ("w-0",), "is alone"),
+        (gang(4), ["w-9"], [], ("w-9",), "its sidecar does not answer"),
+        (gang(2), ["w-7", "w-8", "w-9"], [], (), "not known"),
+        (gang(4, {2: answer(9)}), [], [], ("w-2",), "is behind"),
+        (gang(4, {1: answer(9), 2: answer(9)}), [], [], (), "not known"),
+        (gang(2, {1: answer(9)}), [], [], ("w-1",), "is behind"),
+        (gang(3, {1: answer(stack=LOADS)}, stack=REDUCE), [], [], ("w-1",), "does not wait for the others"),
+        (gang(3, {1: answer()}, stack=BACKWARD), [], [], ("w-1",), "does not wait for the others"),
+        (gang(3, {1: answer(section="load")}, section="allreduce"), [], [], ("w-1",), "does not wait for the others"),
+        (gang(3, {0: answer(stack=REDUCE)}, stack=LOADS), [], [], (), "not known"),
+        (gang(4, {3: answer(lived=39.0)}), [], [], ("w-3",), "was the first to be silent"),
+        (gang(4, {3: answer(lived=31.5)}), [], [], (), "not known"),
+        (gang(4, {3: answer(lived=39.0), 2: answer(lived=36.0)}), [], [], (), "not known"),
+        (gang(1), [], [], ("w-0",), "is alone"),
     ],
 )
 def test_the_culprit_differs_from_the_others_where_it_is_one_of_few(
-    answers: dict[str, Answer], lost: list[str], culprits: tuple[str, ...], why: str
+    answers: dict[str, Answer], lost: list[str], mute: list[str], culprits: tuple[str, ...], why: str
 ) -> None:
-    hang = judge(answers, lost)
+    hang = judge(answers, lost, mute)
     assert hang is not None
     assert (hang.culprits, hang.why) == (culprits, why)
 

@@ -31,6 +31,8 @@ class Verdict(msgspec.Struct, frozen=True):
     why: Annotated[str, Meta(max_length=64)]
     culprits: Annotated[tuple[Culprit, ...], Meta(max_length=MAX_CULPRITS)]
     step: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    saved: bool = False
+    """It has saved a checkpoint in this epoch: its steps are counted from its start."""
 
 
 def verdict_of(pod: Pod) -> Verdict | None:
@@ -62,7 +64,7 @@ def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: date
         culprits=verdict.culprits,
     )
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
-    in_a_row = 1 if step > best or not before else before.in_a_row + 1
+    in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
     return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found)
 
 

@@ -18,7 +18,7 @@ from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, counted, v
 from tests.controller.core.inplace import verdict_of as said
 from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.scenarios.hangs import HANGS
-from tests.controller.core.values import NOW, pod
+from tests.controller.core.values import START, pod
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
@@ -74,16 +74,17 @@ VERDICT = Verdict(epoch=1, silent=130, limit=120, why="not known", culprits=(), 
         (replace(VERDICT, epoch=2, step=4), 0, 2, 10),
         (replace(VERDICT, epoch=2, step=None), 0, 2, 10),
         (replace(VERDICT, epoch=2, step=11), 0, 1, 11),
+        (replace(VERDICT, epoch=2, step=4, saved=True), 0, 1, 10),
         (replace(VERDICT, epoch=0), 1, 2, 10),
     ],
 )
 def test_a_hang_counts_once_and_again_without_a_further_step(
     second: Verdict, attempt: int, in_a_row: int | None, best: int | None
 ) -> None:
-    before: Hangs | UnsetType = counted(UNSET, VERDICT, 0, NOW) or UNSET
+    before: Hangs | UnsetType = counted(UNSET, VERDICT, 0, START) or UNSET
     assert before
     assert (before.in_a_row, before.best_step) == (1, 10)
-    after = counted(before, second, attempt, NOW)
+    after = counted(before, second, attempt, START)
     assert (after and after.in_a_row, after and after.best_step) == (in_a_row, best)
 
 
