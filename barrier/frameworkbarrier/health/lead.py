@@ -162,6 +162,7 @@ def decode(data: bytes, uid8: str, epoch: int) -> Answer | None:
         section=word(found.get("section"), SECTION_CHARACTERS),
         stack=tuple(word(line, STACK_CHARACTERS) for line in stack[:STACK_LINES]) if isinstance(stack, list) else (),
         checkpoint=whole(found.get("checkpoint")),
+        saved_ago=_seconds(found.get("saved_ago")),
         processes=whole(found.get("processes")) or 1,
         saved=found.get("saved") is True,
     )

@@ -197,12 +197,14 @@ class Monitor:
         """Return what is known of the gang, for the controller."""
         steps = _steps(found)
         saved = [one.checkpoint for one in found.answers.values() if one.checkpoint is not None]
+        ages = [round(one.saved_ago) for one in found.answers.values() if one.saved_ago is not None]
         return {
             "epoch": self._lead.epoch,
             "slowest": min(steps, default=None),
             "fastest": max((one.fastest or 0 for one in found.answers.values()), default=None) if steps else None,
             "perMinute": self._rate(),
             "checkpoint": min(saved, default=None),
+            "savedSec": max(ages, default=None),
             "silent": round(min((one.silent for one in found.answers.values()), default=0.0)),
             "ranks": len(found.answers),
             "leftOut": list(found.silent[:NAMED]),

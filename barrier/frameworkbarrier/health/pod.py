@@ -145,6 +145,7 @@ class Pod:
             section=slowest.last.section,
             stack=tuple(self._stack(name, slowest.last.thread)),
             checkpoint=min(saved, default=None),
+            saved_ago=max((now - one.saved_at for one in spoken.values() if one.saved_at is not None), default=None),
             processes=len(spoken),
             saved=any(bool(one.last.thread and one.last.checkpoint) for one in spoken.values()),
         )

@@ -57,12 +57,16 @@ class Pulse:
         self._limits, self.last = limits, Report()
         self.moved_at = self.lived_at = now
         """Its last step or change of section, and its last sign of life."""
+        self.saved_at: float | None = None
+        """Its last checkpoint, as far as it was seen."""
         self._sections: dict[str, Section] = {}
         self._has_begun = False
 
     def hear(self, report: Report, now: float) -> None:
         """Take in what it says. How long it takes to the second word, with compiling and loading, is not learned."""
         last, self.last = self.last, report
+        if report.checkpoint not in {None, last.checkpoint}:
+            self.saved_at = now
         is_same = (report.step, report.section) == (last.step, last.section)
         if report.alive != last.alive or not is_same:
             self.lived_at = now

@@ -31,6 +31,8 @@ class Answer:
     stack: tuple[str, ...] = ()
     """Where its thread is, the innermost line first; () if nobody knows."""
     checkpoint: int | None = None
+    saved_ago: float | None = None
+    """Seconds since then."""
     processes: int = 1
     saved: bool = False
     """It counts its steps from its start, and has saved a checkpoint since."""

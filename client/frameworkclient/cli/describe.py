@@ -81,7 +81,8 @@ def _ledger(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[st
         return
     bar = "".join(colours(part, LEDGER_COLOURS.get(state, "")) for state, part in ledger.bar(_BAR))
     yield ""
-    yield f"{colours('Time', 'bold')}: goodput {ledger.share}"
+    lost = f", lost {_seconds(ledger.lost)}" if ledger.lost else ""
+    yield f"{colours('Time', 'bold')}: goodput {ledger.share}{lost}"
     yield f"  {bar}"
     rows = [
         (f"  {SIGNS[state]} {state}", _seconds(number), f"{number / ledger.life:.0%}", _seconds(ledger.attempt[state]))

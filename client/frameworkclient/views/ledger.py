@@ -31,18 +31,18 @@ class LedgerView:
     """What the time is spent on now, "" once the Framework is Completed."""
     since: datetime
     """Since when."""
-    loss_is_known: bool
-    """Whether it is known how much of what ran was lost: nothing, where nothing has failed."""
+    lost: float | None
+    """Of what ran, so many seconds that a failure has made void; None if that is not known."""
 
     @property
     def life(self) -> float:
         """Seconds from the creation until now, or until the end."""
-        return sum(self.total.values())
+        return sum(self.total.values()) + (self.lost or 0.0)
 
     @property
     def goodput(self) -> float | None:
         """The share of its life that the Framework has run, None if an unknown part of that was lost."""
-        return self.total[LedgerState.RUNNING] / self.life if self.loss_is_known and self.life else None
+        return self.total[LedgerState.RUNNING] / self.life if self.lost is not None and self.life else None
 
     @property
     def share(self) -> str:
@@ -70,7 +70,8 @@ def ledger_of(view: FrameworkView, now: datetime) -> LedgerView | None:
         {state: _bounded(getattr(spent, state) + max(0.0, passing) * (current == state)) for state in LedgerState}
         for spent in (ledger.total, ledger.attempt)
     )
-    return LedgerView(total, attempt, current, ledger.since, ledger.total.lost is not None)
+    lost = ledger.total.lost
+    return LedgerView(total, attempt, current, ledger.since, None if lost is None else _bounded(lost))
 
 
 def _bounded(seconds: float) -> float:

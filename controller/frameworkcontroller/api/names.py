@@ -77,6 +77,7 @@ CODE_DIR: Final = "/mnt/frameworkcode"
 # kubelet shows that it restarts all containers, and what it then says of each of them.
 RESTART_ANNOTATION: Final = f"barrier.{GROUP}/restart"
 PROGRESS_ANNOTATION: Final = f"barrier.{GROUP}/progress"
+PROGRESS_PORT_ANNOTATION: Final = f"barrier.{GROUP}/progress-port"
 HANG_ANNOTATION: Final = f"barrier.{GROUP}/hang"
 HANG_LIMIT_ANNOTATION: Final = f"barrier.{GROUP}/hang-limit"
 EXIT_ANNOTATION: Final = f"barrier.{GROUP}/exit"

@@ -221,50 +221,6 @@ class GangRestart(Wire, frozen=True, omit_defaults=True, kw_only=True):
                 return f"the gang was rescaled {self.message}".rstrip()
 
 
-class FrameworkAttemptStatus(Wire, frozen=True):
-    """The current attempt of a Framework, its ConfigMap and its roles (plain, or gzipped when they are large)."""
-
-    id: int
-    start_time: datetime
-    config_map_name: Word
-    run_time: datetime | None = None
-    completion_time: datetime | None = None
-    instance_uid: Word | None = field(default=None, name="instanceUID")
-    config_map_uid: Word | None = field(default=None, name="configMapUID")
-    completion_status: FrameworkCompletion | None = None
-    task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
-    task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
-    gang_scheduling: GangScheduling | msgspec.UnsetType = msgspec.UNSET
-    """An addition of this controller: in which groups a scheduler places the Pods of this attempt."""
-    # Additions of this controller, only for gangs that restart in place (docs/reference/restart.md).
-    gang_epoch: int | msgspec.UnsetType = msgspec.UNSET
-    gang_released: int | msgspec.UnsetType = msgspec.UNSET
-    """Tasks with which the gate of this epoch has opened, or may have; 0 while it is closed."""
-    gang_restarts: int | msgspec.UnsetType = msgspec.UNSET
-    last_gang_restarts: tuple[GangRestart, ...] | msgspec.UnsetType = msgspec.UNSET
-
-
-class Condition(Wire, frozen=True):
-    """A standard Kubernetes condition."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    last_transition_time: datetime
-    observed_generation: int = 0
-
-
-class QueueStatus(Wire, frozen=True):
-    """The queue of Kueue by which a Framework waits, or under whose admission its attempt runs."""
-
-    name: str
-    """Of the LocalQueue."""
-    workload: str
-    waiting: bool | msgspec.UnsetType = msgspec.UNSET
-    """True while no attempt has begun."""
-
-
 class Culprit(Wire, frozen=True, omit_defaults=True):
     """A Task that keeps its gang waiting, as far as its sidecar knows where that is."""
 
@@ -303,6 +259,27 @@ class Hang(Wire, frozen=True, omit_defaults=True, kw_only=True):
         )
 
 
+class GangProgress(Wire, frozen=True, omit_defaults=True, kw_only=True):
+    """How far the gang is, as its lead has said."""
+
+    time: datetime
+    """When it was asked."""
+    slowest: int | None = None
+    """The step of the slowest rank."""
+    fastest: int | None = None
+    per_minute: float | None = None
+    """Steps of the slowest rank, over the last minutes."""
+    checkpoint: int | None = None
+    """The step of the last checkpoint."""
+    checkpoint_time: datetime | None = None
+    ranks: int = 0
+    """Tasks whose progress is known."""
+    left_out: Annotated[tuple[Word, ...], Meta(max_length=MAX_STACK)] = ()
+    """Some of those of which nothing is known."""
+    hang: Hang | None = None
+    """It makes none now."""
+
+
 class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """The hangs of a Framework, over all its attempts."""
 
@@ -310,6 +287,52 @@ class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """Without a step beyond the best one before."""
     best_step: int
     last: Hang
+
+
+class FrameworkAttemptStatus(Wire, frozen=True):
+    """The current attempt of a Framework, its ConfigMap and its roles (plain, or gzipped when they are large)."""
+
+    id: int
+    start_time: datetime
+    config_map_name: Word
+    run_time: datetime | None = None
+    completion_time: datetime | None = None
+    instance_uid: Word | None = field(default=None, name="instanceUID")
+    config_map_uid: Word | None = field(default=None, name="configMapUID")
+    completion_status: FrameworkCompletion | None = None
+    task_role_statuses: tuple[TaskRoleStatus, ...] | None = None
+    task_role_statuses_compressed: str | msgspec.UnsetType = msgspec.UNSET
+    gang_scheduling: GangScheduling | msgspec.UnsetType = msgspec.UNSET
+    """An addition of this controller: in which groups a scheduler places the Pods of this attempt."""
+    progress: GangProgress | msgspec.UnsetType = msgspec.UNSET
+    """Another, where the applications say how far they are."""
+    # Additions of this controller, only for gangs that restart in place (docs/reference/restart.md).
+    gang_epoch: int | msgspec.UnsetType = msgspec.UNSET
+    gang_released: int | msgspec.UnsetType = msgspec.UNSET
+    """Tasks with which the gate of this epoch has opened, or may have; 0 while it is closed."""
+    gang_restarts: int | msgspec.UnsetType = msgspec.UNSET
+    last_gang_restarts: tuple[GangRestart, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class Condition(Wire, frozen=True):
+    """A standard Kubernetes condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: datetime
+    observed_generation: int = 0
+
+
+class QueueStatus(Wire, frozen=True):
+    """The queue of Kueue by which a Framework waits, or under whose admission its attempt runs."""
+
+    name: str
+    """Of the LocalQueue."""
+    workload: str
+    waiting: bool | msgspec.UnsetType = msgspec.UNSET
+    """True while no attempt has begun."""
 
 
 class Spent(Wire, frozen=True, omit_defaults=True):

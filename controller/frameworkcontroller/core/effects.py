@@ -25,6 +25,7 @@ FRAMEWORK: Final[EffectKey] = ("framework",)
 WORKLOAD: Final[EffectKey] = ("workload",)
 GROUP: Final[EffectKey] = ("group",)
 OWNER: Final[EffectKey] = ("owner",)
+PROGRESS: Final[EffectKey] = ("progress",)
 
 
 @dataclass(frozen=True)
@@ -336,6 +337,16 @@ class PatchGroup(_OfGroup):
     """As JSON."""
 
 
+@dataclass(frozen=True)
+class AskProgress:
+    """Ask the sidecar at this address how far its gang is."""
+
+    ip: str
+    port: int
+
+    key: ClassVar[EffectKey] = PROGRESS
+
+
 GroupEffect: TypeAlias = CreateGroup | PatchGroup
 WorkloadEffect: TypeAlias = CreateWorkload | PatchWorkload | DeleteWorkload
 Effect: TypeAlias = (
@@ -354,6 +365,7 @@ Effect: TypeAlias = (
     | FindOwner
     | WorkloadEffect
     | GroupEffect
+    | AskProgress
 )
 
 
@@ -405,6 +417,13 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Told:
+    """A Pod has answered with this; None if it has not."""
+
+    body: bytes | None
+
+
+@dataclass(frozen=True)
 class NameTaken:
     """It was not created: there is an object of that name."""
 
@@ -421,4 +440,4 @@ class Dropped:
     """It was not sent: it was not wanted any more when its turn came."""
 
 
-Outcome: TypeAlias = Done | Missing | Refused | Failed | Found | NameTaken | StaleStatus | Dropped
+Outcome: TypeAlias = Done | Missing | Refused | Failed | Found | NameTaken | StaleStatus | Dropped | Told

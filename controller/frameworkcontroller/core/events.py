@@ -11,6 +11,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
     FrameworkCompletion,
     FrameworkStatus,
+    GangProgress,
     GangRestart,
     Hang,
     RestartReason,
@@ -128,6 +129,11 @@ def of_gang_not_restarted(task: str, why: str) -> KubeEvent:
 def of_hang(attempt: int, hang: Hang) -> KubeEvent:
     """Return the Event of a gang that makes no progress."""
     return KubeEvent("GangHung", f"Attempt {attempt}: {hang.text}", warning=True)
+
+
+def of_progress(attempt: int, progress: GangProgress) -> KubeEvent:
+    """Return the Event of a gang that makes progress again."""
+    return KubeEvent("GangProgressing", f"Attempt {attempt}: the gang makes progress again, at step {progress.slowest}")
 
 
 def of_refused_restart(problem: str) -> KubeEvent:

@@ -167,7 +167,7 @@ def _ledger(before: FrameworkStatus, after: FrameworkStatus) -> None:
     was, now = before.ledger, after.ledger
     assert was
     assert now
-    charged = sum(getattr(now.total, name) - getattr(was.total, name) for name in LedgerState)
+    charged = sum((getattr(now.total, name) or 0) - (getattr(was.total, name) or 0) for name in (*LedgerState, "lost"))
     assert abs(charged - (now.since - was.since).total_seconds()) < 0.01, (was, now)
     for name in LedgerState:
         assert getattr(was.total, name) <= getattr(now.total, name) >= getattr(now.attempt, name), (was, now)

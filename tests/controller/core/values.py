@@ -73,6 +73,7 @@ def core_config(**changes: Any) -> CoreConfig:
         "gang_scheduling": None,
         "group_schedulers": ("kubernetes",),
         "rank_topology": False,
+        "ask_progress": True,
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

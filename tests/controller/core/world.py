@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -37,6 +38,7 @@ from frameworkcontroller.api.pod import (
 )
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
 from frameworkcontroller.core.effects import (
+    AskProgress,
     CreateConfigMap,
     CreateGroup,
     CreatePod,
@@ -61,6 +63,7 @@ from frameworkcontroller.core.effects import (
     Refused,
     RetainPod,
     StaleStatus,
+    Told,
     WriteRoster,
     WriteStatus,
 )
@@ -190,6 +193,8 @@ class World:
         """The UIDs of all Pods that a status has named."""
         self.interfered = False
         """Whether a user has deleted the ConfigMap or the Framework: a creation in flight may come after that."""
+        self.progress: dict[str, Any] = {}
+        """What the lead of the gang says, at its address if there is an `ip`."""
         self.notes: dict[str, Any] = {}
         """What a script remembers."""
         self.ever_ready: set[str] = set()
@@ -277,6 +282,9 @@ class World:
                 return self._done_with_config_map()
             case WriteRoster():
                 return self._write_roster(effect)
+            case AskProgress():
+                leads = effect.ip == self.progress.get("ip", effect.ip) and "epoch" in self.progress
+                return Told(json.dumps(self.progress).encode() if leads else None)
             case GrantRosterAccess():
                 self.accounts = effect.service_accounts
                 return Done()

@@ -19,7 +19,7 @@ from frameworkcontroller.api.rank_topology import keys_of
 from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
-from frameworkcontroller.core.restart.annotations import hang_limit, read_limit, read_starts
+from frameworkcontroller.core.restart.annotations import hang_limit, progress_port, read_limit, read_starts
 
 LARGE_BYTES: Final = 64 * 1024
 """A larger template, or Pod, is read, prepared and rendered beside the event loop."""
@@ -40,6 +40,7 @@ _NOTED: Final = (
     names.PROGRESS_ANNOTATION,
     names.HANG_ANNOTATION,
     names.HANG_LIMIT_ANNOTATION,
+    names.PROGRESS_PORT_ANNOTATION,
 )
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 _GPUS: Final = re.compile(rb'"?([0-9]{1,6})"?')
@@ -191,8 +192,8 @@ class SpecFacts:
     """The roles whose applications end when all of them want to end."""
     hang_limit: int | None = None
     """After how many hangs in a row the Framework ends, 0 for no limit, None if hangs restart nothing."""
-    tells_progress: bool = False
-    """Applications say how far they are."""
+    progress_ports: Mapping[str, int] = field(default_factory=dict)
+    """Where the sidecars of each role say how far their applications are, of the roles that do."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Of a Pod of each role, about, in bytes."""
     problems: Mapping[str, str] = field(default_factory=dict)
@@ -212,6 +213,11 @@ class SpecFacts:
     def is_hopeless(self) -> bool:
         """Whether some Tasks can only fail: the API server is not even asked for their Pods."""
         return bool(self.problems or self.stuck_roles or self.restart_problem or not self.all_can_be)
+
+    @property
+    def tells_progress(self) -> bool:
+        """Whether applications say how far they are."""
+        return bool(self.progress_ports)
 
     @property
     def has_barriers(self) -> bool:
@@ -272,7 +278,11 @@ class Templates:
                 if one.annotations.get(names.EXIT_ANNOTATION, "").strip() == names.TOGETHER
             ),
             hang_limit=next((one for one in map(hang_limit, annotations) if one is not None), None),
-            tells_progress=any(names.PROGRESS_ANNOTATION in one for one in annotations),
+            progress_ports={
+                name: progress_port(one.annotations)
+                for name, one in members.items()
+                if names.PROGRESS_ANNOTATION in one.annotations
+            },
             sizes={name: one.size for name, one in found.items()},
             problems=dict(_too_many(found)),
             graceful_timeouts={one.name: one.task.pod_graceful_deletion_timeout_sec for one in wanted},

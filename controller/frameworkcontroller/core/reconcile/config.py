@@ -26,5 +26,7 @@ class CoreConfig:
     """Those whose groups may be used."""
     rank_topology: bool
     """Whether ranks follow the topology of nodes where a Framework asks for it."""
+    ask_progress: bool
+    """Whether sidecars are asked how far their gangs are."""
     codes: tuple[CodeInfo, ...]
     """Of failed Pods, in the order in which they are tried."""

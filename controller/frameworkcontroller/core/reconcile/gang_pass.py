@@ -14,9 +14,19 @@ from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import ROSTER, Done, GrantRosterAccess, Missing, Outcome, WriteRoster
+from frameworkcontroller.core.effects import (
+    ROSTER,
+    AskProgress,
+    Done,
+    GrantRosterAccess,
+    Missing,
+    Outcome,
+    Told,
+    WriteRoster,
+)
 from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
+from frameworkcontroller.core.gang.progress import Asking
 from frameworkcontroller.core.gang.rank_order import RankOrder
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
@@ -41,6 +51,7 @@ class GangPass:
         self._gang: Gang | None = None
         self._ordered: tuple[str, int] | None = None
         """The ConfigMap and the epoch of the gang whose ranks were put in order last, or were not for a reason."""
+        self._asking = Asking()
         self.config_map = Done()
         """The outcome of its last creation."""
         self.granted: GrantRosterAccess | None = None
@@ -51,14 +62,16 @@ class GangPass:
         """How far the gang is, None if there is none."""
         return None if self._gang is None or not has_gang(self._state) else self._gang.status(self._state)
 
-    def apply_outcome(self, effect: WriteRoster, outcome: Outcome, now: Now) -> None:
-        """Take in the outcome of a write of the roster."""
-        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
+    def apply_outcome(self, effect: WriteRoster | AskProgress, outcome: Outcome, now: Now) -> None:
+        """Take in the outcome of a write of the roster, or how far the gang is."""
+        if isinstance(effect, AskProgress):
+            self._asking.take(self._state, outcome.body if isinstance(outcome, Told) else None, now)
+        elif self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
             version = outcome.resource_version if isinstance(outcome, Done) else None
             event = self._gang.apply_outcome(effect, version)
             if event is not None:
                 self._state.add_event(event)
-        if isinstance(outcome, Missing):
+        if isinstance(outcome, Missing) and isinstance(effect, WriteRoster):
             self._in_flight.recheck_later(effect.key, now.steady)
 
     @property
@@ -84,6 +97,11 @@ class GangPass:
         gang = self._follow(ctx)
         if not has_gang(self._state):
             return
+        if self._config.ask_progress:
+            request, due = self._asking.decide(self._state, ctx.spec, ctx.now, is_open=self.is_open)
+            ctx.decision.wake(due)
+            if request is not None:
+                ctx.emit(request)
         if gang is not None:
             self._write_roster(gang, ctx)
             for milestone in gang.milestones(self._state, ctx.spec, ctx.now):

@@ -25,6 +25,7 @@ from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     STATUS,
     WORKLOAD,
+    AskProgress,
     CreateConfigMap,
     CreateGroup,
     CreatePod,
@@ -250,7 +251,7 @@ class FrameworkReconciler:
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901, PLR0912 -- one for each effect
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
@@ -268,13 +269,12 @@ class FrameworkReconciler:
                 apply_config_map_outcome(self._state, self._in_flight, effect, outcome, now)
             case LabelConfigMap():
                 apply_label_outcome(self._state, self._in_flight, outcome, now)
-            case WriteRoster():
+            case WriteRoster() | AskProgress():
                 self._gang.apply_outcome(effect, outcome, now)
-            case GrantRosterAccess():
-                if failure is None:
-                    self._gang.granted = effect
-                    # Somebody may edit the accounts all the time, and each grant takes three requests or more.
-                    self._in_flight.recheck_later(effect.key, now.steady)
+            case GrantRosterAccess() if failure is None:
+                self._gang.granted = effect
+                # Somebody may edit the accounts all the time, and each grant takes three requests or more.
+                self._in_flight.recheck_later(effect.key, now.steady)
             case CreateWorkload() | PatchWorkload() | DeleteWorkload():
                 self._queue.apply_outcome(effect, outcome, now)
             case CreateGroup() | PatchGroup():

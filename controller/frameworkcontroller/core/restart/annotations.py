@@ -9,6 +9,8 @@ from frameworkcontroller.api.spec import Dependency
 
 DEFAULT_LIMIT: Final = 10
 DEFAULT_HANG_LIMIT: Final = 3
+DEFAULT_PROGRESS_PORT: Final = 24817
+"""As `frameworkbarrier.settings` has it."""
 MAX_LIMIT: Final = 2**31 - 1
 
 
@@ -69,6 +71,12 @@ def hang_limit(annotations: Mapping[str, str]) -> int | None:
         return None
     limit = annotations.get(names.HANG_LIMIT_ANNOTATION, "").strip()
     return int(limit) if re.fullmatch("[0-9]{1,9}", limit) else DEFAULT_HANG_LIMIT
+
+
+def progress_port(annotations: Mapping[str, str]) -> int:
+    """Return at which port the sidecars of a TaskRole say how far their applications are."""
+    port = annotations.get(names.PROGRESS_PORT_ANNOTATION, "").strip()
+    return int(port) if re.fullmatch("[0-9]{4,5}", port) else DEFAULT_PROGRESS_PORT
 
 
 def _described(limit: int | None) -> str:

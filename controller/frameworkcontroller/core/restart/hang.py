@@ -15,6 +15,7 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.status import Culprit, FrameworkCompletion, FrameworkStatus, Hang, Hangs
 from frameworkcontroller.core.policies.completion import predefined
+from frameworkcontroller.core.restart.epoch import Gate
 
 EXIT_CODE: Final = 89
 """Of a sidecar whose gang hangs; as `frameworkbarrier.errors.HungError` has it."""
@@ -49,11 +50,9 @@ def verdict_of(pod: Pod) -> Verdict | None:
     return None
 
 
-def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime) -> Hangs | None:
-    """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted."""
-    if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
-        return None
-    found = Hang(
+def as_hang(verdict: Verdict, attempt: int, now: datetime) -> Hang:
+    """Return the verdict as the status has it: of which attempt, and when it was heard."""
+    return Hang(
         time=now,
         attempt=attempt,
         epoch=verdict.epoch,
@@ -63,6 +62,13 @@ def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: date
         why=verdict.why,
         culprits=verdict.culprits,
     )
+
+
+def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime) -> Hangs | None:
+    """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted."""
+    if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
+        return None
+    found = as_hang(verdict, attempt, now)
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
     in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
     return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found)
@@ -88,3 +94,22 @@ def end_of(status: FrameworkStatus, limit: int) -> FrameworkCompletion | None:
         text = REPEATED.format(hang=hangs.last.text, number=hangs.in_a_row, step=hangs.best_step)
         return predefined(Code.GANG_HUNG_REPEATEDLY, text)
     return predefined(Code.GANG_HUNG, hangs.last.text) if attempt.gang_epoch is UNSET else None
+
+
+def hang_now(status: FrameworkStatus, gate: Gate | None) -> Hang | None:
+    """Return the hang that goes on, as the lead of the gang has said of this epoch."""
+    found = status.attempt_status.progress.hang if status.attempt_status.progress else None
+    return found if found is not None and found.epoch == (0 if gate is None else gate.epoch) else None
+
+
+def progressing(status: FrameworkStatus, gate: Gate | None) -> tuple[bool, str, str] | None:
+    """Return value, reason and message of the condition GangProgressing, None where nothing is known of progress."""
+    attempt, last = status.attempt_status, status.hangs.last if status.hangs else None
+    if last is not None and last.attempt == attempt.id:
+        # In its Pods it starts again with the next epoch, once its gate is open.
+        since = 0 if gate is None else gate.epoch if gate.is_open else gate.epoch - 1
+        if last.epoch >= since:
+            return False, "GangHung", last.text
+    if (hang := hang_now(status, gate)) is not None:
+        return False, "GangHung", hang.text
+    return (True, "StepsGrow", "no hang is known") if attempt.progress or last is not None else None

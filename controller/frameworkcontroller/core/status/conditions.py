@@ -29,6 +29,7 @@ def conditions(
     waiting: Sequence[TaskRoleSpec] = (),
     gang: tuple[str, bool, str, str] | None = None,
     groups: tuple[bool, str, str] | None = None,
+    progressing: tuple[bool, str, str] | None = None,
     too_large: str = "",
     held_back: tuple[str, str] | None = None,
     crash_loop: tuple[str, str] | None = None,
@@ -36,9 +37,9 @@ def conditions(
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
     What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; type, value,
-    reason and message of the condition GangReady, and the last three of GangScheduled; why the Tasks are not part of
-    the status; why the Framework gets no more TaskRoles or Tasks, as reason and text; and which Tasks pause, or that
-    the attempt does, likewise.
+    reason and message of the condition GangReady, and the last three of GangScheduled and GangProgressing; why the
+    Tasks are not part of the status; why the Framework gets no more TaskRoles or Tasks, as reason and text; and which
+    Tasks pause, or that the attempt does, likewise.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -70,6 +71,8 @@ def conditions(
         wanted += (gang,)
     if groups is not None:
         wanted += ((GANG_SCHEDULED, *groups),)
+    if progressing is not None:
+        wanted += (("GangProgressing", *progressing),)
     crash_loop = None if is_ending(status) and status.state is not State.ATTEMPT_COMPLETED else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)

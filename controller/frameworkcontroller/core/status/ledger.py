@@ -21,7 +21,7 @@ from frameworkcontroller.api.status import Ledger, Spent
 from frameworkcontroller.core.clock import Now, latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
-from frameworkcontroller.core.restart.hang import Verdict
+from frameworkcontroller.core.restart.hang import Verdict, hang_now
 from frameworkcontroller.core.status.state import FrameworkState
 
 PLACES: Final = 3
@@ -29,6 +29,7 @@ PLACES: Final = 3
 NAMES: Final = frozenset(map(str, LedgerState))
 BY_PODS: Final = (LedgerState.SCHEDULING, LedgerState.STARTING, LedgerState.RUNNING, LedgerState.ENDING)
 """What Pods go through without a controller; the ends of the first three are their `Times`."""
+RUNS: Final = frozenset({LedgerState.RUNNING, LedgerState.HUNG})
 UNKNOWN: Final[Times] = (None, None, None)
 
 
@@ -62,7 +63,7 @@ def _of_slowest(state: FrameworkState, *, is_open: bool) -> str:
         is_over = any(role.by_state[State.ATTEMPT_COMPLETED] for role in state.roles.values())
         return LedgerState.BACKOFF if is_over else LedgerState.ENDING
     if running and running == left:
-        return LedgerState.RUNNING
+        return LedgerState.HUNG if hang_now(state.status, state.gate) else LedgerState.RUNNING
     if not left:
         return LedgerState.WAITING
     if sum(one.placed for one in begun) < left:
@@ -105,12 +106,21 @@ def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open
     found, ledger = state_of(state, spec, is_open=is_open), state.ledger
     assert ledger is not None
     has_run = ledger.attempt.running or LedgerState.RUNNING in {found, ledger.state}
-    if found != ledger.state:
+    before, hang, progress = ledger.state, hang_now(state.status, state.gate), state.status.attempt_status.progress
+    if found != before:
         ledger = _charged(ledger, found, now)
+    if found == LedgerState.HUNG != before and hang is not None:
+        ledger = _moved(ledger, "hung", hang.silent)
     if has_run and _has_failed(state):
-        # An unknown part: nothing reports checkpoints.
-        total, attempt = (replace(spent, lost=None) for spent in (ledger.total, ledger.attempt))
-        ledger = replace(ledger, total=total, attempt=attempt)
+        saved = progress.checkpoint_time if progress else None
+        if saved is None:
+            total, attempt = (
+                replace(one, running=round(one.running + (one.lost or 0.0), PLACES), lost=None)
+                for one in (ledger.total, ledger.attempt)
+            )
+            ledger = replace(ledger, total=total, attempt=attempt)
+        elif before in RUNS and found not in RUNS:
+            ledger = _moved(ledger, "lost", (now - saved).total_seconds() - _hung_since(state, saved))
     state.ledger = ledger
 
 
@@ -130,12 +140,29 @@ def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
     if found is None or ledger is None or ledger.state != LedgerState.RUNNING:
         return
     ledger = _charged(ledger, LedgerState.RUNNING, now.wall)
-    seconds = min(float(found.silent), ledger.attempt.running)
+    state.ledger = _moved(ledger, "hung", found.silent)
+
+
+def _hung_since(state: FrameworkState, saved: datetime) -> float:
+    """Return for how many seconds of those since a checkpoint the gang has hung."""
+    last = hang_now(state.status, state.gate) or (state.status.hangs.last if state.status.hangs else None)
+    return float(last.silent) if last is not None and last.time >= saved else 0.0
+
+
+def _moved(ledger: Ledger, name: str, seconds: float) -> Ledger:
+    """Charge so many of the last seconds that this attempt ran to something else."""
+    seconds = min(max(seconds, 0.0), ledger.attempt.running)
     total, attempt = (
-        replace(one, running=round(one.running - seconds, PLACES), hung=round(one.hung + seconds, PLACES))
+        one
+        if getattr(one, name) is None
+        else replace(
+            one,
+            running=round(one.running - seconds, PLACES),
+            **{name: round(getattr(one, name) + seconds, PLACES)},
+        )
         for one in (ledger.total, ledger.attempt)
     )
-    state.ledger = replace(ledger, total=total, attempt=attempt)
+    return replace(ledger, total=total, attempt=attempt)
 
 
 def begin_attempt(state: FrameworkState, now: datetime) -> None:

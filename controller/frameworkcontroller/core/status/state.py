@@ -19,6 +19,7 @@ from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import (
     FrameworkAttemptStatus,
     FrameworkStatus,
+    GangProgress,
     Hang,
     Ledger,
     TaskStatus,
@@ -222,6 +223,12 @@ class FrameworkState:
         self.set(replace(self.status, attempt_status=attempt), urgent=True)
         self._restarting_since = now
         self.applications.clear()
+
+    def report_progress(self, found: GangProgress) -> None:
+        """Set how far the gang is; the next write has it, and nothing waits for that."""
+        assert self._status is not None
+        self._status = replace(self._status, attempt_status=replace(self._status.attempt_status, progress=found))
+        self.revisions.change()
 
     def report_gang(self, report: GangReport) -> None:
         """Set what is reported of the gang; the next write has it, and nothing waits for that."""

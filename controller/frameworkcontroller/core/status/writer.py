@@ -16,6 +16,7 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
+from frameworkcontroller.core.restart import hang
 from frameworkcontroller.core.status import gang_ready, ledger
 from frameworkcontroller.core.status.conditions import conditions
 from frameworkcontroller.core.status.state import FrameworkState, Urgency
@@ -144,6 +145,7 @@ class StatusWriter:
             waiting=list(waiting_roles(spec, state.roles)),
             gang=gang,
             groups=state.group_report,
+            progressing=hang.progressing(state.status, state.gate),
             too_large=state.too_large,
             held_back=state.held_back or state.queueing.hold,
             crash_loop=state.crash_loops.describe(),

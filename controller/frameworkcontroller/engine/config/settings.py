@@ -150,6 +150,13 @@ class RankTopologySettings(_Group, frozen=True):
     """Whether this controller reads the labels of nodes."""
 
 
+class ProgressSettings(_Group, frozen=True):
+    """`progress`: how far gangs are whose applications say so."""
+
+    ask_pods: bool = True
+    """Whether their sidecars are asked."""
+
+
 class LeaderElectionSettings(_Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
@@ -205,6 +212,7 @@ class Settings(_Group, frozen=True):
     gang_scheduling: GangSchedulingSettings = GangSchedulingSettings()
     foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
     rank_topology: RankTopologySettings = RankTopologySettings()
+    progress: ProgressSettings = ProgressSettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:
@@ -253,6 +261,7 @@ class Settings(_Group, frozen=True):
             gang_scheduling=self.gang_scheduling.groups,
             group_schedulers=self.gang_scheduling.schedulers,
             rank_topology=self.rank_topology.enabled,
+            ask_progress=self.progress.ask_pods,
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

@@ -22,6 +22,7 @@ from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkcontroller.core.effects import (
+    AskProgress,
     CreateConfigMap,
     CreateGroup,
     CreatePod,
@@ -49,6 +50,7 @@ from frameworkcontroller.core.effects import (
     Refused,
     RetainPod,
     Subject,
+    Told,
     WorkloadEffect,
     WriteRoster,
     WriteStatus,
@@ -57,7 +59,13 @@ from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
-from frameworkcontroller.engine.requests import creation_error, manifests, status_encoding, workload_priority
+from frameworkcontroller.engine.requests import (
+    creation_error,
+    manifests,
+    pod_answer,
+    status_encoding,
+    workload_priority,
+)
 from frameworkcontroller.engine.requests.pod_bodies import PodBodies
 from frameworkkube.errors import (
     AlreadyExistsError,
@@ -125,6 +133,8 @@ class Performer:
 
     async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
         match effect:
+            case AskProgress():
+                return Told(await pod_answer.ask(effect.ip, effect.port, "/gang"))
             case WriteStatus():
                 return await self._write_status(subject, effect)
             case CreatePod():

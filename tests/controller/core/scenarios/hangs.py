@@ -5,9 +5,17 @@ The verdict is that of the Pod's own sidecar, and names the Tasks as the culprit
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
+from frameworkcontroller.api.states import State
+from tests.controller.core.inplace import verdict_of
 from tests.controller.core.scenarios.added import SIDECAR
 from tests.controller.core.scenarios.in_place import GANG, fail_after_a_success, then_ok
-from tests.controller.core.scenarios.lives import Scenario
+from tests.controller.core.scenarios.lives import Scenario, tasks
+
+if TYPE_CHECKING:
+    from tests.controller.core.world import World
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com"
 NOTES = f"{PREFIX}/progress: file, {PREFIX}/hang: restart, {PREFIX}/hang-limit: '{{limit}}'"
@@ -60,3 +68,34 @@ HANGS = {
         spec=BY_RETRY, retried=1,
     ),
 }  # fmt: skip
+
+
+def observe(world: World) -> None:
+    """The second rank leads; the gang trains, stops and goes on; then a rank crashes, 100 s after the checkpoint."""
+    worker = tasks(world).get("worker-1")
+    if worker is None or worker.state is not State.RUNNING:
+        return
+    known = world.status.attempt_status.progress
+    says: dict[str, Any] = {"ip": worker.attempt_status.pod_ip, "epoch": 0, "ranks": 3, "silent": 1}
+    seen = known.slowest if known else None
+    if seen is None:
+        world.progress = says | {"slowest": 10, "fastest": 12, "perMinute": 4.5, "checkpoint": 8, "savedSec": 30}
+    elif seen == 10:
+        assert world.status.ledger
+        assert world.status.ledger.state == "running"
+        hang = json.loads(str(verdict_of("hang 20 worker-2", 0)))
+        world.progress = says | {"slowest": 20, "silent": 130, "hang": hang}
+    elif seen == 20:
+        assert world.status.ledger
+        assert (world.status.ledger.state, worker.completion) == ("hung", None)
+        world.progress = says | {"slowest": 30, "savedSec": 100}
+    elif seen == 30:
+        world.plan.ends = {f"worker-{index}": [1, 0] for index in range(3)}
+
+
+TOLD = SIDECAR.replace("pod: {spec", f"pod: {{metadata: {{annotations: {{{PREFIX}/progress: file}}}}, spec").replace(
+    "maxRetryCount: 1}, pod", "maxRetryCount: 0}, pod"
+)
+HANGS["a hang is seen and told, and does nothing"] = Scenario(
+    0, {f"worker-{index}": ["stay", 0] for index in range(3)}, observe, spec=TOLD, retried=1, exact=False
+)

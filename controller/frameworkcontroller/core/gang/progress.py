@@ -1,0 +1,109 @@
+"""How far a gang is, as the sidecar that leads it says: when that is asked, and what the status keeps of it.
+
+At most one request in `EVERY` goes to the Pods of a Framework, and what they answer is text of strangers. It is written
+with the status, and nothing waits for it. Source: docs/reference/progress.md, section 5.
+"""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from frameworkcontroller.api.spec import FrameworkSpec
+from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import MAX_STACK, GangProgress, Word
+from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import Now, duration
+from frameworkcontroller.core.effects import AskProgress
+from frameworkcontroller.core.restart.hang import Verdict, as_hang
+from frameworkcontroller.core.status.state import FrameworkState
+
+EVERY: Final = timedelta(seconds=60)
+SOON: Final = timedelta(seconds=15)
+"""After the gate has opened, and after one that has not answered."""
+Step = Annotated[int, Meta(ge=0, le=2**53)]
+Seconds = Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class Answer(msgspec.Struct, frozen=True, rename="camel"):
+    """What the lead says. The bounds are those of what it writes, for what somebody else may."""
+
+    epoch: Seconds
+    ranks: Seconds
+    silent: Seconds
+    slowest: Step | None = None
+    fastest: Step | None = None
+    per_minute: Annotated[float, Meta(ge=0, le=2**53)] | None = None
+    checkpoint: Step | None = None
+    saved_sec: Seconds | None = None
+    """Since the last checkpoint."""
+    left_out: Annotated[tuple[Word, ...], Meta(max_length=MAX_STACK)] = ()
+    hang: Verdict | None = None
+
+
+class Asking:
+    """When the gang of one attempt is asked, and whom: the first that answers leads."""
+
+    def __init__(self) -> None:
+        self._due: datetime | None = None
+        self._place = 0
+        """Of the one to ask, among the Tasks that run."""
+
+    def decide(
+        self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open: bool
+    ) -> tuple[AskProgress | None, datetime | None]:
+        """Return the request to make now, if one is due, and when to decide again."""
+        facts, gate = state.facts, state.gate
+        if not facts.tells_progress or not is_open or not (gate is None or gate.is_open):
+            self._due = None
+            return None, None
+        self._due = self._due or now + SOON
+        if now < self._due:
+            return None, self._due
+        self._due = now + EVERY
+        running = (
+            task.attempt_status
+            for role in spec.task_roles or ()
+            if role.name in facts.progress_ports and role.name in state.roles
+            for task in state.roles[role.name].active()
+            if task.state is State.RUNNING and task.completion is None and task.attempt_status.pod_ip
+        )
+        asked = next((one for place, one in enumerate(running) if place == self._place), None)
+        if asked is None:
+            self._place, self._due = 0, now + SOON
+            return None, self._due
+        port = next(iter(facts.progress_ports.values()))
+        return AskProgress(asked.pod_ip or "", port), self._due
+
+    def take(self, state: FrameworkState, body: bytes | None, now: Now) -> None:
+        """Take in an answer; who does not lead, or does not answer, is followed by the next one."""
+        try:
+            answer = None if body is None else msgspec.json.decode(body, type=Answer)
+        except msgspec.MsgspecError:
+            answer = None
+        attempt, gate = state.status.attempt_status, state.gate
+        if answer is None or answer.epoch != (0 if gate is None else gate.epoch) or state.status.completion is not None:
+            self._place, self._due = self._place + 1, now.steady + SOON
+            return
+        before = attempt.progress or GangProgress(time=now.stamp)
+        saved = before.checkpoint_time if answer.saved_sec is None else now.stamp - duration(answer.saved_sec)
+        found = GangProgress(
+            time=now.stamp,
+            slowest=answer.slowest,
+            fastest=answer.fastest,
+            per_minute=answer.per_minute,
+            checkpoint=answer.checkpoint,
+            checkpoint_time=saved,
+            ranks=answer.ranks,
+            left_out=answer.left_out,
+            hang=None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp),
+        )
+        if found.hang is not None and before.hang is not None:
+            found = replace(found, hang=replace(found.hang, time=before.hang.time))
+        state.report_progress(found)
+        if found.hang is not None and before.hang is None:
+            state.add_event(events.of_hang(attempt.id, found.hang))
+        elif found.hang is None and before.hang is not None:
+            state.add_event(events.of_progress(attempt.id, found))
