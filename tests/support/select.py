@@ -86,6 +86,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/gangs/test_pod_environment.py": _NODE,
     "tests/e2e/gangs/test_restart.py": _NODE,
     "tests/e2e/gangs/test_exit.py": _NODE,
+    "tests/e2e/gangs/test_hang.py": _NODE,
     "tests/apiserver/controller/test_election.py": _ENGINE,
     "tests/apiserver/controller/test_etcd_restored.py": _ENGINE,
     "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from localcluster.images import images
 from testkit.frameworks import role
+from testkit.waiting import eventually
 from tests.e2e.pods import pod
 
 if TYPE_CHECKING:
@@ -17,42 +20,57 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 IMAGE = "training"
+FLOOR, FIRST = 5, 25
 TRAIN = """
-import os, signal, time, torch
+import os, signal, sys, time, torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 FOLDER = "/mnt/frameworkprogress"  # it stays where the Pod stays
+KIND, BAD = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("gloo")
 rank = dist.get_rank()
-torch.manual_seed(1)
 model = DistributedDataParallel(torch.nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
-begin = 0
+begin = torch.zeros(1, dtype=torch.int64)
 if os.path.exists(f"{FOLDER}/saved.pt"):
     saved = torch.load(f"{FOLDER}/saved.pt")
-    begin = saved["step"]
+    begin += saved["step"]
     model.load_state_dict(saved["model"])
-begins = torch.tensor([begin])
-dist.broadcast(begins, 0)
-print("begins at", int(begins), flush=True)
+dist.broadcast(begin, 0)
 
-def stopped(): os.kill(os.getpid(), signal.SIGSTOP)
-def loop():
-    while True: pass
-def elsewhere(): time.sleep(10**6)
+class Slow:
+    def __reduce__(self):
+        time.sleep(12)
+        return (int, ())
 
-for step in range(int(begins), 300):
-    if rank == 1 and step == 200 and not os.path.exists(f"{FOLDER}/was-here"):
-        open(f"{FOLDER}/was-here", "w").close()
-        KIND()
-    time.sleep(0.1)
+def trouble():
+    if KIND == "stopped": os.kill(os.getpid(), signal.SIGSTOP)
+    while KIND == "loop": pass
+    if KIND in ("elsewhere", "network"): time.sleep(10**6 if KIND == "elsewhere" else 0)
+    if KIND == "checkpoint": torch.save(Slow(), f"{FOLDER}/large.pt")
+    if KIND == "evaluation":
+        for _ in torch.utils.data.DataLoader(list(range(60))): time.sleep(0.2)
+
+if KIND == "first": time.sleep(15)
+for step in range(int(begin), 240):
+    mark = f"{FOLDER}/was-here-{rank}"
+    if step == 160 and not os.path.exists(mark):
+        open(mark, "w").close()
+        if rank == BAD or KIND in ("checkpoint", "evaluation"):
+            trouble()
+    time.sleep(0.3 if KIND == "slow" and rank == BAD else 0.1)
+    if KIND == "long" and step % 16 == 0: time.sleep(3)
     optimizer.zero_grad()
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()
-    if rank == 0 and step % 50 == 49:
+    if rank == 0 and step % 40 == 39:
         torch.save({"step": step + 1, "model": model.state_dict()}, f"{FOLDER}/saved.pt")
+print("began at", int(begin), flush=True)
+open("/dev/termination-log", "w").write(str(int(begin)))
 """
-KINDS = {"stopped": True, "loop": True, "elsewhere": True}
+HANGS = ("stopped", "loop", "elsewhere", "network")
+NO_HANGS = ("slow", "checkpoint", "evaluation", "first", "long")
+BAD = 1
 
 
 @pytest.fixture(scope="module")
@@ -61,21 +79,56 @@ def applications_loaded(cluster: Cluster) -> None:
         cluster.load(archive)
 
 
-def training(kind: str, **annotations: Any) -> dict[str, Any]:
+def training(kind: str, ranks: int = 3, **annotations: str) -> dict[str, Any]:
     # The first process of a container cannot be stopped from within.
-    command = ["sh", "-c", '/usr/bin/python3 -c "$0"; exit $?', TRAIN.replace("KIND", kind)]
-    limits = {"hang-floor": "10", "hang-first": "30"}
-    return role("worker", 3, pod=pod(command, image=IMAGE, preset="pytorch", progress="torch", **limits, **annotations))
+    command = ["sh", "-c", '/usr/bin/python3 -c "$0" "$@"; exit $?', TRAIN, kind, str(BAD)]
+    limits = {"hang-floor": str(FLOOR), "hang-first": str(FIRST)}
+    notes = {"progress": "torch", "hang": "restart"} | limits | annotations
+    return role("worker", ranks, pod=pod(command, image=IMAGE, preset="pytorch", **notes))
+
+
+def begins(frameworks: Frameworks, name: str) -> list[str]:
+    """Return at which step each rank has begun the last time."""
+    ends = [task["attemptStatus"]["completionStatus"]["pod"]["containers"] for task in frameworks.tasks(name).values()]
+    return [one["message"] for containers in ends for one in containers if one["name"] == "main"]
+
+
+class Cut:
+    """All traffic of a Pod but its own loopback is dropped, in its network namespace."""
+
+    def __init__(self, pod_name: str) -> None:
+        self._process = eventually(lambda: self._find(f"HOSTNAME={pod_name}".encode()))
+
+    def _find(self, variable: bytes) -> str:
+        for one in Path("/proc").iterdir():
+            try:
+                if one.name.isdigit() and variable in (one / "environ").read_bytes().split(b"\0"):
+                    return one.name
+            except OSError:
+                continue
+        raise LookupError(variable)
+
+    def drop(self) -> None:
+        self._nft(
+            "table inet cut { chain input { type filter hook input priority 0; iif != lo drop; }\n"
+            "chain output { type filter hook output priority 0; oif != lo drop; } }"
+        )
+
+    def restore(self) -> None:
+        self._nft("delete table inet cut")
+
+    def _nft(self, rules: str) -> None:
+        subprocess.run(["nsenter", "-t", self._process, "-n", "nft", "-f", "-"], input=rules, text=True, check=True)
 
 
 @pytest.mark.usefixtures("applications_loaded")
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_gang_that_hangs_trains_on_in_its_pods(kind: str, frameworks: Frameworks) -> None:
-    frameworks.create("fw", training(kind, hang="restart", restart="in-place"))
-    status = frameworks.wait("fw", "Completed", 240)
+def test_a_gang_that_hangs_trains_on_in_its_pods(frameworks: Frameworks) -> None:
+    frameworks.create("fw", training("elsewhere", restart="in-place"))
+    status = frameworks.wait("fw", "Completed", 180)
     assert status["attemptStatus"]["completionStatus"]["code"] == 0, status["attemptStatus"]
-    restarts = status["attemptStatus"]["lastGangRestarts"]
-    assert [one["reason"] for one in restarts] == ["Hung"], restarts
-    culprits = status["hangs"]["last"]["culprits"]
-    assert [one["task"] for one in culprits] == ["worker-1"], status["hangs"]
-    assert status["ledger"]["total"]["hung"] >= 10
+    assert [one["reason"] for one in status["attemptStatus"]["lastGangRestarts"]] == ["Hung"]
+    (culprit,) = status["hangs"]["last"]["culprits"]
+    assert (culprit["task"], culprit["stack"][0].split()[-1]) == (f"worker-{BAD}", "trouble"), culprit
+    assert FLOOR <= status["hangs"]["last"]["silent"] <= status["hangs"]["last"]["limit"] + 10
+    assert set(begins(frameworks, "fw")) == {"160"}
+    assert status["ledger"]["total"]["hung"] >= FLOOR
