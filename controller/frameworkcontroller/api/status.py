@@ -29,7 +29,8 @@ MAX_COMMAS: Final = 2_000_000
 """Of these bytes: 20,000 failed Tasks have some 1,000,000, and others' texts have some, too."""
 MAX_ATTRIBUTES: Final = 64
 MAX_STACK: Final = 8
-"""Culprits of a hang, and lines of a stack."""
+"""Culprits of a hang, lines of a stack, and nodes that a Framework avoids."""
+MAX_HUNG_NODES: Final = 32
 Word: TypeAlias = Annotated[str, Meta(max_length=1024)]
 """A name, an address or a UID: no controller writes one that is so long, and each is kept, and logged."""
 MAX_STORED: Final = 2 * MAX_TASKS + MAX_ROLES
@@ -280,6 +281,13 @@ class GangProgress(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """It makes none now."""
 
 
+class HungNode(Wire, frozen=True):
+    """A node on which Tasks have kept their gang waiting."""
+
+    name: Word
+    times: int
+
+
 class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """The hangs of a Framework, over all its attempts."""
 
@@ -287,6 +295,13 @@ class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
     """Without a step beyond the best one before."""
     best_step: int
     last: Hang
+    nodes: Annotated[tuple[HungNode, ...], Meta(max_length=MAX_HUNG_NODES)] = ()
+    """Those of culprits, the last one last."""
+
+    @property
+    def avoided(self) -> tuple[str, ...]:
+        """The nodes to which no Pod goes any more: those of a culprit for the second time."""
+        return tuple(one.name for one in self.nodes if one.times > 1)[-MAX_STACK:]
 
 
 class FrameworkAttemptStatus(Wire, frozen=True):

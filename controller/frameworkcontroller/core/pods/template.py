@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
+from frameworkcontroller.core.pods.avoidance import avoid
 
 MAX_POD_BYTES: Final = 3 * 1024 * 1024
 """The API server takes no larger request (source: Kubernetes, `MaxRequestBodyBytes` of its generic server)."""
@@ -35,6 +36,8 @@ class RoleAttempt:
     config_map_uid: str
     role: str
     role_uid: str
+    avoided: tuple[str, ...] = ()
+    """Nodes to which they are not to go."""
     additions: bytes = b""
     """What a queue or a scheduler adds to the Pods, as JSON; what says the same is not twice there."""
 
@@ -212,6 +215,8 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
     metadata.pop("generateName", None)
     if attempt.additions:
         _add(metadata, spec, attempt.additions)
+    if attempt.avoided:
+        avoid(spec, attempt.avoided)
     owner = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -4,7 +4,7 @@ In each round `FrameworkReconciler.steps` calls `begin` before the Tasks, and `s
 module supplies what the decision needs and changes the state. For all other gangs both do nothing.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Final
 
 from msgspec import UNSET
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code, TypeName
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkAttemptStatus, Hang
+from frameworkcontroller.api.status import Culprit, FrameworkAttemptStatus, Hang
 from frameworkcontroller.core import events
 from frameworkcontroller.core.machines import attempt, framework
 from frameworkcontroller.core.policies import classification
@@ -94,6 +94,8 @@ class RestartPass:
                 self._state.add_event(events.of_gang_not_restarted(end.task, decided.why))
         if decided.cause is not None:
             yield from self._begin_epoch(epoch.next_epoch(seen, decided, ctx.stamp), ctx)
+            if hung is not None:
+                self._move_away(hung)
         return bool(refused) or decided.cause is not None
 
     def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
@@ -135,18 +137,26 @@ class RestartPass:
 
     def _end_hung(self, lead: TaskKey, hung: Hang) -> None:
         """End the attempts of those who keep the gang waiting, or of its lead, which has ended to say so."""
-        known = {
-            f"{name}-{task.index}": (name, task.index)
-            for name, role in self._state.roles.items()
-            for task in role.active()
-        }
-        culprits = [known[one.task] for one in hung.culprits if one.task in known] or [lead]
-        ends = {lead: Code.TASK_MOVED, **dict.fromkeys(culprits, Code.TASK_HUNG)}
+        culprits = [task_key for task_key, _ in self._culprits(hung)] or [lead]
+        self._end_by({lead: Code.TASK_MOVED, **dict.fromkeys(culprits, Code.TASK_HUNG)}, hung)
+
+    def _move_away(self, hung: Hang) -> None:
+        """Give another Pod to the culprits on nodes that are to be avoided from now on."""
+        hangs = self._state.status.hangs
+        avoided = hangs.avoided if hangs else ()
+        moved = [task_key for task_key, culprit in self._culprits(hung) if culprit.node in avoided]
+        self._end_by(dict.fromkeys(moved, Code.TASK_MOVED), hung)
+
+    def _culprits(self, hung: Hang) -> list[tuple[TaskKey, Culprit]]:
+        known = {f"{name}-{index}": (name, index) for name, index in self._state.task_keys()}
+        return [(known[one.task], one) for one in hung.culprits if one.task in known]
+
+    def _end_by(self, ends: Mapping[TaskKey, Code], hung: Hang) -> None:
         for task_key, code in ends.items():
             current = self._state.task(task_key)
-            assert current is not None
-            self._state.put(task_key, attempt.complete(current, classification.predefined(code, hung.text)))
-            self._state.dirty.touch(task_key)
+            if current is not None and current.state is not State.COMPLETED:
+                self._state.put(task_key, attempt.complete(current, classification.predefined(code, hung.text)))
+                self._state.dirty.touch(task_key)
 
     def _begin_epoch(self, after: FrameworkAttemptStatus, ctx: ReconcileContext) -> Iterator[None]:
         state = self._state

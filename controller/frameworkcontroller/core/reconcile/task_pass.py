@@ -266,10 +266,8 @@ class TaskPass:
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
         found = self._state.sightings.in_use["pod", *task_key]
-        if found is None:
-            return FindPod(*task_key)
-        is_lost = is_hidden_pod(found) and task.is_ours(found, self._task_facts(task_key[0], ctx))
-        return DeletePod(*task_key, found.uid, orphan=True) if is_lost else FindPod(*task_key)
+        is_lost = found is not None and is_hidden_pod(found) and task.is_ours(found, self._task_facts(task_key[0], ctx))
+        return DeletePod(*task_key, found.uid, orphan=True) if found is not None and is_lost else FindPod(*task_key)
 
     def retains_pods(self, ctx: ReconcileContext) -> bool:
         """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
@@ -308,6 +306,7 @@ class TaskPass:
             config_map_uid=attempt.config_map_uid or "",
             role=role_state.name,
             role_uid=role_state.instance_uid,
+            avoided=self._state.status.hangs.avoided if self._state.status.hangs else (),
             additions=self._state.queueing.additions.get(role_state.name, b""),
         )
 

@@ -13,7 +13,15 @@ from msgspec import UNSET, Meta, UnsetType
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.pod import Pod
-from frameworkcontroller.api.status import Culprit, FrameworkCompletion, FrameworkStatus, Hang, Hangs
+from frameworkcontroller.api.status import (
+    MAX_HUNG_NODES,
+    Culprit,
+    FrameworkCompletion,
+    FrameworkStatus,
+    Hang,
+    Hangs,
+    HungNode,
+)
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.restart.epoch import Gate
 
@@ -71,7 +79,11 @@ def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: date
     found = as_hang(verdict, attempt, now)
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
     in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
-    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found)
+    nodes = {one.name: one.times for one in (before.nodes if before else ())}
+    for node in {one.node for one in found.culprits} - {""}:
+        nodes[node] = nodes.pop(node, 0) + 1
+    kept = tuple(HungNode(name, times) for name, times in nodes.items())[-MAX_HUNG_NODES:]
+    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept)
 
 
 def of_epoch(status: FrameworkStatus, epoch: int) -> Hang | None:

@@ -48,6 +48,12 @@ HANGS = {
     "a gang that hangs after more steps does not": Scenario(
         0, then_ok("hang 10", "hang 11", 0, runs=2), spec=TWICE, tasks_retried={"worker-1": 0}
     ),
+    "a node that is the culprit's twice is left": Scenario(
+        0,
+        then_ok("hang 10 worker-2", "hang 11 worker-2", 0, runs=2),
+        spec=IN_PLACE,
+        tasks_retried={"worker-1": 0, "worker-2": 1, "worker-0": 0},
+    ),
     "a gang hangs after one of it has succeeded": Scenario(
         0,
         {"worker-0": [0], "worker-1": ["stay", 0], "worker-2": ["stay", 0]},
