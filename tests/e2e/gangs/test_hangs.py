@@ -45,7 +45,7 @@ def runs(frameworks: Frameworks, name: str) -> None:
 
 @pytest.mark.usefixtures("applications_loaded")
 def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None:
-    lives = [(f"fw-{kind}-{ranks}", kind, ranks) for kind in HANGS for ranks in RANKS]
+    lives = [(f"{kind}{ranks}", kind, ranks) for kind in HANGS for ranks in RANKS]
 
     def run(one: tuple[str, str, int]) -> tuple[float, str]:
         name, kind, ranks = one
@@ -67,7 +67,7 @@ def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None
 
 @pytest.mark.usefixtures("applications_loaded")
 def test_twenty_that_only_take_long_are_left_alone(frameworks: Frameworks) -> None:
-    lives = [(f"fw-{kind}-{ranks}", kind, ranks) for kind in NO_HANGS for ranks in RANKS[:4]]
+    lives = [(f"{kind}{ranks}", kind, ranks) for kind in NO_HANGS for ranks in RANKS[:4]]
 
     def run(one: tuple[str, str, int]) -> Any:
         name, kind, ranks = one
