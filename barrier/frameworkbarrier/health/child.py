@@ -16,6 +16,7 @@ from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import one_line
 
 MODULE = ("-m", "frameworkbarrier.health.monitor")
+NEVER_SEC = 1e12
 LINE_CHARACTERS = 1000
 VERDICT_BYTES = 1024
 """What the kubelet keeps of it, and the controller reads."""
@@ -49,9 +50,9 @@ class Watcher(Gatekeeper):
         options = {
             "dir": settings.progress_dir,
             "port": settings.progress_port,
-            "floor": settings.hang_floor_sec,
+            "floor": settings.hang_floor_sec if settings.hang != "off" else NEVER_SEC,
             "factor": settings.hang_factor,
-            "first": settings.hang_first_sec,
+            "first": settings.hang_first_sec if settings.hang != "off" else NEVER_SEC,
             "uid": (settings.uid or "")[:8],
             "task": f"{settings.role}-{settings.index}",
         }
