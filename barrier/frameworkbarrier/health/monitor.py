@@ -76,9 +76,10 @@ class Monitor:
             await asyncio.sleep(LOOK_SEC)
 
     async def _watch(self) -> None:
+        began = time.monotonic()
         while True:
-            await asyncio.sleep(self._lead.interval_sec)
-            epoch = self._lead.epoch
+            await asyncio.sleep(began + self._lead.interval_sec - time.monotonic())
+            began, epoch = time.monotonic(), self._lead.epoch
             self._found = await self._lead.round(lambda: self._pod.answer(time.monotonic()))
             if self._found is not None and epoch == self._lead.epoch:
                 self._take(self._found)

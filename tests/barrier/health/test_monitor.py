@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import socket
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +28,6 @@ from tests.barrier.gangs import observation, roster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 QUICK = (
     "from frameworkbarrier.health import lead, monitor;lead.INTERVAL_SEC = 0.2; monitor.LOOK_SEC = 0.05; monitor.main()"
@@ -158,6 +160,28 @@ def test_who_keeps_its_connections_open_or_sends_without_end_stops_nobody(gang: 
     assert gang[0].request("GET", "/")[0] == 200, "after the time of a request the next ones have their turn"
     for one in held:
         one.close()
+
+
+def test_posts_without_end_and_files_without_number_cost_little_memory(gang: list[Pod]) -> None:
+    answers(gang[0])
+    for number in range(600):
+        gang[0].says("x" * 100_000, f"rank.{number}")
+    before, end = resident(gang[0]), time.monotonic() + 2
+    bodies = itertools.cycle(['{"step": %d, "section": "s%d"}', "[" * 4000, '{"numbers": {"a%d": %d}}'])
+    for number, body in enumerate(bodies):
+        with contextlib.suppress(OSError), socket.create_connection((gang[0].host, gang[0].port), timeout=0.2) as one:
+            text = body.replace("%d", str(number))
+            one.sendall(f"POST /{number} HTTP/1.1\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        if time.monotonic() > end:
+            break
+    assert resident(gang[0]) - before < 20 * 1024
+    assert gang[0].process.poll() is None
+
+
+def resident(pod: Pod) -> int:
+    """Return the memory of its child, in KiB."""
+    lines = Path(f"/proc/{pod.process.pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
 
 
 class Told(Gatekeeper):
