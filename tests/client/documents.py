@@ -62,9 +62,10 @@ def framework(
     end: Json | None = None,
     waits: frozenset[str] = frozenset(),
     restarts: list[Json] | None = None,
+    of_attempt: Json | None = None,
     **status: Any,
 ) -> FrameworkView:
-    """A Framework `demo/training`; without `state` it has no status."""
+    """A Framework `demo/training`; without `state` it has no status; `of_attempt` is more of its attempt."""
     named = {"name": "training", "namespace": "demo", "uid": "framework-uid", "generation": 1}
     metadata = {**named, "resourceVersion": "7", "creationTimestamp": BEGIN, **status.pop("metadata", {})}
     stored: Json = {"metadata": metadata, "spec": {"taskRoles": list(roles), **(spec or {})}}
@@ -76,6 +77,7 @@ def framework(
         ]
         config_map = {"configMapName": "training-attempt", "configMapUID": "config-map-uid"}
         own = {"id": attempt, "startTime": BEGIN, **config_map, "completionStatus": end, "taskRoleStatuses": of_roles}
+        own |= of_attempt or {}
         times = {"startTime": BEGIN, "runTime": BEGIN, "completionTime": None, "transitionTime": BEGIN}
         stored["status"] = {
             "state": state,
@@ -90,6 +92,34 @@ def framework(
 def workers(*tasks: Json, retry: Json | None = None, **more: Any) -> FrameworkView:
     """A Framework of one role, `worker`, with these Tasks and this policy of theirs."""
     return framework(role("worker", len(tasks), retry=retry or {}), tasks={"worker": list(tasks)}, **more)
+
+
+STACK = ["/app/train.py:31 in wait", "/app/train.py:12 in step"]
+CULPRIT: Json = {"task": "worker-1", "node": "node-1", "section": "evaluate", "stack": STACK}
+HANG: Json = {
+    "time": "2026-01-01T12:04:12Z",
+    "attempt": 0,
+    "step": 1200,
+    "silent": 130,
+    "limit": 120,
+    "why": "is behind",
+    "culprits": [CULPRIT],
+}
+HUNG = "the gang made no progress for 130 s after step 1200 (limit 120 s); culprit: worker-1 on node-1 at "
+HUNG += "/app/train.py:31 in wait (is behind)"
+PROGRESS: Json = {"time": "2026-01-01T12:04:52Z", "slowest": 1200, "fastest": 1204, "perMinute": 4.5, "ranks": 2}
+HANGS: Json = {"inARow": 2, "bestStep": 1200, "last": HANG}
+
+
+def training(hang: str = "observe", *tasks: Json, progress: Json | None = PROGRESS, **more: Any) -> FrameworkView:
+    """A gang of two workers that says how far it is; `hang` is its annotation."""
+    prefix = "barrier.frameworkcontroller.microsoft.com"
+    template = {"metadata": {"annotations": {f"{prefix}/progress": "torch", f"{prefix}/hang": hang}}}
+    found = role("worker", 2)
+    found["task"] = {**found["task"], "pod": POD | template}
+    statuses = list(tasks) or [task(number, node=f"node-{number}", ip="10.0.0.1") for number in range(2)]
+    own = ({} if progress is None else {"progress": progress}) | more.pop("of_attempt", {})
+    return framework(found, tasks={"worker": statuses}, ready="2/2", of_attempt=own, **more)
 
 
 def pod_document(task_name: str = "worker-0", **more: Any) -> Json:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from frameworkclient.views.outlook import ending, waiting
 from frameworkclient.views.pods import Stage
+from frameworkclient.views.progress import step_text
 from frameworkclient.views.text import sanitize
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def headline(view: FrameworkView, now: datetime) -> str:
         parts.append(f"{view.ready_text} ready")
     if view.attempts > 1:
         parts.append(f"attempt {view.attempts}")
+    if step := step_text(view):
+        parts.append(f"step {step}")
+    if view.hang is not None:
+        parts.append("hung")
     if view.state == "AttemptCompleted" and (reason := waiting(view, now)):
         parts.append(f"waits for {reason.partition(', in ')[0]}")
     return ", ".join(parts)

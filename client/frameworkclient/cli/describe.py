@@ -8,6 +8,7 @@ from frameworkclient.cli.tables import STATE_COLOURS, events_table, table
 from frameworkclient.views.ledger import SIGNS, ledger_of
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, needs, task_outlook, waiting
 from frameworkclient.views.pods import Stage
+from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
 from frameworkclient.views.text import counted, duration, sanitize, since
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
 from frameworkcontroller.api.states import LedgerState
@@ -32,7 +33,7 @@ def description(
     view: FrameworkView, pods: Mapping[str, TaskPod], events: Sequence[EventView], now: datetime, colours: Colours
 ) -> str:
     """Return everything about a Framework that a person wants to see at once: its Pods by Task, its last Events."""
-    lines = [*_head(view, now, colours), *_ledger(view, now, colours)]
+    lines = [*_head(view, now, colours), *_hang(view, now, colours), *_ledger(view, now, colours)]
     lines += ["", colours("Roles", "bold"), *_roles(view, pods, colours)]
     if events:
         shown = events[-EVENTS:]
@@ -66,12 +67,22 @@ def _head(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]
         yield _field(
             "Restarted", f"in its Pods, {counted(restarts[-1].epoch, 'time')}; the last time, {restarts[-1].why}"
         )
+    if progress := progress_text(view, now):
+        yield _field("Progress", progress)
     if (limit := view.spec.active_deadline_seconds) is not None:
         yield _field("Deadline", f"{limit} s after its first Task ran")
     if (kept := view.spec.ttl_seconds_after_finished) is not None:
         yield _field("Kept", f"{kept} s after its end")
     if pods := _RETAINED.get(view.spec.retain_pods):
         yield _field("Pods stay", pods)
+
+
+def _hang(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]:
+    """Yield what hangs, or has hung last: since when, who is the culprit, and what was done."""
+    if (hang := shown_hang(view)) is not None:
+        yield ""
+        yield colours("Hung", "bold red" if view.hang else "bold")
+        yield from (f"  {_field(name, text)}" for name, text in hang_lines(view, hang, now))
 
 
 def _ledger(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]:

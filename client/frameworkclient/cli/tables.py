@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import waiting
+from frameworkclient.views.progress import step_text
 from frameworkclient.views.text import sanitize, shorten, since
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ _WAITING: Final = 80
 def frameworks_table(
     views: Sequence[FrameworkView], now: datetime, colours: Colours, *, wide: bool = False, with_namespace: bool = False
 ) -> str:
-    """Return a table of Frameworks; a wide one has goodput, roles, description, and all of the waiting reason."""
+    """Return a table of Frameworks; a wide one has goodput, step, roles, description, and all of the waiting reason."""
     head = ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE", "WAITS FOR"]
     if wide:
-        head += ["GOODPUT", "ROLES", "DESCRIPTION"]
+        head += ["GOODPUT", "STEP", "ROLES", "DESCRIPTION"]
     rows = []
     for view in views:
         result = view.result
@@ -52,7 +53,8 @@ def frameworks_table(
         if wide:
             roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
             ledger = ledger_of(view, now)
-            row += [ledger.share if ledger else "-", roles, shorten(view.spec.description or "", _WAITING)]
+            share, step = ledger.share if ledger else "-", step_text(view)
+            row += [share, step, roles, shorten(view.spec.description or "", _WAITING)]
         rows.append([view.namespace, *row] if with_namespace else row)
     return table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
 

@@ -9,7 +9,9 @@ from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
 from frameworkclient.views.pods import Stage
-from frameworkclient.views.text import listed, shorten, since
+from frameworkclient.views.progress import began, restarts_by_itself, unknown_for
+from frameworkclient.views.text import duration, listed, shorten, since
+from frameworkcontroller.api import names
 from frameworkcontroller.api.states import COMPLETING, State
 
 _NO_PLACE: Final = "wait until others end, or ask for less; kubectl describe nodes says what there is"
@@ -93,6 +95,7 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
     if (loop := condition(view, "CrashLoop")) is not None:
         events = f"{evidence.program} events {view.name}"
         yield Finding(shorten(loop.message, MESSAGE), f"{events} says how they end; correct the template")
+    yield from _progress(evidence)
     is_over = view.status is not None and view.status.state in COMPLETING
     groups = view.conditions.get("GangScheduled")
     has_place = groups is None or groups.status == "True" or is_over
@@ -118,6 +121,28 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
                 "ask whether the injector is installed and selects this namespace, then retry the Framework",
                 (name,),
             )
+
+
+def _progress(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what hangs, or that nobody knows whether anything does."""
+    view = evidence.view
+    if (hang := view.hang) is not None:
+        # Whose nodes are named to be looked at, the status knows, not the verdict.
+        tasks = filter(None, (view.task(one.task) for one in hang.culprits))
+        nodes = " ".join(dict.fromkeys(task.node for task in tasks if task.node))
+        look = f"kubectl describe node {nodes}" if nodes else f"{evidence.program} describe {view.name}"
+        again = "" if restarts_by_itself(view) else "the annotation hang: restart lets it start again by itself; "
+        yield Finding(
+            f"it hangs since {since(began(view, hang), evidence.now)}: {shorten(hang.text, MESSAGE)}",
+            f"look where it hangs: {look}; {again}a process that waits for a disk may be unkillable, by deletion too",
+        )
+    elif (unknown := unknown_for(view, evidence.now)) is not None:
+        pod, seconds = unknown
+        yield Finding(
+            f"nothing is known of its progress for {duration(seconds)}, although it runs and its Pods tell of it",
+            f"the barrier says why: kubectl logs {pod} -n {view.namespace} -c {names.BARRIER_CONTAINER}; the "
+            "controller may not reach Pods (progress.askPods of the chart, a NetworkPolicy)",
+        )
 
 
 def summary(evidence: Evidence, found: Sequence[Finding]) -> str:

@@ -20,7 +20,9 @@ from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.api.status import (
     Condition,
     FrameworkStatus,
+    GangProgress,
     GangRestart,
+    Hang,
     TaskCompletion,
     TaskStatus,
     UnreadableStatusError,
@@ -244,6 +246,21 @@ class FrameworkView:
         """The last restarts of the gang in its Pods in this attempt, the newest last; each has its number, `epoch`."""
         found = self.status.attempt_status.last_gang_restarts if self.status else ()
         return found or ()
+
+    @property
+    def progress(self) -> GangProgress | None:
+        """How far the gang was when the controller asked it last, None where nothing is known of that."""
+        return (self.status.attempt_status.progress or None) if self.status else None
+
+    @property
+    def hang(self) -> Hang | None:
+        """The hang of the gang that goes on, None if there is none; `status.hangs` knows of those before."""
+        status = self.status
+        if status is None or status.completion is not None:
+            return None
+        place = status.attempt_status.id, status.attempt_status.gang_epoch or 0
+        known = (self.progress.hang if self.progress else None, status.hangs.last if status.hangs else None)
+        return next((one for one in known if one is not None and (one.attempt, one.epoch) == place), None)
 
     @property
     def conditions(self) -> dict[str, Condition]:

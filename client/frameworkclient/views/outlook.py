@@ -29,6 +29,7 @@ _MESSAGE: Final = 200
 _REFUSAL: Final = 400
 """Characters of what the API server says; it names what refuses first, and why last."""
 _NOT_CREATED: Final = (Code.POD_CREATION_PERMANENT_ERROR, Code.POD_CREATION_UNKNOWN_ERROR)
+_HUNG: Final = (Code.GANG_HUNG, Code.GANG_HUNG_REPEATEDLY, Code.TASK_HUNG)
 _REFUSED: Final = "Failed to create Pod: "
 _SUSPENDED: Final = {
     "ExecutionTypeCreate": "somebody to start it (executionType: Create)",
@@ -130,11 +131,13 @@ def cause(view: FrameworkView) -> str:
 def ending(completion: TaskCompletion | FrameworkCompletion) -> str:
     """Return how an attempt ended, on one line: phrase, code, and the last words of what failed.
 
-    That is the container, or the API server that has refused the Pod.
+    That is the container, the API server that has refused the Pod, or whoever has found that the gang hangs.
     """
     text = f"{completion.phrase} ({completion.code})"
     if (refusal := _refusal(completion.diagnostics)) and completion.code in _NOT_CREATED:
         return f"{text}: {shorten(refusal, _REFUSAL)}"
+    if completion.code in _HUNG:
+        return f"{text}: {shorten(completion.diagnostics, _REFUSAL)}"
     pod = getattr(completion, "pod", None)
     ends = pod.containers if pod is not None else ()
     failed = next((end for end in ends if end.code != 0), None)

@@ -28,7 +28,12 @@ from frameworkclient.views.pods import Stage
 from frameworkcontroller.api.states import LedgerState
 from tests.client.documents import (
     BEGIN,
+    CULPRIT,
+    HANG,
+    HANGS,
+    HUNG,
     NOW,
+    PROGRESS,
     SUCCEEDED,
     completion,
     condition,
@@ -38,6 +43,7 @@ from tests.client.documents import (
     pod,
     role,
     task,
+    training,
     workers,
 )
 
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
 
 PLAIN = Colours()
 KILLED = {"name": "main", "code": 137, "reason": "OOMKilled", "message": "step 17"}
+PERMANENT = completion(210, "ContainerPermanentFailed", "Permanent")
 OOM = completion(137, "ContainerUnrecognizedFailed", pod={"containers": [KILLED]})
 
 
@@ -82,9 +89,9 @@ def test_a_table_of_frameworks_and_a_wide_one_which_shows_text_of_others_without
     table = frameworks_table([view], NOW, Colours(enabled=True), wide=True, with_namespace=True)
     assert table.replace("\x1b[32mAttemptRunning\x1b[0m", "AttemptRunning") == (
         "NAMESPACE   NAME       STATE            READY   ATTEMPTS   RESULT   AGE     WAITS FOR                     "
-        "GOODPUT   ROLES              DESCRIPTION\n"
+        "GOODPUT   STEP   ROLES              DESCRIPTION\n"
         "demo        training   AttemptRunning   1/3     1                   5m12s   2 Tasks: worker-0, worker-1   "
-        "-         chief:1 worker:2   Trains and more\n"
+        "-                chief:1 worker:2   Trains and more\n"
     )
     for lost, share in ((None, "unknown"), (0, "76 %")):
         (line,) = frameworks_table([spent(lost)], NOW, PLAIN, wide=True).splitlines()[1:]
@@ -161,6 +168,121 @@ Roles
     assert "Time" not in description(spent(total={}, attempt={}, state=""), {}, [], NOW, PLAIN)
 
 
+CHECKPOINT = {"checkpoint": 1000, "checkpointTime": BEGIN}
+PROGRESSES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "nothing said": (
+        {"slowest": None, "perMinute": None, "fastest": None},
+        "",
+        "no step yet of 2 Tasks; no checkpoint",
+    ),
+    "no rate yet": ({"perMinute": None, "fastest": 1200}, "1200", "step 1200 of 2 Tasks; no checkpoint"),
+    "all": (CHECKPOINT, "1200 4.5/min", "step 1200..1204 of 2 Tasks; 4.5/min; checkpoint 1000, 5m12s ago"),
+    "no number": (
+        {"checkpointTime": BEGIN},
+        "1200 4.5/min",
+        "step 1200..1204 of 2 Tasks; 4.5/min; checkpoint, 5m12s ago",
+    ),
+    "huge": ({"perMinute": 1e300}, "1200 1000000000/min", "step 1200..1204 of 2 Tasks; 1000000000/min; no checkpoint"),
+}
+
+
+@pytest.mark.parametrize(("differing", "step", "line"), PROGRESSES.values(), ids=PROGRESSES)
+def test_how_far_a_gang_is_stands_in_a_wide_list_in_a_description_and_in_lines_of_changes(
+    differing: dict[str, Any], step: str, line: str
+) -> None:
+    view = training(progress=PROGRESS | differing)
+    head, row = frameworks_table([view], NOW, PLAIN, wide=True).splitlines()
+    assert row[head.index("STEP") : head.index("ROLES")].strip() == step
+    assert f"\nProgress    {line}; asked 20s ago\n" in description(view, {}, [], NOW, PLAIN)
+    assert changes(None, Moment(view), NOW) == [
+        "training: AttemptRunning, 2/2 ready" + (f", step {step}" if step else "")
+    ]
+
+
+def test_tasks_of_which_nothing_is_known_are_named() -> None:
+    view = training(progress=PROGRESS | {"leftOut": ["a-0", "b-0\x1b[2J"]})
+    assert "; asked 20s ago; nothing is known of a-0, b-0\n" in description(view, {}, [], NOW, PLAIN)
+
+
+def hung_part(view: FrameworkView) -> str:
+    return description(view, {}, [], NOW, PLAIN).partition("\nHung\n")[2].partition("\nRoles\n")[0]
+
+
+def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> None:
+    view = training(progress=PROGRESS | {"hang": HANG})
+    assert (
+        hung_part(view)
+        == """\
+  since       2026-01-01 12:02:42 UTC, 2m30s ago, after step 1200
+  seen        after 2m10s without progress; the limit is 2m
+  culprit     worker-1 on node node-1, in evaluate: is behind
+                /app/train.py:31 in wait
+                /app/train.py:12 in step
+  done        nothing: hangs are only observed
+"""
+    )
+    assert changes(None, Moment(view), NOW) == ["training: AttemptRunning, 2/2 ready, step 1200 4.5/min, hung"]
+    assert hung_part(training()) == ""
+    odd = {**HANG, "culprits": [], "why": "not known", "step": None, "silent": 10**30}
+    assert "  culprit     not known\n" in hung_part(training(progress=PROGRESS | {"hang": odd}))
+    evil = {**HANG, "culprits": [{**CULPRIT, "stack": ["\x1b[2J\nx"], "section": "\x1b[31mred"}], "why": "\u202e"}
+    shown = hung_part(training(progress=PROGRESS | {"hang": evil}))
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert "node-1, in red:\n                 x\n" in shown
+
+
+TASK_HUNG = completion(-280, "TaskHung", "Transient", diagnostics=HUNG)
+GANG_HUNG = completion(-270, "GangHung", "Transient", diagnostics=HUNG)
+REPEATED = completion(-275, "GangHungRepeatedly", "Permanent", diagnostics=HUNG)
+EPOCH = {"epoch": 1, "time": BEGIN, "reason": "Hung", "message": HUNG}
+NEW_POD = {"epoch": 1, "time": BEGIN, "reason": "PodReplaced", "task": "worker-1"}
+IN_PLACE, AGAIN = {"gangEpoch": 0}, {"gangEpoch": 1}
+ENDS = [task(0), task(1, "AttemptDeleting", end=TASK_HUNG)]
+RETRIED = "attempt 1 ended with GangHung (-270) and was retried"
+DONE: dict[str, tuple[FrameworkView, str]] = {
+    "asked before it ends": (training("restart", progress=PROGRESS | {"hang": HANG}), "its restart begins"),
+    "heard of": (training("restart", hangs=HANGS, of_attempt=IN_PLACE), "its restart begins"),
+    "in its Pods": (
+        training("restart", hangs=HANGS, restarts=[EPOCH], of_attempt=AGAIN),
+        "the gang restarted in its Pods as epoch 1",
+    ),
+    "long ago": (
+        training("restart", hangs=HANGS, of_attempt={"gangEpoch": 12}),
+        "the gang restarted in its Pods as epoch 1",
+    ),
+    "Tasks end": (training("restart", *ENDS, hangs=HANGS, of_attempt=IN_PLACE), "worker-1 ended with TaskHung (-280)"),
+    "Tasks have ended": (
+        training("restart", hangs=HANGS, restarts=[NEW_POD], of_attempt=AGAIN),
+        "its culprits ended with TaskHung (-280), and the gang restarted as epoch 1",
+    ),
+    "ends": (training("restart", hangs=HANGS, end=GANG_HUNG), "attempt 1 ended with GangHung (-270)"),
+    "retried": (training("restart", hangs=HANGS, attempt=1), RETRIED),
+    "over": (training("restart", hangs=HANGS, attempt=1, of_attempt=IN_PLACE), "attempt 1 ended"),
+    "not retried": (
+        training("restart", hangs=HANGS, end=GANG_HUNG, state="Completed"),
+        "attempt 1 ended with GangHung (-270) and was not retried",
+    ),
+    "repeatedly": (
+        training("restart", hangs=HANGS, end=REPEATED, state="Completed"),
+        "attempt 1 ended with GangHungRepeatedly (-275) and was not retried",
+    ),
+    "observed, and over": (
+        training(progress=PROGRESS | {"hang": HANG}, end=PERMANENT, state="Completed"),
+        "nothing: hangs are only observed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("view", "done"), DONE.values(), ids=DONE)
+def test_a_description_says_what_has_followed_from_a_hang_and_how_often_in_a_row(
+    view: FrameworkView, done: str
+) -> None:
+    shown = hung_part(view)
+    assert f"\n  done        {done}\n" in shown
+    is_counted = view.status is not None and view.status.hangs
+    assert ("  in a row    2 times without a step beyond 1200\n" in shown) is bool(is_counted)
+
+
 @pytest.mark.parametrize("number", [-1e9, 1.8e307])
 def test_whatever_a_ledger_says_is_drawn(number: float) -> None:
     numbers = dict.fromkeys(LedgerState, number)
@@ -174,8 +296,8 @@ def test_a_bar_shows_each_state_and_never_is_longer() -> None:
     view = ledger_of(spent(total=many, attempt={}, state=""), NOW)
     assert view is not None
     bar = "".join(part for _, part in view.bar(60))
-    assert (len(bar), set(bar)) == (60, set("qwsigRreb"))
-    assert len("".join(part for _, part in view.bar(3))) == 9
+    assert (len(bar), set(bar)) == (60, set("qwsigRHreb"))
+    assert len("".join(part for _, part in view.bar(3))) == 10
 
 
 def test_a_description_of_the_end_names_the_task_that_decided() -> None:

@@ -9,7 +9,24 @@ import pytest
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkcontroller.api.spec import RetryPolicy
 from tests.client.diagnosis.test_diagnosis import queued, why
-from tests.client.documents import NOW, SUCCEEDED, completion, condition, container, framework, pod, role, task, workers
+from tests.client.documents import (
+    BEGIN,
+    HANG,
+    HANGS,
+    HUNG,
+    NOW,
+    PROGRESS,
+    SUCCEEDED,
+    completion,
+    condition,
+    container,
+    framework,
+    pod,
+    role,
+    task,
+    training,
+    workers,
+)
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -70,6 +87,50 @@ SITUATIONS: dict[str, tuple[FrameworkView, str, str]] = {
     "succeeded": (workers(state="Completed", end=SUCCEEDED), "", "it is Completed and has succeeded"),
     "failed": (workers(state="Completed", end=PERMANENT), "", f"{FAILED}frameworkctl retry training"),
 }
+
+
+HANGS_NOW = PROGRESS | {"hang": HANG}
+SINCE = f"it hangs since 2m30s: {HUNG}\n  -> look where it hangs: "
+DISK = "a process that waits for a disk may be unkillable, by deletion too"
+OBSERVED = f"{SINCE}kubectl describe node node-1; the annotation hang: restart lets it start again by itself; {DISK}"
+AFTER = completion(-275, "GangHungRepeatedly", diagnostics=f"{HUNG}; it was the 3. time without a step beyond 1200")
+RUNS_LONG = {"ledger": {"state": "running", "since": BEGIN}}
+BARRIER = "kubectl logs training-worker-0 -n demo -c frameworkbarrier; the controller may not reach Pods"
+BLIND = f"although it runs and its Pods tell of it\n  -> the barrier says why: {BARRIER}"
+HANGING: dict[str, tuple[FrameworkView, str]] = {
+    "observed": (training(progress=HANGS_NOW), OBSERVED),
+    "restarts soon": (training("restart", progress=HANGS_NOW), f"{SINCE}kubectl describe node node-1; {DISK}"),
+    "of an epoch before": (training(progress=HANGS_NOW, of_attempt={"gangEpoch": 1}), ""),
+    "of an attempt before": (training("restart", hangs=HANGS, attempt=1), ""),
+    "a node that nobody knows": (
+        training(progress=PROGRESS | {"hang": HANG | {"culprits": [{"task": "x-1", "node": "$(rm x)"}]}}),
+        "look where it hangs: frameworkctl describe training; ",
+    ),
+    "repeatedly": (
+        training("restart", hangs=HANGS, end=AFTER, state="Completed"),
+        f"it is Completed and has failed: GangHungRepeatedly (-275): {HUNG}; it was the 3. time without a step beyond",
+    ),
+    "well": (training(**RUNS_LONG), ""),
+    "never heard of": (training(progress=None, **RUNS_LONG), f"its progress for 5m12s, {BLIND}"),
+    "not heard of for long": (
+        training(progress=PROGRESS | {"time": "2026-01-01T12:01:12Z"}, **RUNS_LONG),
+        f"its progress for 4m, {BLIND}",
+    ),
+    "not heard of yet": (
+        training(progress=None, ledger={"state": "running", "since": "2026-01-01T12:03:12Z"}),
+        "",
+    ),
+    "not running": (training(progress=None, ledger={"state": "starting", "since": BEGIN}), ""),
+    "never asked to say": (workers(RUNS, **RUNS_LONG), ""),
+}
+
+
+@pytest.mark.parametrize(("view", "text"), HANGING.values(), ids=HANGING)
+def test_why_says_what_hangs_or_that_nobody_knows(view: FrameworkView, text: str) -> None:
+    shown = why(view, *(pod(f"worker-{number}", node="n", statuses=[container()]) for number in range(2)))
+    assert text in shown
+    assert bool(shown) is bool(text)
+    assert "rm x" not in shown.partition("->")[2]
 
 
 @pytest.mark.parametrize(("view", "waits_for", "reason"), SITUATIONS.values(), ids=SITUATIONS)
