@@ -67,12 +67,12 @@ def progress_text(view: FrameworkView, now: datetime) -> str:
         return ""
     steps = "no step yet" if found.slowest is None else f"step {found.slowest}"
     steps += f"..{found.fastest}" if found.fastest not in {None, found.slowest} else ""
-    saved = f" {found.checkpoint}" if found.checkpoint is not None else ""
-    age = f", {since(found.checkpoint_time, now)} ago" if found.checkpoint_time else ""
+    saved = "" if found.checkpoint is None else f"at {found.checkpoint}"
+    age = f"{since(found.checkpoint_time, now)} ago" if found.checkpoint_time else ""
     parts = [
         f"{steps} of {counted(found.ranks, 'Task')}",
         _rate(found.per_minute),
-        f"checkpoint{saved}{age}" if saved or age else "no checkpoint",
+        f"last checkpoint {', '.join(filter(None, (saved, age)))}" if saved or age else "no checkpoint is known",
         f"asked {since(found.time, now)} ago",
         f"nothing is known of {listed(found.left_out, MAX_STACK)}" if found.left_out else "",
     ]
@@ -115,8 +115,8 @@ def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple
     yield "done", done_about(view, hang)
     hangs = view.status.hangs if view.status else None
     if hangs and (hangs.last.attempt, hangs.last.epoch) == (hang.attempt, hang.epoch):
-        beyond = "a step" if hangs.best_step < 0 else f"a step beyond {hangs.best_step}"
-        yield "in a row", f"{counted(hangs.in_a_row, 'time')} without {beyond}"
+        beyond = f", without a step beyond {hangs.best_step}" if hangs.in_a_row > 1 else ""
+        yield "in a row", counted(hangs.in_a_row, "time") + beyond
 
 
 def done_about(view: FrameworkView, hang: Hang) -> str:

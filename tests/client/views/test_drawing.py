@@ -173,16 +173,20 @@ PROGRESSES: dict[str, tuple[dict[str, Any], str, str]] = {
     "nothing said": (
         {"slowest": None, "perMinute": None, "fastest": None},
         "",
-        "no step yet of 2 Tasks; no checkpoint",
+        "no step yet of 2 Tasks; no checkpoint is known",
     ),
-    "no rate yet": ({"perMinute": None, "fastest": 1200}, "1200", "step 1200 of 2 Tasks; no checkpoint"),
-    "all": (CHECKPOINT, "1200 4.5/min", "step 1200..1204 of 2 Tasks; 4.5/min; checkpoint 1000, 5m12s ago"),
+    "no rate yet": ({"perMinute": None, "fastest": 1200}, "1200", "step 1200 of 2 Tasks; no checkpoint is known"),
+    "all": (CHECKPOINT, "1200 4.5/min", "step 1200..1204 of 2 Tasks; 4.5/min; last checkpoint at 1000, 5m12s ago"),
     "no number": (
         {"checkpointTime": BEGIN},
         "1200 4.5/min",
-        "step 1200..1204 of 2 Tasks; 4.5/min; checkpoint, 5m12s ago",
+        "step 1200..1204 of 2 Tasks; 4.5/min; last checkpoint 5m12s ago",
     ),
-    "huge": ({"perMinute": 1e300}, "1200 1000000000/min", "step 1200..1204 of 2 Tasks; 1000000000/min; no checkpoint"),
+    "huge": (
+        {"perMinute": 1e300},
+        "1200 1000000000/min",
+        "step 1200..1204 of 2 Tasks; 1000000000/min; no checkpoint is known",
+    ),
 }
 
 
@@ -280,7 +284,7 @@ def test_a_description_says_what_has_followed_from_a_hang_and_how_often_in_a_row
     shown = hung_part(view)
     assert f"\n  done        {done}\n" in shown
     is_counted = view.status is not None and view.status.hangs
-    assert ("  in a row    2 times without a step beyond 1200\n" in shown) is bool(is_counted)
+    assert ("  in a row    2 times, without a step beyond 1200\n" in shown) is bool(is_counted)
 
 
 @pytest.mark.parametrize("number", [-1e9, 1.8e307])
