@@ -111,7 +111,7 @@ PROGRESS: Json = {"time": "2026-01-01T12:04:52Z", "slowest": 1200, "fastest": 12
 HANGS: Json = {"inARow": 2, "bestStep": 1200, "last": HANG}
 
 
-def training(hang: str = "observe", *tasks: Json, progress: Json | None = PROGRESS, **more: Any) -> FrameworkView:
+def training(hang: object = "observe", *tasks: Json, progress: Json | None = PROGRESS, **more: Any) -> FrameworkView:
     """A gang of two workers that says how far it is; `hang` is its annotation."""
     prefix = "barrier.frameworkcontroller.microsoft.com"
     template = {"metadata": {"annotations": {f"{prefix}/progress": "torch", f"{prefix}/hang": hang}}}

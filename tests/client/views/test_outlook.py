@@ -104,7 +104,11 @@ HANGING: dict[str, tuple[FrameworkView, str]] = {
     "of an attempt before": (training("restart", hangs=HANGS, attempt=1), ""),
     "a node that nobody knows": (
         training(progress=PROGRESS | {"hang": HANG | {"culprits": [{"task": "x-1", "node": "$(rm x)"}]}}),
-        "look where it hangs: frameworkctl describe training; ",
+        f"{SINCE.partition('worker-1')[0]}x-1 on $(rm x) (is behind)\n  -> look where it hangs: frameworkctl describe",
+    ),
+    "when its attempt ended": (
+        training(progress=HANGS_NOW, end=PERMANENT, state="AttemptDeleting"),
+        "its attempt ends: ContainerPermanentFailed (210)",
     ),
     "repeatedly": (
         training("restart", hangs=HANGS, end=AFTER, state="Completed"),
@@ -120,6 +124,11 @@ HANGING: dict[str, tuple[FrameworkView, str]] = {
         training(progress=None, ledger={"state": "running", "since": "2026-01-01T12:03:12Z"}),
         "",
     ),
+    "never heard of, and the first has ended": (
+        training("off", task(0, "Completed", end=SUCCEEDED), task(1, ip="10.0.0.1"), progress=None, **RUNS_LONG),
+        "the barrier says why: kubectl logs training-worker-1 -n demo",
+    ),
+    "a template that nobody can read": (training(5, progress=None, **RUNS_LONG), ""),
     "not running": (training(progress=None, ledger={"state": "starting", "since": BEGIN}), ""),
     "never asked to say": (workers(RUNS, **RUNS_LONG), ""),
 }
@@ -130,6 +139,7 @@ def test_why_says_what_hangs_or_that_nobody_knows(view: FrameworkView, text: str
     shown = why(view, *(pod(f"worker-{number}", node="n", statuses=[container()]) for number in range(2)))
     assert text in shown
     assert bool(shown) is bool(text)
+    assert ("it hangs since" in shown) is ("it hangs since" in text)
     assert "rm x" not in shown.partition("->")[2]
 
 
