@@ -5,6 +5,7 @@ with the status, and nothing waits for it. Source: docs/reference/progress.md, s
 """
 
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Annotated, Final
 
 import msgspec
@@ -23,6 +24,8 @@ from frameworkcontroller.core.status.state import FrameworkState
 EVERY: Final = timedelta(seconds=60)
 SOON: Final = timedelta(seconds=15)
 """After the gate has opened, and after one that has not answered."""
+PLACES: Final = 4
+"""So many of the first Tasks are asked in turn until one leads."""
 Step = Annotated[int, Meta(ge=0, le=2**53)]
 Seconds = Annotated[int, Meta(ge=0, lt=2**31)]
 
@@ -70,9 +73,9 @@ class Asking:
             for task in state.roles[role.name].active()
             if task.state is State.RUNNING and task.completion is None and task.attempt_status.pod_ip
         )
-        asked = next((one for place, one in enumerate(running) if place == self._place), None)
+        asked = next(islice(running, self._place, None), None)
         if asked is None:
-            self._place, self._due = 0, now + SOON
+            self._place = 0
             return None, self._due
         port = next(iter(facts.progress_ports.values()))
         return AskProgress(asked.pod_ip or "", port), self._due
@@ -85,7 +88,8 @@ class Asking:
             answer = None
         attempt, gate = state.status.attempt_status, state.gate
         if answer is None or answer.epoch != (0 if gate is None else gate.epoch) or state.status.completion is not None:
-            self._place, self._due = self._place + 1, now.steady + SOON
+            self._place = (self._place + 1) % PLACES
+            self._due = now.steady + (SOON if self._place else EVERY)
             return
         before = attempt.progress or GangProgress(time=now.stamp)
         saved = before.checkpoint_time if answer.saved_sec is None else now.stamp - duration(answer.saved_sec)
@@ -94,16 +98,17 @@ class Asking:
             slowest=answer.slowest,
             fastest=answer.fastest,
             per_minute=answer.per_minute,
-            checkpoint=answer.checkpoint,
+            checkpoint=before.checkpoint if answer.checkpoint is None else answer.checkpoint,
             checkpoint_time=saved,
             ranks=answer.ranks,
             left_out=answer.left_out,
             hang=None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp),
         )
-        if found.hang is not None and before.hang is not None:
-            found = replace(found, hang=replace(found.hang, time=before.hang.time))
+        is_known = found.hang is not None and before.hang is not None and before.hang.epoch == found.hang.epoch
+        if is_known:  # it goes on, since when it did
+            found = replace(found, hang=before.hang)
         state.report_progress(found)
-        if found.hang is not None and before.hang is None:
+        if found.hang is not None and not is_known:
             state.add_event(events.of_hang(attempt.id, found.hang))
         elif found.hang is None and before.hang is not None:
             state.add_event(events.of_progress(attempt.id, found))
