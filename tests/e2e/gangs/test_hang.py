@@ -118,7 +118,7 @@ class Cut:
         self._nft("delete table inet cut")
 
     def _nft(self, rules: str) -> None:
-        subprocess.run(["nsenter", "-t", self._process, "-n", "nft", "-f", "-"], input=rules, text=True, check=True)
+        subprocess.run(["nsenter", "-t", self._process, "-n", "nft", "-f", "-"], input=f"{rules}\n", text=True, check=True)
 
 
 @pytest.mark.usefixtures("applications_loaded")
