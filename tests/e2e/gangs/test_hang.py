@@ -110,8 +110,8 @@ class Cut:
 
     def drop(self) -> None:
         self._nft(
-            "table inet cut { chain input { type filter hook input priority 0; iif != lo drop; }\n"
-            "chain output { type filter hook output priority 0; oif != lo drop; } }"
+            "table inet cut {\nchain input { type filter hook input priority 0; iif != lo drop; }\n"
+            "chain output { type filter hook output priority 0; oif != lo drop; }\n}"
         )
 
     def restore(self) -> None:
