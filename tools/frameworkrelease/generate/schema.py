@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 
 FILE: Final = CHART / "values.schema.json"
 BY_THE_CHART: Final = {
-    "Settings": ("foreignGangs", "gangScheduling", "kueue", "namespaces", "rankTopology"),
+    "Settings": ("foreignGangs", "gangScheduling", "kueue", "namespaces", "progress", "rankTopology"),
     "LeaderElectionSettings": ("name", "namespace"),
 }
 """Settings of the controller that follow from other values, of the same names, `watchNamespaces` or the release."""
@@ -39,7 +39,7 @@ def _settings() -> dict[str, Schema]:
     for name, keys in BY_THE_CHART.items():
         for key in keys:
             del definitions[name]["properties"][key]
-    for name in ("ForeignGangsSettings", "KueueSettings", "RankTopologySettings"):
+    for name in ("ForeignGangsSettings", "KueueSettings", "ProgressSettings", "RankTopologySettings"):
         del definitions[name]
     for definition in definitions.values():
         properties, required = definition.get("properties", {}), definition.get("required", ())

@@ -20,6 +20,9 @@ The text of frameworkcontroller.yaml: the settings that are set, and the shipped
 {{- if .Values.rankTopology.enabled }}
 {{- $_ := set $chosen "rankTopology" .Values.rankTopology }}
 {{- end }}
+{{- if not .Values.progress.askPods }}
+{{- $_ := set $chosen "progress" (dict "askPods" false) }}
+{{- end }}
 {{- $chosen = mergeOverwrite $chosen (deepCopy .Values.controller.config) }}
 {{- with $chosen -}}
 {{ toYaml . }}

@@ -40,6 +40,7 @@ concurrentRequests: 32
 kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 foreignGangs: {enabled: yes}
 rankTopology: {enabled: yes}
+progress: {askPods: no}
 gangScheduling:
   schedulers: [volcano]
   default:
@@ -74,7 +75,7 @@ def test_every_key_is_read() -> None:
     assert read.log_object_snapshot.triggers == {HistoryCause.FRAMEWORK_DELETION, HistoryCause.TASK_DELETION}
     flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
     groups = GangScheduling("volcano", "TaskRole", "", "p", "Single", "q")
-    more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "rank_topology": True}
+    more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "rank_topology": True, "ask_progress": False}
     assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more, codes=read.core.codes)
 
 
