@@ -60,6 +60,8 @@ WRITES = "frameworkcontroller_status_write_failures_total"
 REQUESTS = "rest_client_requests_total"
 SINCE = "frameworkcontroller_gang_oldest_wait_timestamp_seconds"
 MISSING = 'frameworkcontroller_gang_missing_tasks{reason="not-ready"}'
+HANGS = "frameworkcontroller_gang_hangs_total"
+HUNG = "frameworkcontroller_hung_frameworks"
 EXPIRY = "frameworkinjector_certificate_expiry_timestamp_seconds"
 REVIEWS = "frameworkinjector_requests_total"
 CLOSED = "frameworkinjector_connections_closed_total"
@@ -94,6 +96,10 @@ CASES: dict[str, tuple[Series, Series]] = {
         histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="created",'),
     ),
     "FrameworkGangReleaseSlow": waits("frameworkcontroller_gang_release_seconds", "30.0", "1.0"),
+    "FrameworkGangHangs": (
+        {HANGS: f"0x{MINUTES - 10} 1x10"} | always(HUNG, 0),
+        {HANGS: f"0x{MINUTES - 30} 1x30"} | always(HUNG, 0),
+    ),
     "FrameworkInjectorDown": ({}, always(f'{REVIEWS}{{outcome="injected",reason="injected"}}', 0)),
     "FrameworkInjectorErrors": (
         growing(f'{REVIEWS}{{outcome="refused",reason="internal-error"}}'),

@@ -25,7 +25,7 @@ import structlog
 from msgspec import Raw
 
 from frameworkcontroller.api.framework import Framework
-from frameworkcontroller.api.status import GangRestart
+from frameworkcontroller.api.status import GangRestart, Hang
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
@@ -336,6 +336,8 @@ class Engine:
                     self.metrics.milestone_reached(report)
                 case GangRestart():
                     self.metrics.gang_restarted(report.reason)
+                case Hang():
+                    self.metrics.hangs.inc()
                 case Transition():
                     self.metrics.state_changed(report)
                     _log.info(

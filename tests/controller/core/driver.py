@@ -6,6 +6,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from frameworkcontroller.api.status import Hang
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Dropped, Failed, Refused
 from frameworkcontroller.core.pods.facts import read_all
@@ -53,6 +54,7 @@ class Driver:
         self.lags = lags
         self.transitions: list[str] = []
         self.events: list[KubeEvent] = []
+        self.hangs: list[Hang] = []
         self.failures: dict[EffectKey, str] = {}
         """What the last try of an effect met with."""
         self.wake_at: datetime | None = None
@@ -109,6 +111,7 @@ class Driver:
         if self.is_checked:
             checks.ledger_of_a_pass(self.reconciler)
         self.events += events_in(decision.reports)
+        self.hangs += [one for one in decision.reports if isinstance(one, Hang)]
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision
 

@@ -5,6 +5,7 @@ import gc
 import json
 import threading
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import Hang
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     Done,
@@ -177,6 +179,15 @@ async def test_changes_of_many_tasks_are_logged_in_turns() -> None:
     with capture_logs() as logs:
         pauses = list(engine._report(work, Decision(reports=[ended] * 10_000)))
     assert (len(logs), len(pauses)) == (10_000, 10_000 // TASKS_IN_A_ROW)
+
+
+@in_virtual_time
+async def test_a_hang_that_becomes_known_is_counted() -> None:
+    engine = engine_of(Client(), Performer())
+    work = engine._start(("n", "fw"), FRAMEWORK_DECODER.decode(json.dumps(framework())))
+    hang = Hang(time=datetime.now(UTC), attempt=0, silent=130, limit=120, why="not known")
+    assert list(engine._report(work, Decision(reports=[hang, hang]))) == []
+    assert b"frameworkcontroller_gang_hangs_total 2.0" in engine.metrics.text()
 
 
 @in_virtual_time

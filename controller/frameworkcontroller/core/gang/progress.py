@@ -18,7 +18,7 @@ from frameworkcontroller.api.status import MAX_STACK, GangProgress, Word
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now, duration
 from frameworkcontroller.core.effects import AskProgress
-from frameworkcontroller.core.restart.hang import Verdict, as_hang
+from frameworkcontroller.core.restart.hang import Verdict, as_hang, of_epoch
 from frameworkcontroller.core.status.state import FrameworkState
 
 EVERY: Final = timedelta(seconds=60)
@@ -108,7 +108,7 @@ class Asking:
         if is_known:  # it goes on, since when it did
             found = replace(found, hang=before.hang)
         state.report_progress(found)
-        if found.hang is not None and not is_known:
-            state.add_event(events.of_hang(attempt.id, found.hang))
+        if found.hang is not None and not is_known and of_epoch(state.status, found.hang.epoch) is None:
+            state.tell_hang(found.hang)
         elif found.hang is None and before.hang is not None:
             state.add_event(events.of_progress(attempt.id, found))

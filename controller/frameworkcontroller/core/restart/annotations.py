@@ -10,6 +10,7 @@ from frameworkcontroller.api.spec import Dependency
 DEFAULT_LIMIT: Final = 10
 DEFAULT_HANG_LIMIT: Final = 3
 DEFAULT_PROGRESS_PORT: Final = 24817
+PROGRESS_PORTS: Final = range(1024, 65536)
 """As `frameworkbarrier.settings` has it."""
 MAX_LIMIT: Final = 2**31 - 1
 
@@ -74,9 +75,10 @@ def hang_limit(annotations: Mapping[str, str]) -> int | None:
 
 
 def progress_port(annotations: Mapping[str, str]) -> int:
-    """Return at which port the sidecars of a TaskRole say how far their applications are."""
-    port = annotations.get(names.PROGRESS_PORT_ANNOTATION, "").strip()
-    return int(port) if re.fullmatch("[0-9]{4,5}", port) else DEFAULT_PROGRESS_PORT
+    """Return where the sidecars of a TaskRole say how far their applications are; a wrong port is the default."""
+    text = annotations.get(names.PROGRESS_PORT_ANNOTATION, "").strip()
+    port = int(text) if re.fullmatch("[0-9]{4,5}", text) else 0
+    return port if port in PROGRESS_PORTS else DEFAULT_PROGRESS_PORT
 
 
 def _described(limit: int | None) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkStatus, GangRestart, TaskStatus
+from frameworkcontroller.api.status import FrameworkStatus, GangRestart, Hang, TaskStatus
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.snapshots import Snapshot
 
@@ -40,8 +40,9 @@ class Milestone:
     seconds: float
 
 
-Report: TypeAlias = Transition | KubeEvent | Milestone | GangRestart | Snapshot
-"""What is told to people and metrics: a `GangRestart` as it ends an epoch, each of the others as its class says."""
+Report: TypeAlias = Transition | KubeEvent | Milestone | GangRestart | Hang | Snapshot
+"""What is told to people and metrics: a `GangRestart` as it ends an epoch, a `Hang` as it becomes known, each
+of the others as its class says."""
 
 
 class Reports:

@@ -169,8 +169,13 @@ class FrameworkState:
         if found is None:
             return None
         self.set(replace(self.status, hangs=found), urgent=True)
-        self.add_event(events.of_hang(attempt.id, found.last))
+        self.tell_hang(found.last)
         return found.last
+
+    def tell_hang(self, found: Hang) -> None:
+        """Tell people and metrics of a hang that was not known."""
+        self.add_event(events.of_hang(found.attempt, found))
+        self.reports.add(found, self.revisions.now)
 
     def take_over(self, facts: SpecFacts) -> None:
         """Follow what the spec says now, and make the Tasks dirty for which that differs.

@@ -123,7 +123,7 @@ class _Seconds(Collector):
         for name in self._seconds:
             self._seconds[name] += passed * self._frameworks[name]
 
-    def collect(self) -> Iterator[CounterMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         text = "Seconds that Frameworks have spent, by what on."
         family = CounterMetricFamily("frameworkcontroller_framework_seconds", text, labels=["state"])
         self._go_on()
@@ -134,6 +134,11 @@ class _Seconds(Collector):
         for name, seconds in self._seconds.items():
             family.add_metric([name], seconds)
         yield family
+        yield GaugeMetricFamily(
+            "frameworkcontroller_hung_frameworks",
+            "Frameworks whose gang makes no progress now.",
+            value=self._frameworks[LedgerState.HUNG],
+        )
 
 
 class Metrics:
@@ -202,6 +207,7 @@ class Metrics:
             ("phase",),
             buckets=_START,
         )
+        self.hangs = counter("frameworkcontroller_gang_hangs", "Times that a gang was found to make no progress.")
         self.group_seconds = histogram(
             "frameworkcontroller_gang_scheduling_seconds",
             "From the creation of a group of Pods until its scheduler had a place for all of them.",

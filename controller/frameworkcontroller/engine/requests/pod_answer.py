@@ -12,12 +12,14 @@ async def ask(ip: str, port: int, path: str) -> bytes | None:
     """Return the body of the answer, None if there is none within `TIMEOUT_SECONDS` or it says that it is none."""
     host = f"[{ip}]" if ":" in ip else ip
     data = b""
-    with contextlib.suppress(OSError, TimeoutError):
+    try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection(ip, port, limit=ANSWER_BYTES)
             with contextlib.closing(writer):
                 writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
                 while len(data) <= ANSWER_BYTES and (more := await reader.read(ANSWER_BYTES)):
                     data += more
+    except OSError:  # TimeoutError is one
+        return None
     head, _, body = data.partition(b"\r\n\r\n")
     return body if head.startswith(b"HTTP/1.0 200 ") and len(data) <= ANSWER_BYTES else None

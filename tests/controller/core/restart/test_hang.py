@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Running, Terminated
-from frameworkcontroller.core.restart.annotations import hang_limit
+from frameworkcontroller.core.restart.annotations import hang_limit, progress_port
 from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, counted, verdict_of
 from tests.controller.core.inplace import verdict_of as said
 from tests.controller.core.reconcile.test_runs import run
@@ -100,6 +100,32 @@ def test_a_hang_counts_once_and_again_without_a_further_step(
 )
 def test_only_hangs_that_restart_have_a_limit(notes: dict[str, str], limit: int | None) -> None:
     assert hang_limit({f"barrier.{names.GROUP}/{name}": value for name, value in notes.items()}) == limit
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        (" 1024 ", 1024),
+        ("65535", 65535),
+        *((text, 24817) for text in ("1023", "65536", "99999", "024817", "-1", "http")),
+    ],
+)
+def test_a_port_that_there_cannot_be_is_never_asked(text: str, port: int) -> None:
+    assert progress_port({names.PROGRESS_PORT_ANNOTATION: text}) == port
+
+
+@pytest.mark.parametrize(
+    ("name", "hangs"),
+    [
+        ("a gang hangs, and all start again in their Pods", 1),
+        ("two sidecars have found the same hang", 1),
+        ("a hang is seen and told, and does nothing", 1),
+        ("it hangs again at the same step", 2),
+    ],
+)
+def test_each_hang_is_one_event_and_is_counted_once(name: str, hangs: int) -> None:
+    life = run(HANGS[name])
+    assert ([event.reason for event in life.events].count("GangHung"), len(life.hangs)) == (hangs, hangs)
 
 
 def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> None:

@@ -45,8 +45,11 @@ def test_the_time_of_frameworks_is_summed_by_what_it_is_spent_on(monkeypatch: py
     assert metrics.seconds.move(one, "ending") == "ending"
     now = 115.0
     assert seconds() == {"running": 25, "ending": 5}
+    assert "frameworkcontroller_hung_frameworks 0.0" in metrics.text().decode()
+    two = metrics.seconds.move(two, "hung")
+    assert "frameworkcontroller_hung_frameworks 1.0" in metrics.text().decode()
     metrics.seconds.move(two, "")
-    metrics.seconds.move("ending", "hung")  # of a later version
+    metrics.seconds.move("ending", "paused")  # of a later version
     metrics.watch(list, lambda: [(State.CREATION_PENDING, True), (State.COMPLETED, False)], [])
     now = 118.0
     three = metrics.seconds.move("", "gate")

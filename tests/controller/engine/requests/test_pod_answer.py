@@ -1,0 +1,139 @@
+"""What of the answer of a Pod counts, from servers that answer in any way; and who waits for it: nobody."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from frameworkcontroller.core.effects import AskProgress, Done, Effect, Outcome, Subject, Told
+from frameworkcontroller.engine.actions import ASKS, Actions, Work
+from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.engine.requests import pod_answer
+from frameworkcontroller.engine.requests.pod_answer import ANSWER_BYTES, TIMEOUT_SECONDS, ask
+from localcluster.processes.ports import free_port
+from tests.controller.core.values import moment
+from tests.controller.engine.requests.test_pod_bodies import Reconciler, creation
+from tests.controller.engine.stubs import beside, until
+from tests.kube.virtualtime import in_virtual_time
+from tests.support.listening import close_listener
+
+OK = b"HTTP/1.0 200 OK\r\n\r\n"
+ROOM = ANSWER_BYTES - len(OK)
+
+
+@contextlib.asynccontextmanager
+async def pod(*said: bytes, stays: bool = False, host: str = "127.0.0.1") -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A server that says this, piece by piece, and then stays silent or closes: its port, and what it is asked."""
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            for piece in said:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.05)
+            if stays:
+                await reader.read()
+
+    server = await asyncio.start_server(answer, host, 0)
+    try:
+        yield server.sockets[0].getsockname()[1], asked
+    finally:
+        await close_listener(server)
+
+
+def has(host: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_server((host, 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("127.0.0.1", b"127.0.0.1"),
+        pytest.param("::1", b"[::1]", marks=pytest.mark.skipif(not has("::1"), reason="there is no IPv6")),
+    ],
+)
+async def test_a_pod_is_asked_by_its_address(host: str, name: bytes) -> None:
+    async with pod(OK, b"{}", host=host) as (port, asked):
+        assert await ask(host, port, "/gang") == b"{}"
+    assert asked == [b"GET /gang HTTP/1.0\r\nHost: %b:%d\r\n\r\n" % (name, port)]
+
+
+@pytest.mark.parametrize(
+    ("said", "body"),
+    [
+        pytest.param((OK[:9], OK[9:], b"a", b"b"), b"ab", id="in pieces"),
+        pytest.param((OK + b"x" * ROOM,), b"x" * ROOM, id="as long as it may be"),
+        pytest.param((b"HTTP/1.0 404 Not Found\r\n\r\n{}",), None, id="it does not lead"),
+        pytest.param((b"SSH-2.0-x\r\n\r\n{}",), None, id="something else"),
+        pytest.param((b"",), None, id="closed at once"),
+    ],
+)
+async def test_what_is_an_answer(said: tuple[bytes, ...], body: bytes | None) -> None:
+    async with pod(*said) as (port, _):
+        assert await ask("127.0.0.1", port, "/gang") == body
+
+
+async def test_a_longer_answer_is_none_and_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 3600)
+    async with pod(OK + b"x" * (ROOM + 1), stays=True) as (port, _):
+        assert await ask("127.0.0.1", port, "/gang") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param((), id="silent"),
+        pytest.param((OK, b"{}"), id="silent before its end"),
+        pytest.param((OK, *[b"x"] * 1000), id="a byte now and then"),
+    ],
+)
+async def test_what_takes_too_long_is_none(monkeypatch: pytest.MonkeyPatch, said: tuple[bytes, ...]) -> None:
+    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 0.3)
+    async with pod(*said, stays=True) as (port, _):
+        assert await ask("127.0.0.1", port, "/gang") is None
+
+
+async def test_nobody_at_that_address_is_none() -> None:
+    assert await ask("127.0.0.1", free_port(), "/gang") is None
+
+
+class SilentPods:
+    """A performer whose Pods say nothing, and all else is done at once."""
+
+    def __init__(self) -> None:
+        self.asked = self.most = 0
+
+    async def perform(self, _subject: Subject, effect: Effect) -> Outcome:
+        if not isinstance(effect, AskProgress):
+            return Done()
+        self.asked += 1
+        self.most = max(self.most, self.asked)
+        await asyncio.sleep(TIMEOUT_SECONDS)
+        self.asked -= 1
+        return Told(None)
+
+
+@in_virtual_time
+async def test_silent_pods_delay_nothing_else_and_are_asked_beside_each_other() -> None:
+    performer, loop = SilentPods(), asyncio.get_running_loop()
+    begun, ends = loop.time(), list[tuple[bool, float]]()
+
+    def on_end(work: Work, error: Exception | None) -> None:
+        assert error is None
+        ends.append((isinstance(work.outcomes[-1][0], AskProgress), loop.time() - begun))
+
+    actions = Actions(lambda _: True, on_end, cast("Any", performer), Metrics(), slots=1, now=lambda: moment(0))
+    for number in range(2 * ASKS):
+        work = Work(("ns", f"fw{number}"), cast("Any", Reconciler()))
+        actions.submit(work, [AskProgress("192.0.2.1", 24817), creation(100)])
+    async with beside(actions.run()):
+        await until(lambda: len(ends) == 4 * ASKS)
+    assert [seconds for is_asked, seconds in ends if not is_asked] == [0] * 2 * ASKS
+    assert (performer.most, ends[-1]) == (ASKS, (True, 2 * TIMEOUT_SECONDS))
