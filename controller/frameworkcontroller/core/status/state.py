@@ -169,7 +169,8 @@ class FrameworkState:
         if found is None:
             return None
         self.set(replace(self.status, hangs=found), urgent=True)
-        self.tell_hang(found.last)
+        if hang.hang_now(self.status, self.gate) is None:
+            self.tell_hang(found.last)
         return found.last
 
     def tell_hang(self, found: Hang) -> None:
