@@ -57,8 +57,8 @@ def test_a_long_silence_that_ended_by_itself_is_no_hang_for_a_while() -> None:
     pulse.hear(Report(303), now + 200)
     for step in range(303, 603):
         pulse.hear(Report(step), now + step)
-    assert 250 < pulse.limit() < 300
-    for step in range(603, 12_000):
+    assert 350 < pulse.limit() < 400
+    for step in range(603, 40_000):
         pulse.hear(Report(step), now + step)
     assert pulse.limit() == 20
 
@@ -67,6 +67,29 @@ def test_steps_that_fall_are_a_move_and_teach_nothing() -> None:
     pulse, now = trained(1, 50)
     pulse.hear(Report(3), now + 500)
     assert (pulse.limit(), pulse.silent(now + 501)) == (20, 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps", "beat", "limit"),
+    [(100, 100, 0, 800), (300, 1, 5, 40), (900, 1, 5, 7200)],
+    ids=["a word tells of many steps", "signs of life within a step", "a step above `first`, with signs of life"],
+)
+def test_silences_are_learned_and_not_steps(seconds: int, steps: int, beat: int, limit: float) -> None:
+    pulse = Pulse(LIMITS, 0.0)
+    for word in range(20):
+        pulse.hear(Report(word * steps), float(word * seconds))
+        for second in range(beat, seconds, beat) if beat else ():
+            pulse.live(float(word * seconds + second))
+    pulse.hear(Report(20 * steps), 20.0 * seconds)
+    assert pulse.limit() == limit
+
+
+def test_a_section_that_takes_longer_than_first_is_no_hang_again() -> None:
+    pulse, now = trained(1, 50, section="train")
+    pulse.hear(Report(52, "evaluate"), now)
+    pulse.hear(Report(52, "train"), now + 1000)
+    pulse.hear(Report(53, "evaluate"), now + 1001)
+    assert pulse.limit() == 2000
 
 
 def test_any_number_of_sections_takes_little() -> None:
