@@ -50,6 +50,7 @@ class Watcher(Gatekeeper):
         options = {
             "dir": settings.progress_dir,
             "port": settings.progress_port,
+            "ras": "ras" in settings.progress,
             "floor": settings.hang_floor_sec if settings.hang != "off" else NEVER_SEC,
             "factor": settings.hang_factor,
             "first": settings.hang_first_sec if settings.hang != "off" else NEVER_SEC,

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkbarrier.health import lead, report
+from frameworkbarrier.health import lead, ras, report
 from frameworkbarrier.health.lead import NAMED, Finding, Lead, Peer
 from frameworkbarrier.health.pod import Pod
 from frameworkbarrier.health.pulse import Limits
@@ -47,6 +47,7 @@ class Monitor:
         """Where it listens: "" for all addresses of the Pod."""
         self._uid8, self._own = options["uid"], options["task"]
         self._lead = Lead(self._own, lambda peer, epoch: lead.ask(peer, epoch, self._port))
+        self._ras = bool(options.get("ras"))
         self._found: Finding | None = None
         self._hang: Hang | None = None
         self._hangs = 0
@@ -56,7 +57,11 @@ class Monitor:
 
     async def run(self) -> None:
         """Collect, answer and lead until the input ends."""
-        tasks = [asyncio.ensure_future(one) for one in (self._follow(), self._look(), self._watch(), self._serve())]
+        parts = [self._follow(), self._look(), self._watch(), self._serve()]
+        if self._ras:
+            address = os.environ.get("NCCL_RAS_ADDR", ras.ADDRESS)
+            parts.append(ras.follow(lambda data: self._hear("ras", data), address))
+        tasks = [asyncio.ensure_future(one) for one in parts]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -69,6 +74,9 @@ class Monitor:
             if gang["epoch"] != self._lead.epoch:
                 self._hang = self._found = None
             self._lead.follow([Peer(*peer) for peer in gang["peers"]], gang["epoch"])
+
+    def _hear(self, name: str, data: bytes) -> bool:
+        return self._pod.hear(name, data, time.monotonic())
 
     async def _look(self) -> None:
         while True:
@@ -181,7 +189,7 @@ class Monitor:
                 return "400 Bad Request", b""
             body += more
         name = report.word(path.strip("/"), report.SECTION_CHARACTERS) or "process"
-        said = self._pod.hear(f"/{name}", body[:wanted], time.monotonic())
+        said = self._hear(f"/{name}", body[:wanted])
         return ("204 No Content", b"") if said else ("400 Bad Request", b"")
 
     def _get(self, path: str) -> tuple[str, bytes]:

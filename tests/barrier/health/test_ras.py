@@ -1,0 +1,136 @@
+"""The client of NCCL's RAS, with a server made after NVIDIA's documentation (docs/reference/progress.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkbarrier.health import ras
+from frameworkbarrier.health.ras import ANSWER_BYTES, REQUEST, follow, operations
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
+
+
+def status(*communicators: list[int | None]) -> bytes:
+    """Return an answer about communicators: the AllReduces of each rank, None where a rank is missing."""
+    found: list[dict[str, Any]] = []
+    for number, ranks in enumerate(communicators):
+        known = [
+            {
+                "rank": rank,
+                "host": "10.0.0.1",
+                "pid": 7,
+                "collective_counts": dict.fromkeys(KINDS, 1) | {"AllReduce": one},
+            }
+            for rank, one in enumerate(ranks)
+            if one is not None
+        ]
+        missing = [{"rank": rank, "status": {"unresponsive": True}} for rank, one in enumerate(ranks) if one is None]
+        hashes = {"hash": f"0x{number}", "secondary_hash": "0x1:0x2"}
+        found.append({**hashes, "size": len(ranks), "ranks": known, "missing_ranks": missing})
+    return b"OK\n" + json.dumps({"communicators_count": len(found), "communicators": found}, indent=2).encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        (status([10, 10]), 14),
+        (status([10, 9]), 14),
+        (status([None, 10]), 14),
+        (status([10, 10], [5]), 23),
+        (status([None, None], [5]), 9),
+        (status([None]), None),
+        (status(), None),
+        (b"ERROR: Unknown command set format json\nJob summary\n===========\n", None),
+        (b'"hash" "collective_counts": {"AllReduce": -1, "Reduce": "9", "Broadcast": ' + b"9" * 5000 + b"}", 0),
+        (b'"hash" "collective_counts": {' * 2000, None),
+        (bytes(range(256)), None),
+    ],
+)
+def test_a_communicator_is_as_far_as_its_furthest_rank(answer: bytes, count: int | None) -> None:
+    assert operations(answer) == count
+
+
+def heard_of(*answers: bytes | None, number: int) -> list[bytes]:
+    """Return the first so many counts that are heard of a server with these answers; None: it keeps still."""
+    heard: list[bytes] = []
+    left, enough = list(answers), asyncio.Event()
+
+    def hear(count: bytes) -> None:
+        heard.append(count)
+        if len(heard) == number:
+            enough.set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(len(REQUEST)) == REQUEST
+        answer = left.pop(0)
+        if answer is None:
+            await reader.read()
+        else:
+            writer.write(answer)
+        writer.close()
+
+    async def listen() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            following = asyncio.ensure_future(follow(hear, address, 0.01))
+            await enough.wait()
+            following.cancel()
+
+    asyncio.run(listen())
+    return heard
+
+
+def test_it_asks_again_whatever_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ras, "TIMEOUT_SEC", 0.2)
+    endless = status([3]) + b" " * (3 * ANSWER_BYTES) + status([1000])
+    assert heard_of(status([1]), None, b"", endless, status([2]), *[b""] * 1000, number=3) == [b"5", b"7", b"6"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "", ":", "a..b:x", "[::1]:1", "x" * 300])
+def test_nobody_there_is_no_error(address: str) -> None:
+    async def ask() -> None:
+        async with asyncio.timeout(0.2):
+            await follow(pytest.fail, address, 0.01)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(ask())
+
+
+def test_the_child_of_a_sidecar_is_as_far_as_ras_says(tmp_path: Path) -> None:
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(status([38]))
+        writer.close()
+
+    async def step() -> int:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
+            port = server.sockets[0].getsockname()[1]
+            options = {"dir": str(tmp_path), "port": 0, "uid": "u", "task": "w-0", "host": "127.0.0.1", "ras": True}
+            options |= {"floor": 1, "factor": 8, "first": 1}
+            quick = "from frameworkbarrier.health import lead, monitor; lead.INTERVAL_SEC = 0.1; monitor.main()"
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                quick,
+                json.dumps(options),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={"NCCL_RAS_ADDR": f"127.0.0.1:{port}", "PYTHONPATH": ":".join(sys.path)},
+            )
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(b'{"epoch": 0, "peers": [["w-0", "127.0.0.1", "u", "n"]]}\n')
+            found = json.loads(await child.stdout.readline())
+            child.terminate()
+            await child.wait()
+            return int(found["hang"]["step"])
+
+    assert asyncio.run(step()) == 42
