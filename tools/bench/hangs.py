@@ -1,17 +1,16 @@
 """Count the false alarms of the watch over a gang, and how soon it finds hangs, in made traces under a virtual clock.
 
-`make bench-hangs` prints the tables. Gangs of eight work in lockstep, as synchronous training does; their real pulses
-hear what a look each second shows, and the real `judge` decides each five seconds. Public traces of steps are too short
-for this, or averages, so these are made: each kind has one thing that makes training silent, as long as there.
+Gangs of eight work in lockstep, as synchronous training does; their real pulses hear what a look each second shows, and
+the real `judge` decides each five seconds. The traces are made since public ones are too short, or averages.
 """
 
 import copy
 import multiprocessing
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from math import ceil
 from random import Random
@@ -22,15 +21,11 @@ from frameworkbarrier.health.pulse import Limits, Pulse
 from frameworkbarrier.health.report import Report
 from frameworkbarrier.health.verdict import Answer, Hang, judge
 
-DEFAULT = Limits(120, 8, 1800)
-PAIRS = (2, 120), (4, 120), (16, 120), (32, 120), (8, 10), (8, 30), (8, 60), (8, 300)
-OTHERS = [Limits(floor, factor, 1800) for factor, floor in PAIRS]
+FACTORS_AND_FLOORS = (8, 120), (2, 120), (4, 120), (16, 120), (32, 120), (8, 10), (8, 30), (8, 60), (8, 300)
+DEFAULT, *OTHERS = (Limits(least, factor, 1800) for factor, least in FACTORS_AND_FLOORS)
 RANKS, HANGS, HOUR = 8, 50, 3600.0
-CALM_SEC = 9.0
-"""No shorter pause between words is too long with any of these."""
 MODES = "dead", "elsewhere", "network", "behind", "silent"
-"""How ranks hang. Stacks show that one is elsewhere, and for a network that none is; of one that is behind, the others
-have ended the step; of a silent one they have begun it, which nothing else shows."""
+"""How ranks hang: by stacks one is elsewhere, or all wait for the network; others have ended a step, or begun it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +36,18 @@ class Kind:
     is_marked: bool = True  # what is long is, by a section or signs of life; or nothing is long
     medians: tuple[float, ...] = (1.0, 4.0, 15.0, 60.0)  # seconds of a step, one of them in each run
     length: Callable[[Random, float], float] = lambda *_: 1.0  # of a step in medians, by the seconds of the run so far
-    pause: tuple[float, float] = (0.0, 0.0)  # from and to which seconds something else takes
+    pause: tuple[float, float] = (0.0, 0.0)  # from and to which seconds something else takes, each 10 min to 2 h
     section: str = ""  # of the pause
-    beat: float = 0.0  # seconds between signs of life in the pause
-    touches: float = 0.0  # seconds between those of a thread that goes on in a hang
+    beat: float = 0.0  # seconds between signs of life in the pause; without one, of a thread that goes on in a hang
     steps: int = 1  # that each word tells of
     hours: tuple[float, float] = (12.0, 36.0)  # of a run
 
     def parts(self, random: Random) -> Iterator[tuple[float, int, str, float]]:
-        """Yield parts of a run: seconds, steps made then, the section that begins then, seconds between signs of life.
-
-        A pause comes each 10 minutes to 2 hours, with a length of its own in each run.
-        """
-        median, now = random.choice(self.medians) * self.steps, random.uniform(120, 1500)
+        """Yield the parts of a run: seconds, what is made and begins then, and the seconds between signs of life."""
+        median, now, (least, most) = random.choice(self.medians) * self.steps, random.uniform(120, 1500), self.pause
         each = max(round(random.uniform(600, 7200) / median), 2)
-        least, most = self.pause
         pause = least * (most / least) ** random.random() if least else 0.0
-        yield now, 1, "", self.touches
+        yield now, 1, "", 0 if most else self.beat
         for number in count(2):
             seconds = median * self.length(random, now) * random.uniform(0.97, 1.06)
             long = min(pause * random.lognormvariate(0, 0.3), most) if number % each == 0 else 0.0
@@ -66,12 +56,11 @@ class Kind:
                 yield seconds, self.steps, self.section, 0
                 yield long, 0, "", self.beat
             else:
-                yield seconds + long, self.steps, "", self.beat if long else self.touches
+                yield seconds + long, self.steps, "", self.beat if long or not most else 0
 
 
-CHECKPOINT, EVALUATION = (30.0, 1200.0), (300.0, 1500.0)
-_KINDS = (
-    Kind("steady, 0.2 s", medians=(0.2,)),
+ALL = (
+    Kind("steady, 0.2 s", medians=(0.2,), steps=5),
     Kind("steady, 1 s", medians=(1.0,)),
     Kind("steady, 20 s", medians=(20.0,)),
     Kind("steady, 5 min", medians=(300.0,)),
@@ -79,48 +68,33 @@ _KINDS = (
     Kind("5 times slower in 6 h, anew", length=lambda _, now: 1 + 4 * (now / HOUR % 6 / 6)),
     Kind("a rank 3 times slower for 2 of 6 h", length=lambda _, now: 3.0 if now / HOUR % 6 > 4 else 1.0),
     Kind("steps lognormal (sigma 1)", is_marked=False, length=lambda random, _: random.lognormvariate(0, 1)),
-    Kind(
-        "steps Pareto (2.5, cut at 50)",
-        is_marked=False,
-        length=lambda random, _: min(random.paretovariate(2.5) / 1.32, 50),
-    ),
+    Kind("steps Pareto (2.5)", is_marked=False, length=lambda random, _: min(random.paretovariate(2.5) / 1.32, 50)),
     Kind("changes of size", hours=(0.2, 3.0)),
-    Kind("checkpoint, section", pause=CHECKPOINT, section="checkpoint"),
-    Kind("checkpoint, neither", is_marked=False, pause=CHECKPOINT),
-    Kind("evaluation, section", pause=EVALUATION, section="evaluate"),
-    Kind("evaluation, signs of life", pause=EVALUATION, beat=5.0),
-    Kind("evaluation, neither", is_marked=False, pause=EVALUATION),
-    Kind("evaluation, section, 30 to 60 min", is_marked=False, pause=(1800.0, 3600.0), section="evaluate"),
-    Kind("a thread touches", touches=10.0),
+    Kind("checkpoint, section", pause=(30, 1200), section="checkpoint"),
+    Kind("checkpoint, neither", is_marked=False, pause=(30, 1200)),
+    Kind("evaluation, section", pause=(300, 1500), section="evaluate"),
+    Kind("evaluation, signs of life", pause=(300, 1500), beat=5.0),
+    Kind("evaluation, neither", is_marked=False, pause=(300, 1500)),
+    Kind("evaluation, section, 30 to 60 min", is_marked=False, pause=(1800, 3600), section="evaluate"),
+    Kind("a thread touches", beat=10.0),
 )
-KINDS = {kind.name: kind for kind in _KINDS}
+KINDS = {kind.name: kind for kind in ALL}
 
 
 class Gang:
-    """The pulses of a gang, and what each sidecar has seen at its last look."""
+    """The pulses of a gang, which hear at the next look of each sidecar."""
 
     def __init__(self, random: Random, now: float) -> None:
         self.phases = [random.random() for _ in range(RANKS)]
         self.pulses = [Pulse(DEFAULT, now) for _ in range(RANKS)]
-        self._seen, self._reports = [now] * RANKS, [Report(0)] * RANKS
+        self.hear(Report(0), now)
 
-    def say(self, report: Report, now: float) -> None:
-        """Let all say something. Of what is said between two looks, the last is heard."""
+    def hear(self, word: Report | None, now: float, culprit: int = -1) -> None:
+        """Let all but a culprit say something, or give a sign of life."""
         for rank, phase in enumerate(self.phases):
-            if (seen := ceil(now - phase) + phase) != self._seen[rank]:
-                self.pulses[rank].hear(self._reports[rank], self._seen[rank])
-                self._seen[rank] = seen
-            self._reports[rank] = report
-
-    def listen(self) -> None:
-        """Let the sidecars hear the last word."""
-        for pulse, report, seen in zip(self.pulses, self._reports, self._seen, strict=True):
-            pulse.hear(report, seen)
-
-    def live(self, now: float) -> None:
-        """Let all give a sign of life."""
-        for pulse, phase in zip(self.pulses, self.phases, strict=True):
-            pulse.live(ceil(now - phase) + phase)
+            if rank != culprit:
+                pulse, seen = self.pulses[rank], ceil(now - phase) + phase
+                pulse.hear(word, seen) if word else pulse.live(seen)
 
     def judge(self, limits: Limits, now: float, mode: str = "", culprit: int = -1) -> Hang | None:
         """Decide as the lead does."""
@@ -128,9 +102,10 @@ class Gang:
         for rank, pulse in enumerate(self.pulses):
             pulse.limits, last = limits, pulse.last
             stack = "/app/data.py" if (mode, rank) == ("elsewhere", culprit) else "/torch/distributed/"
-            known = (last.section, (stack,) if mode in MODES[:3] else ())
-            silent, lived = pulse.silent(now), now - pulse.lived_at
-            answers[str(rank)] = Answer(last.step, last.step, silent, pulse.limit(), lived, *known)
+            times = pulse.silent(now), pulse.limit(), now - pulse.lived_at
+            answers[str(rank)] = Answer(
+                last.step, last.step, *times, last.section, (stack,) if mode in MODES[:3] else ()
+            )
         return judge(answers, [str(culprit)] if mode == "dead" and answers.pop(str(culprit)) else [])
 
 
@@ -144,7 +119,7 @@ class Outcome:
     culprits: Counter[str] = field(default_factory=Counter)
 
 
-def run(name: str, hours: float, hangs: int, *others: Limits) -> dict[Limits, Outcome]:
+def run(name: str, hours: float, hangs: int, others: tuple[Limits, ...] = ()) -> dict[Limits, Outcome]:
     """Follow runs of one kind for so many hours, with so many hangs, each in a copy of the gang as it is then."""
     kind, random, now = KINDS[name], Random(name), 0.0  # noqa: S311 -- the same traces each time
     outcomes = {limits: Outcome() for limits in (DEFAULT, *others)}
@@ -154,20 +129,17 @@ def run(name: str, hours: float, hangs: int, *others: Limits) -> dict[Limits, Ou
         for seconds, grown, section, beat in kind.parts(random):
             if now > ends:
                 break
-            step, then = step + grown, now + seconds
-            word = Report(step, section)
+            word, then = Report(step := step + grown, section), now + seconds
             while hung and hung[0] < then:
                 hung.pop(0)
-                mode, culprit = MODES[len(hung) % len(MODES)], random.randrange(RANKS)
-                since = _stop(
-                    stopped := copy.deepcopy(gang), mode, culprit, word, now + random.uniform(0, 0.1) * seconds, then
-                )
-                for limits, outcome in outcomes.items():
-                    _find(stopped, mode, culprit, since, kind.touches, limits, outcome)
-            if seconds > CALM_SEC:
-                gang.listen()
+                mode, stopped = MODES[len(hung) % len(MODES)], copy.deepcopy(gang)
+                culprit = -1 if mode == "network" else random.randrange(RANKS)
+                said = word if mode == "behind" else None
+                stopped.hear(said, then if said else now + seconds / 10, culprit)
+                _hang(stopped, mode, culprit, 0 if kind.pause[1] else kind.beat, outcomes)
+            if seconds > 9:  # what is shorter is too long with none of the limits
                 _wait(gang, now, then, beat, outcomes)
-            gang.say(word, then)
+            gang.hear(word, then)
             now = then
     return outcomes
 
@@ -175,78 +147,53 @@ def run(name: str, hours: float, hangs: int, *others: Limits) -> dict[Limits, Ou
 def _wait(gang: Gang, now: float, then: float, beat: float, outcomes: dict[Limits, Outcome]) -> None:
     """Count who is alarmed until something is said. A silence grows, so the last round in it decides."""
     calm = set(outcomes)
-    while calm and now < then:
+    while now < then:
         now = min(now + beat, then) if beat else then
         polled = min(ceil(now - phase) + phase for phase in gang.phases) // INTERVAL_SEC * INTERVAL_SEC
         silent = min(pulse.silent(polled) for pulse in gang.pulses)
-        alarmed = {limits for limits in calm if silent > limits.floor and gang.judge(limits, polled)}
-        for limits in alarmed:
+        for limits in [one for one in calm if silent > one.floor and gang.judge(one, polled)]:
+            calm.remove(limits)
             outcomes[limits].alarms += 1
-        calm -= alarmed
-        if now < then:
-            gang.live(now)
+        gang.hear(None, now)
 
 
-def _stop(gang: Gang, mode: str, culprit: int, word: Report, begun: float, ended: float) -> float:
-    """Let a gang hang in a part that the others have begun or ended, and return when it has moved last."""
-    gang.listen()
-    for rank in {*range(RANKS)} - {culprit}:
-        if mode == "behind":
-            gang.pulses[rank].hear(word, ceil(ended))
-        elif mode == "silent":
-            gang.pulses[rank].live(ceil(begun))
-    return max(pulse.moved_at for pulse in gang.pulses)
+def _hang(gang: Gang, mode: str, culprit: int, touches: float, outcomes: dict[Limits, Outcome]) -> None:
+    """Wait for the verdicts about a gang that hangs."""
+    since, lived = max(pulse.moved_at for pulse in gang.pulses), max(pulse.lived_at for pulse in gang.pulses)
+    for limits, outcome in outcomes.items():
+        hang, hung = gang.judge(limits, since), copy.deepcopy(gang)
+        passed = lived + max(pulse.limit() for pulse in gang.pulses)
+        polled = passed // INTERVAL_SEC * INTERVAL_SEC
+        while hang is None:
+            polled += INTERVAL_SEC
+            if touches:
+                hung.hear(None, polled - 1 - polled % touches)
+            hang = hung.judge(limits, polled, mode, culprit)
+        is_right = hang.culprits == ((str(culprit),) if culprit >= 0 else ())
+        outcome.culprits["right" if is_right else "wrong" if hang.culprits else "unknown"] += 1
+        outcome.after.append(polled - since)
+        outcome.late = max(outcome.late, polled - max(passed, since + limits.first if touches else 0))
 
 
-def _find(
-    stopped: Gang, mode: str, culprit: int, since: float, touches: float, limits: Limits, outcome: Outcome
-) -> None:
-    """Wait for the verdict."""
-    gang = copy.deepcopy(stopped)
-    hang = gang.judge(limits, since)
-    passed = max(pulse.lived_at for pulse in gang.pulses) + max(pulse.limit() for pulse in gang.pulses)
-    polled = passed // INTERVAL_SEC * INTERVAL_SEC
-    while hang is None:
-        polled += INTERVAL_SEC
-        if touches:
-            gang.live(polled - 1 - polled % touches)
-        hang = gang.judge(limits, polled, mode, culprit)
-    is_right = hang.culprits == (() if mode == "network" else (str(culprit),))
-    outcome.culprits["right" if is_right else "wrong" if hang.culprits else "unknown"] += 1
-    outcome.after.append(polled - since)
-    outcome.late = max(outcome.late, polled - max(passed, since + limits.first if touches else 0))
-
-
-def _measure(name: str, hours: float) -> dict[Limits, Outcome]:
-    return run(name, hours, HANGS, *OTHERS)
-
-
-def main() -> int:
+def main() -> None:
     """Run from the command line."""
     parser = flags(__doc__)
     parser.add_argument("--hours", type=float, default=1000.0, help="of each kind (default: %(default)s)")
     hours = parser.parse_args().hours
     with multiprocessing.Pool() as pool:
-        found = pool.starmap(_measure, [(name, hours) for name in KINDS], chunksize=1)
-    verdicts = "right", "unknown", "wrong"
-    _row("trace", "hours", "marked", "alarms per 1,000 h", "found after s: median", "worst", "late s", *verdicts)
+        found = pool.map(partial(run, hours=hours, hangs=HANGS, others=tuple(OTHERS)), KINDS, 1)
+    named = "right", "unknown", "wrong"
+    rows = [["trace", "hours", "marked", "alarms / 1,000 h", "found after s, median", "worst", "s after limit", *named]]
+    more = [["alarms per 1,000 h / median s", *(f"{factor}, {floor} s" for factor, floor in FACTORS_AND_FLOORS)]]
     for name, outcomes in zip(KINDS, found, strict=True):
-        of = outcomes[DEFAULT]
-        figures = [f"{figure:.0f}" for figure in (statistics.median(of.after), max(of.after), of.late)]
-        marked, often = "yes" if KINDS[name].is_marked else "no", f"{of.alarms * 1000 / hours:.3g}"
-        _row(name, f"{hours:.0f}", marked, often, *figures, *(of.culprits[one] for one in verdicts))
-    print("\nBy factor and floor: alarms per 1,000 h / median seconds until a hang is found.\n")
-    _row("trace", *(f"{limits.factor}, {limits.floor} s" for limits in (DEFAULT, *OTHERS)))
-    for name, outcomes in zip(KINDS, found, strict=True):
-        _row(name, *(f"{of.alarms * 1000 / hours:.3g} / {statistics.median(of.after):.0f}" for of in outcomes.values()))
-    return 0
-
-
-def _row(*cells: object) -> None:
-    print("|", " | ".join(map(str, cells)), "|")
-    if cells[0] == "trace":
-        _row(*["---"] * len(cells))
+        of, marked = outcomes[DEFAULT], "yes" if KINDS[name].is_marked else "no"
+        cells = [f"{one.alarms * 1000 / hours:.3g} / {statistics.median(one.after):.0f}" for one in outcomes.values()]
+        worst = f"{max(of.after):.0f}", f"{of.late:.0f}", *(str(of.culprits[one]) for one in named)
+        rows.append([name, f"{hours:.0f}", marked, *cells[0].split(" / "), *worst])
+        more.append([name, *cells])
+    for head, *body in (rows, more):
+        print("", *(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)), sep="\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
