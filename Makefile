@@ -127,7 +127,7 @@ bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it
 bench-ranks: venv ## Count how often rings of ranks leave zones and blocks, by index and by topology (root)
 	$(BIN)/python -m bench.ranks
 
-bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock
+bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock (HOURS=100)
 	$(BIN)/python -m bench.hangs $(if $(HOURS),--hours "$(HOURS)")
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/performance.md
