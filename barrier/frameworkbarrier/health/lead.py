@@ -82,6 +82,7 @@ class Lead:
             for peer in self.peers[: min(place, ASKED_BEFORE)]:
                 if await self._ask(peer, self.epoch) is not None:
                     self._misses = 0
+                    self._known.add(peer.task)
                     return None
             self._misses = MISSES if place == 0 else self._misses + 1
             if self._misses < MISSES:

@@ -60,7 +60,10 @@ def test_the_next_leads_after_three_rounds_and_gives_way() -> None:
     gang.round()
     gang.down = {"w-0"}
     assert [[*gang.round()] for _ in range(MISSES)] == [[]] * (MISSES - 1) + [["w-1"]]
-    assert gang.round()["w-1"].hang is None
+    gang.says = dict.fromkeys(gang.says, HANGS)
+    hang = gang.round()["w-1"].hang
+    assert hang is not None
+    assert hang.culprits == ("w-0",), "it has answered before"
     gang.down = set()
     gang.round()
     assert [*gang.round()] == ["w-0"]

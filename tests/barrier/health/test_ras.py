@@ -79,7 +79,7 @@ def heard_of(*answers: bytes | None, number: int) -> list[bytes]:
         writer.close()
 
     async def listen() -> None:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(120):
             address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
             following = asyncio.ensure_future(follow(hear, address, 0.01))
             await enough.wait()

@@ -118,7 +118,8 @@ class Cut:
         self._nft("delete table inet cut")
 
     def _nft(self, rules: str) -> None:
-        subprocess.run(["nsenter", "-t", self._process, "-n", "nft", "-f", "-"], input=f"{rules}\n", text=True, check=True)
+        command = ["nsenter", "-t", self._process, "-n", "nft", "-f", "-"]
+        subprocess.run(command, input=f"{rules}\n", text=True, check=True)
 
 
 @pytest.mark.usefixtures("applications_loaded")
