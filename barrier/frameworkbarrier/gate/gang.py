@@ -42,6 +42,8 @@ class Role:
     """GPUs that each Pod of the role asks for, as far as the source knows."""
     order: tuple[int, ...] = ()
     """The indices of the Tasks in the order of their ranks, where the source says another one than by index."""
+    speaks: bool = False
+    """Its applications say how far they are."""
     ended: frozenset[int] = frozenset()
     """The indices of the Tasks that have ended for good, where the source says so."""
 

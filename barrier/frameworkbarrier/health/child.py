@@ -11,6 +11,7 @@ from typing import Any
 from frameworkbarrier.errors import HungError
 from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
+from frameworkbarrier.health import pod
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import one_line
@@ -18,8 +19,6 @@ from frameworkbarrier.text import one_line
 MODULE = ("-m", "frameworkbarrier.health.monitor")
 NEVER_SEC = 1e12
 LINE_CHARACTERS = 1000
-VERDICT_BYTES = 1024
-"""What the kubelet keeps of it, and the controller reads."""
 
 
 class Watcher(Gatekeeper):
@@ -31,7 +30,7 @@ class Watcher(Gatekeeper):
     def __init__(self, gatekeeper: Gatekeeper, settings: Settings, log: Log, end: Callable[[HungError], None]) -> None:
         self._gatekeeper, self._settings, self._log, self._end = gatekeeper, settings, log, end
         self._child: subprocess.Popen[bytes] | None = None
-        self._told = b""
+        self._told, self._epoch = b"", 0
 
     def due_in(self) -> float | None:
         """Return what the other says."""
@@ -40,8 +39,10 @@ class Watcher(Gatekeeper):
     def decide(self, observation: Observation) -> Released | Waiting:
         """Decide as the other does."""
         decision = self._gatekeeper.decide(observation)
-        if isinstance(decision, Released) and self._child is not None:
+        if isinstance(decision, Released):
             self._tell(decision.gang)
+        else:
+            self._tell(None)
         return decision
 
     def start(self, gang: Gang) -> None:
@@ -50,6 +51,7 @@ class Watcher(Gatekeeper):
         options = {
             "dir": settings.progress_dir,
             "port": settings.progress_port,
+            "last": pod.last_verdict(settings.progress_dir),
             "ras": "ras" in settings.progress,
             "floor": settings.hang_floor_sec if settings.hang != "off" else NEVER_SEC,
             "factor": settings.hang_factor,
@@ -58,18 +60,26 @@ class Watcher(Gatekeeper):
             "task": f"{settings.role}-{settings.index}",
         }
         command = [sys.executable, *MODULE, json.dumps(options)]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as fault:
+            self._log.warning(f"progress is not watched: {fault.strerror}")
+            return
         threading.Thread(target=self._hear, args=(self._child,), name="progress", daemon=True).start()
         self._tell(gang)
 
-    def _tell(self, gang: Gang) -> None:
+    def _tell(self, gang: Gang | None) -> None:
+        """Tell the child who is to make progress: nobody while the gang is not complete."""
+        roles = () if gang is None else [role for role in gang.roles if role.speaks] or gang.roles
         peers = [
             (f"{role.name}-{task.index}", task.ip, task.uid8, task.node)
-            for role in gang.roles
+            for role in roles
             for task in role.tasks
             if task.index not in role.ended
         ]
-        line = json.dumps({"epoch": gang.epoch or 0, "peers": peers}).encode() + b"\n"
+        self._epoch = self._epoch if gang is None else gang.epoch or 0
+        found = {"epoch": self._epoch, "peers": peers, "ending": any(role.ended for role in roles)}
+        line = json.dumps(found).encode() + b"\n"
         if line == self._told or self._child is None or self._child.stdin is None:
             return
         self._told = line
@@ -84,14 +94,18 @@ class Watcher(Gatekeeper):
                 if "log" in found:
                     self._log.warning(one_line(found["log"], LINE_CHARACTERS))
                 if "hang" in found and self._settings.hang == "restart":
-                    self._end(HungError(verdict(found["hang"])))
+                    text = verdict(found["hang"])
+                    pod.keep_verdict(self._settings.progress_dir, text)
+                    self._end(HungError(text))
         self._log.warning(f"progress is not watched any more: its process has ended (exit code {child.returncode})")
 
 
 def verdict(hang: dict[str, Any]) -> str:
-    """Return the verdict as the controller reads it, with as many culprits as there is room for."""
-    for number in range(len(hang["culprits"]), -1, -1):
-        text = json.dumps({**hang, "culprits": hang["culprits"][:number]}, separators=(",", ":"))
-        if len(text.encode()) <= VERDICT_BYTES:
+    """Return the verdict as the controller reads it, with as much of the culprits as there is room for."""
+    culprits = hang["culprits"]
+    bare = [{"task": one["task"], "node": one["node"]} for one in culprits]
+    for chosen in (culprits, *(bare[:number] for number in range(len(bare), -1, -1))):
+        text = json.dumps({**hang, "culprits": chosen}, separators=(",", ":"))
+        if len(text.encode()) <= pod.VERDICT_BYTES:
             break
     return text

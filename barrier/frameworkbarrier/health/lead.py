@@ -7,6 +7,7 @@ instance of a Pod it is, since addresses are used again. No Pod writes to the AP
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -47,26 +48,42 @@ class Finding:
 
     answers: dict[str, Answer]
     silent: tuple[str, ...]
-    """The Tasks that say nothing of any progress, and never did: they are left out."""
+    """The Tasks that say nothing of any progress: they are left out."""
     hang: Hang | None
 
 
 class Lead:
-    """One sidecar of the gang. `ask` returns the answer at an address, None if there is none of this instance."""
+    """One sidecar of the gang. `ask` returns the answer at an address, None if there is none of this instance.
 
-    def __init__(self, own: str, ask: Callable[[Peer, int], Awaitable[Answer | None]]) -> None:
-        self._own, self._ask = own, ask
+    A gang of which not everybody works is waited for with patience, as long as `first_sec`.
+    """
+
+    def __init__(
+        self,
+        own: str,
+        ask: Callable[[Peer, int], Awaitable[Answer | None]],
+        first_sec: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._own, self._ask, self._first_sec, self._clock = own, ask, first_sec, clock
         self.peers: tuple[Peer, ...] = ()
         self.epoch = 0
-        self._misses = 0
-        self._known: set[str] = set()
-        """The Tasks that have answered in this epoch."""
+        self._misses, self._is_ending = 0, False
+        self._listed: dict[Peer, float] = {}
+        """Since when each is in the gang."""
+        self._known: set[Peer] = set()
+        """Those that have answered in this epoch."""
+        self._spoken: set[Peer] = set()
+        """Those of whose processes something was known."""
 
-    def follow(self, peers: Sequence[Peer], epoch: int) -> None:
-        """Go on with the gang as it is now."""
+    def follow(self, peers: Sequence[Peer], epoch: int, *, is_ending: bool = False) -> None:
+        """Go on with the gang as it is now; `is_ending`: some of its Tasks have ended for good."""
         if epoch != self.epoch:
-            self._misses, self._known = 0, set()
-        self.peers, self.epoch = tuple(peers), epoch
+            self._misses, self._listed, self._known, self._spoken = 0, {}, set(), set()
+        self.peers, self.epoch, self._is_ending = tuple(peers), epoch, is_ending
+        self._listed = {peer: self._listed.get(peer, self._clock()) for peer in peers}
+        self._known.intersection_update(peers)
+        self._spoken.intersection_update(peers)
 
     @property
     def interval_sec(self) -> float:
@@ -82,41 +99,46 @@ class Lead:
             for peer in self.peers[: min(place, ASKED_BEFORE)]:
                 if await self._ask(peer, self.epoch) is not None:
                     self._misses = 0
-                    self._known.add(peer.task)
+                    self._known.add(peer)
                     return None
             self._misses = MISSES if place == 0 else self._misses + 1
             if self._misses < MISSES:
                 return None
         found = await self._ask_all([peer for peer in self.peers if peer.task != self._own])
-        if any(peer.task in found for peer in self.peers[:place]):
+        if any(peer in found for peer in self.peers[:place]):
             self._misses = 0
             return None
-        found[self._own] = own() or MUTE
+        found[self.peers[place]] = own() or MUTE
         finding = self._judge(found)
-        if finding.hang is not None and (missing := self._lost(found)):
-            found |= await self._ask_all([peer for peer in self.peers if peer.task in missing])
+        if finding.hang is not None and (missing := [peer for peer in self._known if peer not in found]):
+            found |= await self._ask_all(missing)
             finding = self._judge(found)
         self._known |= found.keys()
         return finding
 
-    def _judge(self, found: dict[str, Answer]) -> Finding:
-        answers = {task: one for task, one in found.items() if one is not MUTE}
-        lost, mute = self._lost(found), [task for task, one in found.items() if one is MUTE]
+    def _judge(self, found: dict[Peer, Answer]) -> Finding:
+        answers = {peer.task: one for peer, one in found.items() if one is not MUTE}
+        self._spoken |= {peer for peer, one in found.items() if one is not MUTE}
+        lost = [peer.task for peer in self.peers if peer in self._known and peer not in found]
+        others = [peer for peer in self.peers if peer.task not in answers and peer.task not in lost]
+        least = self._first_sec if self._is_ending or any(self._may_yet_speak(one, found) for one in others) else 0.0
         if len(lost) > len(found) and self._own in answers:
             # Nobody can be reached any more: it decides for itself.
-            return Finding(answers, (), judge({self._own: answers[self._own]}, ()))
-        silent = tuple(peer.task for peer in self.peers if peer.task not in answers and peer.task not in lost)
-        return Finding(answers, silent, judge(answers, lost, mute))
+            lost, others, least = [], [], self._first_sec
+            answers = {self._own: answers[self._own]}
+        return Finding(answers, tuple(peer.task for peer in others), judge(answers, lost, len(others), least))
 
-    def _lost(self, found: dict[str, Answer]) -> list[str]:
-        return [peer.task for peer in self.peers if peer.task in self._known and peer.task not in found]
+    def _may_yet_speak(self, peer: Peer, found: dict[Peer, Answer]) -> bool:
+        """Report whether one that says nothing of progress may be at work: only of some that never do it is known."""
+        begins = self._clock() - self._listed[peer] < self._first_sec
+        return peer not in found or peer in self._spoken or begins
 
-    async def _ask_all(self, peers: Sequence[Peer]) -> dict[str, Answer]:
+    async def _ask_all(self, peers: Sequence[Peer]) -> dict[Peer, Answer]:
         asked = []
         for peer in peers:
-            asked.append((peer.task, asyncio.ensure_future(self._ask(peer, self.epoch))))
+            asked.append((peer, asyncio.ensure_future(self._ask(peer, self.epoch))))
             await asyncio.sleep(1 / PER_SECOND)
-        return {task: found for task, future in asked if (found := await future) is not None}
+        return {peer: found for peer, future in asked if (found := await future) is not None}
 
 
 async def ask(peer: Peer, epoch: int, port: int) -> Answer | None:

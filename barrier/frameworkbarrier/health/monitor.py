@@ -46,7 +46,9 @@ class Monitor:
         self._host, self._port = options.get("host", ""), options["port"]
         """Where it listens: "" for all addresses of the Pod."""
         self._uid8, self._own = options["uid"], options["task"]
-        self._lead = Lead(self._own, lambda peer, epoch: lead.ask(peer, epoch, self._port))
+        self._lead = Lead(self._own, lambda peer, epoch: lead.ask(peer, epoch, self._port), options["first"])
+        self._last: Any = options.get("last")
+        """The verdict with which the sidecar has ended before."""
         self._ras = bool(options.get("ras"))
         self._found: Finding | None = None
         self._hang: Hang | None = None
@@ -73,7 +75,7 @@ class Monitor:
             gang = json.loads(line)
             if gang["epoch"] != self._lead.epoch:
                 self._hang = self._found = None
-            self._lead.follow([Peer(*peer) for peer in gang["peers"]], gang["epoch"])
+            self._lead.follow([Peer(*peer) for peer in gang["peers"]], gang["epoch"], is_ending=gang["ending"])
 
     def _hear(self, name: str, data: bytes) -> bool:
         return self._pod.hear(name, data, time.monotonic())
@@ -189,7 +191,7 @@ class Monitor:
                 return "400 Bad Request", b""
             body += more
         name = report.word(path.strip("/"), report.SECTION_CHARACTERS) or "process"
-        said = self._hear(f"/{name}", body[:wanted])
+        said = self._hear(f"http {name}", body[:wanted])
         return ("204 No Content", b"") if said else ("400 Bad Request", b"")
 
     def _get(self, path: str) -> tuple[str, bytes]:
@@ -208,7 +210,9 @@ class Monitor:
         saved = [one.checkpoint for one in found.answers.values() if one.checkpoint is not None]
         ages = [round(one.saved_ago) for one in found.answers.values() if one.saved_ago is not None]
         return {
+            "uid": self._uid8,
             "epoch": self._lead.epoch,
+            "last": self._last,
             "slowest": min(steps, default=None),
             "fastest": max((one.fastest or 0 for one in found.answers.values()), default=None) if steps else None,
             "perMinute": self._rate(),

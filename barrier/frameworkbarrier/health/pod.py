@@ -5,10 +5,12 @@ Files are those of strangers: few are read, little of each, and no link is follo
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import stat
 from collections.abc import Iterator
+from typing import Any
 
 from frameworkbarrier.health import report
 from frameworkbarrier.health.pulse import Limits, Pulse
@@ -18,6 +20,9 @@ from frameworkbarrier.text import one_line
 
 FILE, STACK = "rank", ".stack"
 """What names of reports begin with, and those of stacks end with."""
+VERDICT = "verdict"
+VERDICT_BYTES = 1024
+"""What the kubelet keeps of it, and the controller reads."""
 PROCESSES = 64
 LISTED = 512
 """Entries of the folder that are looked at."""
@@ -43,6 +48,23 @@ def prepare(path: str, *, anew: bool) -> None:
         os.close(handle)
 
 
+def keep_verdict(path: str, text: str) -> None:
+    """Keep the verdict with which the sidecar ends: what the kubelet says of the end may be gone before it is seen."""
+    with contextlib.suppress(OSError):
+        handle = os.open(os.path.join(path, VERDICT), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        os.write(handle, text.encode())
+        os.close(handle)
+
+
+def last_verdict(path: str) -> Any:
+    """Return the one that was kept, None if there is none."""
+    try:
+        with open(os.open(os.path.join(path, VERDICT), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return json.loads(file.read(VERDICT_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
 def _names(path: str) -> Iterator[str]:
     with os.scandir(path) as entries:
         for _, entry in zip(range(LISTED), entries, strict=False):
@@ -61,15 +83,18 @@ class Pod:
 
     def hear(self, name: str, data: bytes, now: float) -> bool:
         """Take in what a process says; return whether it says something."""
-        found = report.read(report.last_line(data))
-        if found is None or (name not in self._pulses and len(self._pulses) >= PROCESSES):
+        # A program that keeps its file open goes on where it was, behind what was cut.
+        found = report.read(report.last_line(data.replace(b"\0", b"")))
+        if found is None:
             return False
+        if name not in self._pulses and len(self._pulses) >= PROCESSES:
+            del self._pulses[min(self._pulses, key=lambda one: self._pulses[one].lived_at)]
         self._pulses.setdefault(name, Pulse(self._limits, now)).hear(found, now)
         return True
 
     def look(self, now: float) -> None:
         """Read the files that have changed; who has removed his has ended."""
-        found = [*_names(self._path)]
+        found = sorted(_names(self._path), key=self._written_at, reverse=True)
         names = [name for name in found if not name.endswith(STACK)][:PROCESSES]
         for name in self._seen.keys() - set(names):
             del self._seen[name]
@@ -83,8 +108,17 @@ class Pod:
                 self._pulses[name] = Pulse(self._limits, now)
                 self._pulses[name].last = Report(thread=UNKNOWN)
         for name, pulse in [*self._pulses.items()]:
-            if pulse.last.thread and self._has_died(name):
+            if pulse.last.thread and name.startswith(FILE) and self._has_died(name):
                 del self._pulses[name]
+                for file in (name, name + STACK):
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(self._path, file))
+
+    def _written_at(self, name: str) -> float:
+        try:
+            return os.lstat(os.path.join(self._path, name)).st_mtime
+        except OSError:
+            return 0.0
 
     def _read(self, name: str, now: float) -> None:
         handle = self._open(name, os.O_RDONLY)
@@ -116,7 +150,7 @@ class Pod:
 
     def _has_died(self, name: str) -> bool:
         """Report whether a process that was watched without a change of its program was killed: it held a lock."""
-        held = False
+        held = not os.path.lexists(os.path.join(self._path, name + STACK))
         for file in (name, name + STACK):
             with contextlib.suppress(OSError):
                 handle = self._open(file, os.O_RDONLY)
@@ -143,7 +177,7 @@ class Pod:
             limit=max(one.limit() for one in spoken.values()),
             lived=now - slowest.lived_at,
             section=slowest.last.section,
-            stack=tuple(self._stack(name, slowest.last.thread)),
+            stack=tuple(self._stack(name, slowest.last.thread)) if name.startswith(FILE) else (),
             checkpoint=min(saved, default=None),
             saved_ago=max((now - one.saved_at for one in spoken.values() if one.saved_at is not None), default=None),
             processes=len(spoken),

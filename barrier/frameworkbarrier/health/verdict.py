@@ -61,36 +61,32 @@ class Hang:
     """It has come further than it was, as a checkpoint shows, whatever its steps are counted from."""
 
 
-def judge(answers: Mapping[str, Answer], lost: Sequence[str], mute: Sequence[str] = ()) -> Hang | None:
+def judge(answers: Mapping[str, Answer], lost: Sequence[str], others: int = 0, least: float = 0.0) -> Hang | None:
     """Decide about a gang by the answers of its Tasks.
 
-    The sidecars of those that are `lost` have stopped answering, and nothing runs yet in those that are `mute`.
-
-    It hangs once the Pod that moved last has been silent for longer than the longest limit.
+    The sidecars of those that are `lost` have stopped answering, and of so many `others` nothing is known. It hangs
+    once the Pod that moved last has been silent for longer than the longest limit, and for `least` seconds.
     """
     if not answers:
         return None
-    silent, limit = (
-        min(one.silent for one in answers.values()),
-        max(one.limit for one in answers.values()),
-    )
+    silent = min(one.silent for one in answers.values())
+    limit = max(least, *(one.limit for one in answers.values()))
     if silent <= limit:
         return None
     steps = [one.step for one in answers.values() if one.step is not None]
-    culprits, why = _culprits(answers, lost, mute)
+    culprits, why = _culprits(answers, lost, others)
     saved = any(one.saved for one in answers.values())
     return Hang(min(steps, default=None), silent, limit, tuple(culprits), why, saved)
 
 
-def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], mute: Sequence[str]) -> tuple[Sequence[str], str]:
+def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], others: int) -> tuple[Sequence[str], str]:
     """Name those that differ from the others, only where they are few, by the surest difference."""
-    total = len(answers) + len(lost) + len(mute)
-    if total == 1:
+    total = len(answers) + len(lost)
+    if total == 1 and not others:
         return [*answers], "is alone"
     most = max(total / 2, 2)
     rules: tuple[tuple[str, Callable[[], Sequence[str]]], ...] = (
         ("its sidecar does not answer", lambda: lost),
-        ("has said nothing", lambda: mute),
         ("is behind", lambda: _behind(answers)),
         ("does not wait for the others", lambda: _elsewhere(answers)),
         ("was the first to be silent", lambda: _first_silent(answers)),

@@ -9,11 +9,11 @@
 
 `taskRoles` is there only when `complete`, in the order of the Framework's spec. With `"readiness": "arrived"` a Task
 counts only once its barrier runs; without it an address is enough. `gpus` is there where the Pods ask for some, and
-`order` where the ranks of the Tasks are not in the order of their indices; `ended` has the indices of Tasks that have
-ended for good, where others ask for the progress of the gang. The roster of a gang that restarts in place
-has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. `mayEnd` is true once all Tasks that end
-together want to end. That of a gang without a Framework names the
-`pods` of each role, and may say which Task has rank 0 (`first`), or why the gang can `never` be complete.
+`order` where the ranks of the Tasks are not in the order of their indices; of a role whose applications say how far
+they are, `progress` is true, and `ended` has the indices of Tasks that have ended for good. The roster of a gang that
+restarts in place has `epoch`, `why` and `behind`, and each Task a seventh entry, `starts`. `mayEnd` is true once all
+Tasks that end together want to end. That of a gang without a Framework names the `pods` of each role, and may say which
+Task has rank 0 (`first`), or why the gang can `never` be complete.
 Source: docs/reference/barrier.md, section 2.
 """
 
@@ -207,7 +207,7 @@ def _role(value: object, framework: str) -> Role:
             task.pod = pod
     order = _indices(value.get("order"), f"taskRoles[{name}].order", len(tasks), all_of_them=True)
     ended = _indices(value.get("ended"), f"taskRoles[{name}].ended", len(tasks), all_of_them=False)
-    return Role(name, tasks, gpus, order, frozenset(ended))
+    return Role(name, tasks, gpus, order, value.get("progress") is True, frozenset(ended))
 
 
 def _indices(value: object, where: str, number: int, *, all_of_them: bool) -> tuple[int, ...]:

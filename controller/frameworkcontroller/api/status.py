@@ -297,11 +297,8 @@ class Hangs(Wire, frozen=True, omit_defaults=True, kw_only=True):
     last: Hang
     nodes: Annotated[tuple[HungNode, ...], Meta(max_length=MAX_HUNG_NODES)] = ()
     """Those of culprits, the last one last."""
-
-    @property
-    def avoided(self) -> tuple[str, ...]:
-        """The nodes to which no Pod goes any more: those of a culprit for the second time."""
-        return tuple(one.name for one in self.nodes if one.times > 1)[-MAX_STACK:]
+    avoided: Annotated[tuple[Word, ...], Meta(max_length=MAX_STACK)] = ()
+    """Those to which no Pod goes any more: of a culprit for the second time."""
 
 
 class FrameworkAttemptStatus(Wire, frozen=True):

@@ -4,7 +4,7 @@ At most one effect per key is in flight. Its outcome goes back to the reconciler
 is wanted again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, TypeAlias
 
@@ -90,8 +90,8 @@ class RolesSummary(Readiness):
     """Tasks that are ready, and all, of TaskRoles without a barrier: a gang restarts in place without them."""
     gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each Pod of a role asks for, of the roles that do."""
-    names_ended: bool = False
-    """The roster says which Tasks have ended for good: nobody waits for their progress."""
+    progress: Collection[str] = ()
+    """The roles whose applications say how far they are."""
 
     @property
     def tasks(self) -> tuple[int, int]:
@@ -343,6 +343,8 @@ class AskProgress:
 
     ip: str
     port: int
+    uid8: str
+    """The first characters of the UID of its Pod: addresses are used again."""
 
     key: ClassVar[EffectKey] = PROGRESS
 

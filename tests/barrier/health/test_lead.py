@@ -13,6 +13,8 @@ from frameworkbarrier.health.verdict import Answer
 
 MOVES = Answer(step=5, fastest=5, silent=1.0, limit=20.0, lived=1.0)
 HANGS = replace(MOVES, silent=30.0)
+FIRST = 600.0
+LONG = replace(MOVES, silent=601.0)
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +30,16 @@ class Gang:
         self.says: dict[str, Answer | None] = {peer.task: MOVES for peer in self.peers}
         self.down: set[str] = set()
         self.asked = 0
-        self.leads = {peer.task: Lead(peer.task, self._ask) for peer in self.peers}
+        self.now = 0.0
+        self.leads = {peer.task: self.lead(peer.task) for peer in self.peers}
         self.follow(0)
 
-    def follow(self, epoch: int) -> None:
+    def lead(self, task: str) -> Lead:
+        return Lead(task, self._ask, FIRST, lambda: self.now)
+
+    def follow(self, epoch: int, *, is_ending: bool = False) -> None:
         for one in self.leads.values():
-            one.follow(self.peers, epoch)
+            one.follow(self.peers, epoch, is_ending=is_ending)
 
     async def _ask(self, peer: Peer, _epoch: int) -> Answer | None:
         self.asked += 1
@@ -69,33 +75,64 @@ def test_the_next_leads_after_three_rounds_and_gives_way() -> None:
     assert [*gang.round()] == ["w-0"]
 
 
-def test_who_has_stopped_answering_is_the_culprit_and_who_never_did_is_left_out() -> None:
+def test_who_has_stopped_answering_is_the_culprit_as_long_as_it_is_the_same() -> None:
     gang = Gang(4)
-    gang.says["w-3"], gang.down = None, {"w-3"}
-    assert gang.round()["w-0"].silent == ("w-3",)
-    gang.says = {task: said and HANGS for task, said in gang.says.items()}
-    gang.down = {"w-2", "w-3"}
-    finding = gang.round()["w-0"]
-    assert finding.hang is not None
-    assert (finding.hang.culprits, finding.silent) == (("w-2",), ("w-3",))
-    gang.follow(1)
-    assert (found := gang.round()["w-0"].hang) is not None
-    assert found.culprits == (), "in a new epoch nothing is known of him"
-
-
-def test_who_reaches_nobody_any_more_decides_for_himself() -> None:
-    gang = Gang(3)
     gang.round()
     gang.says = dict.fromkeys(gang.says, HANGS)
-    gang.down = {"w-1", "w-2"}
+    gang.down = {"w-2"}
     finding = gang.round()["w-0"]
     assert finding.hang is not None
-    assert (finding.hang.culprits, finding.hang.why) == (("w-0",), "is alone")
+    assert finding.hang.culprits == ("w-2",)
+    gang.peers[2] = replace(gang.peers[2], uid8="another")
+    gang.follow(0)
+    assert gang.round()["w-0"].hang is None, "a Pod that has just come is waited for"
+
+
+@pytest.mark.parametrize(
+    ("says", "down", "is_ending", "later", "least"),
+    [
+        ({}, set(), False, 0.0, 0.0),
+        ({}, {"w-3"}, False, 9999.0, FIRST),
+        ({"w-3": None}, set(), False, 0.0, FIRST),
+        ({"w-3": None}, set(), False, FIRST, 0.0),
+        ({}, set(), True, 9999.0, FIRST),
+    ],
+    ids=["all speak", "one was never heard", "one begins", "one never speaks", "some have ended"],
+)
+def test_a_gang_that_is_not_all_at_work_is_waited_for(
+    says: dict[str, Answer | None], down: set[str], is_ending: bool, later: float, least: float
+) -> None:
+    gang = Gang(4)
+    gang.down, gang.now = down, later
+    gang.follow(0, is_ending=is_ending)
+    for silent in (HANGS, LONG):
+        gang.says = dict.fromkeys(gang.says, silent) | says
+        finding = gang.round()["w-0"]
+        assert (finding.hang is not None) is (silent.silent > least)
+        assert set(finding.silent) == says.keys() | down
+
+
+def test_who_has_done_its_work_is_waited_for_too() -> None:
+    gang = Gang(3)
+    gang.round()
+    gang.now = FIRST
+    gang.says = {"w-0": HANGS, "w-1": None, "w-2": None}
+    assert gang.round()["w-0"].hang is None
+
+
+def test_who_reaches_nobody_any_more_decides_for_himself_and_takes_his_time() -> None:
+    gang = Gang(3)
+    gang.round()
+    gang.down = {"w-1", "w-2"}
+    for silent, culprits in ((HANGS, None), (LONG, ("w-0",))):
+        gang.says = dict.fromkeys(gang.says, silent)
+        finding = gang.round()["w-0"]
+        assert (finding.hang and finding.hang.culprits) == culprits
 
 
 def test_who_is_not_in_the_roster_asks_nobody() -> None:
     gang = Gang(2)
-    gang.leads = {"x-0": Lead("x-0", gang._ask)}
+    gang.leads = {"x-0": gang.lead("x-0")}
     gang.says["x-0"] = MOVES
     gang.follow(0)
     assert (gang.round(), gang.asked) == ({}, 0)
@@ -104,7 +141,7 @@ def test_who_is_not_in_the_roster_asks_nobody() -> None:
 @pytest.mark.parametrize(("count", "seconds"), [(3, 5), (250, 5), (1000, 20), (10_000, 200)])
 def test_a_gang_of_any_size_costs_fifty_requests_a_second(count: int, seconds: float) -> None:
     pytest.MonkeyPatch().undo()
-    led = Lead("w-0", lambda _peer, _epoch: asyncio.sleep(0, None))
+    led = Lead("w-0", lambda _peer, _epoch: asyncio.sleep(0, None), FIRST)
     led.follow([Peer(f"w-{index}", "10.0.0.1", "u", "n") for index in range(count)], 0)
     lead.PER_SECOND = 50
     assert led.interval_sec == seconds

@@ -171,3 +171,38 @@ def test_a_process_that_was_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
         assert (answer.step, answer.saved) == (1, True)
     pod.look(7.0)
     assert pod.answer(7.0) is None
+
+
+def test_a_program_that_holds_its_file_open_goes_on_behind_what_was_cut(tmp_path: Path) -> None:
+    pods.prepare(str(tmp_path), anew=True)
+    pod = Pod(str(tmp_path), LIMITS)
+    with (tmp_path / "rank").open("r+") as held:
+        for step in range(3):
+            held.write(f"{' ' * pods.CUT_AT}\n{step}\n")
+            held.flush()
+            pod.look(float(step))
+            assert (answer := pod.answer(9.0)) is not None
+            assert answer.step == step
+
+
+def test_who_has_been_silent_longest_gives_way_where_there_are_too_many(tmp_path: Path) -> None:
+    pod = Pod(str(tmp_path), LIMITS)
+    for number in range(2 * pods.PROCESSES):
+        assert pod.hear(f"http {number}", str(number).encode(), float(number))
+    assert (answer := pod.answer(200.0)) is not None
+    assert (answer.step, answer.processes) == (pods.PROCESSES, pods.PROCESSES)
+
+
+def test_what_is_posted_names_no_file(tmp_path: Path) -> None:
+    (tmp_path / "outside.stack").write_text('Thread 0x1 (most recent call first):\n  File "/a.py", line 3 in read\n')
+    pod = Pod(str(tmp_path / "inside"), LIMITS)
+    pod.hear(f"http {tmp_path}/outside", b'{"step": 1, "thread": "0x1"}', 0.0)
+    assert (answer := pod.answer(0.0)) is not None
+    assert answer.stack == ()
+
+
+def test_the_last_verdict_stays_where_the_pod_stays(tmp_path: Path) -> None:
+    assert pods.last_verdict(str(tmp_path)) is None
+    pods.keep_verdict(str(tmp_path), '{"epoch":3}')
+    pods.prepare(str(tmp_path), anew=True)
+    assert pods.last_verdict(str(tmp_path)) == {"epoch": 3}

@@ -127,7 +127,7 @@ def test_the_child_of_a_sidecar_is_as_far_as_ras_says(tmp_path: Path) -> None:
             )
             assert child.stdin is not None
             assert child.stdout is not None
-            child.stdin.write(b'{"epoch": 0, "peers": [["w-0", "127.0.0.1", "u", "n"]]}\n')
+            child.stdin.write(b'{"epoch": 0, "peers": [["w-0", "127.0.0.1", "u", "n"]], "ending": false}\n')
             found = json.loads(await child.stdout.readline())
             child.terminate()
             await child.wait()

@@ -108,27 +108,27 @@ def gang(count: int, changed: dict[int, Answer] | None = None, **other: object) 
 
 
 @pytest.mark.parametrize(
-    ("answers", "lost", "mute", "culprits", "why"),
+    ("answers", "lost", "culprits", "why"),
     [
-        (gang(4), ["w-9"], [], ("w-9",), "its sidecar does not answer"),
-        (gang(2), ["w-7", "w-8", "w-9"], [], (), "not known"),
-        (gang(4, {2: answer(9)}), [], [], ("w-2",), "is behind"),
-        (gang(4, {1: answer(9), 2: answer(9)}), [], [], (), "not known"),
-        (gang(2, {1: answer(9)}), [], [], ("w-1",), "is behind"),
-        (gang(3, {1: answer(stack=LOADS)}, stack=REDUCE), [], [], ("w-1",), "does not wait for the others"),
-        (gang(3, {1: answer()}, stack=BACKWARD), [], [], ("w-1",), "does not wait for the others"),
-        (gang(3, {1: answer(section="load")}, section="allreduce"), [], [], ("w-1",), "does not wait for the others"),
-        (gang(3, {0: answer(stack=REDUCE)}, stack=LOADS), [], [], (), "not known"),
-        (gang(4, {3: answer(lived=39.0)}), [], [], ("w-3",), "was the first to be silent"),
-        (gang(4, {3: answer(lived=31.5)}), [], [], (), "not known"),
-        (gang(4, {3: answer(lived=39.0), 2: answer(lived=36.0)}), [], [], (), "not known"),
-        (gang(1), [], [], ("w-0",), "is alone"),
+        (gang(4), ["w-9"], ("w-9",), "its sidecar does not answer"),
+        (gang(2), ["w-7", "w-8", "w-9"], (), "not known"),
+        (gang(4, {2: answer(9)}), [], ("w-2",), "is behind"),
+        (gang(4, {1: answer(9), 2: answer(9)}), [], (), "not known"),
+        (gang(2, {1: answer(9)}), [], ("w-1",), "is behind"),
+        (gang(3, {1: answer(stack=LOADS)}, stack=REDUCE), [], ("w-1",), "does not wait for the others"),
+        (gang(3, {1: answer()}, stack=BACKWARD), [], ("w-1",), "does not wait for the others"),
+        (gang(3, {1: answer(section="load")}, section="allreduce"), [], ("w-1",), "does not wait for the others"),
+        (gang(3, {0: answer(stack=REDUCE)}, stack=LOADS), [], (), "not known"),
+        (gang(4, {3: answer(lived=39.0)}), [], ("w-3",), "was the first to be silent"),
+        (gang(4, {3: answer(lived=31.5)}), [], (), "not known"),
+        (gang(4, {3: answer(lived=39.0), 2: answer(lived=36.0)}), [], (), "not known"),
+        (gang(1), [], ("w-0",), "is alone"),
     ],
 )
 def test_the_culprit_differs_from_the_others_where_it_is_one_of_few(
-    answers: dict[str, Answer], lost: list[str], mute: list[str], culprits: tuple[str, ...], why: str
+    answers: dict[str, Answer], lost: list[str], culprits: tuple[str, ...], why: str
 ) -> None:
-    hang = judge(answers, lost, mute)
+    hang = judge(answers, lost)
     assert hang is not None
     assert (hang.culprits, hang.why) == (culprits, why)
 
@@ -148,3 +148,10 @@ def test_a_gang_hangs_once_who_moved_last_is_silent_for_longer_than_any_limit(
     answers: dict[str, Answer], hangs: bool
 ) -> None:
     assert (judge(answers, []) is not None) is hangs
+
+
+def test_a_gang_of_which_not_everybody_is_heard_is_waited_for_longer_and_names_nobody() -> None:
+    assert judge(gang(1), [], others=2, least=600.0) is None
+    hang = judge(gang(1, silent=601.0), [], others=2, least=600.0)
+    assert hang is not None
+    assert (hang.culprits, hang.limit) == ((), 600.0)

@@ -18,12 +18,15 @@ from frameworkcontroller.api.status import MAX_STACK, GangProgress, Word
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now, duration
 from frameworkcontroller.core.effects import AskProgress
-from frameworkcontroller.core.restart.hang import Verdict, as_hang, of_epoch
+from frameworkcontroller.core.restart.hang import Verdict, as_hang, decoded, of_epoch
+from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.state import FrameworkState
 
 EVERY: Final = timedelta(seconds=60)
 SOON: Final = timedelta(seconds=15)
 """After the gate has opened, and after one that has not answered."""
+BELIEVED: Final = timedelta(minutes=5)
+"""So long a hang goes on of which nothing is heard any more."""
 PLACES: Final = 4
 """So many of the first Tasks are asked in turn until one leads."""
 Step = Annotated[int, Meta(ge=0, le=2**53)]
@@ -33,6 +36,7 @@ Seconds = Annotated[int, Meta(ge=0, lt=2**31)]
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
     """What the lead says. The bounds are those of what it writes, for what somebody else may."""
 
+    uid: Word
     epoch: Seconds
     ranks: Seconds
     silent: Seconds
@@ -44,6 +48,8 @@ class Answer(msgspec.Struct, frozen=True, rename="camel"):
     """Since the last checkpoint."""
     left_out: Annotated[tuple[Word, ...], Meta(max_length=MAX_STACK)] = ()
     hang: Verdict | None = None
+    last: Verdict | None = None
+    """With which its sidecar has ended before."""
 
 
 class Asking:
@@ -78,19 +84,21 @@ class Asking:
             self._place = 0
             return None, self._due
         port = next(iter(facts.progress_ports.values()))
-        return AskProgress(asked.pod_ip or "", port), self._due
+        return AskProgress(asked.pod_ip or "", port, (asked.pod_uid or "")[:8]), self._due
 
-    def take(self, state: FrameworkState, body: bytes | None, now: Now) -> None:
+    def take(self, state: FrameworkState, asked: AskProgress, body: bytes | None, now: Now) -> None:
         """Take in an answer; who does not lead, or does not answer, is followed by the next one."""
-        try:
-            answer = None if body is None else msgspec.json.decode(body, type=Answer)
-        except msgspec.MsgspecError:
-            answer = None
+        answer = None if body is None else decoded(body, Answer)
         attempt, gate = state.status.attempt_status, state.gate
-        if answer is None or answer.epoch != (0 if gate is None else gate.epoch) or state.status.completion is not None:
+        of_now = (asked.uid8, 0 if gate is None else gate.epoch)
+        if answer is None or (answer.uid, answer.epoch) != of_now or state.status.completion is not None:
             self._place = (self._place + 1) % PLACES
             self._due = now.steady + (SOON if self._place else EVERY)
+            progress = attempt.progress
+            if progress and progress.hang is not None and now.stamp - progress.time > BELIEVED:
+                state.report_progress(replace(progress, hang=None))
             return
+        ledger.note_hang(state, answer.last, now)
         before = attempt.progress or GangProgress(time=now.stamp)
         saved = before.checkpoint_time if answer.saved_sec is None else now.stamp - duration(answer.saved_sec)
         found = GangProgress(

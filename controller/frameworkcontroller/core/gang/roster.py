@@ -132,8 +132,8 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
         if (stored := roles[row["name"]].rank_order) and (order := rank_order.kept(stored, number)) != [*range(number)]:
             row["order"] = order
         ended = [task.index for task in roles[row["name"]].task_statuses[:number] if task.state is State.COMPLETED]
-        if ended and summary.names_ended:
-            row["ended"] = ended
+        if row["name"] in summary.progress:
+            row |= {"progress": True, **({"ended": ended} if ended else {})}
     return found
 
 

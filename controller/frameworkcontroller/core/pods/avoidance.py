@@ -9,6 +9,7 @@ from msgspec import Raw
 HOSTNAME: Final = "kubernetes.io/hostname"
 NAME: Final = "metadata.name"
 EMPTY: Final = b'""'
+LISTS: Final = ("matchFields", "matchExpressions")
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -25,12 +26,14 @@ def avoid(spec: dict[str, Raw], nodes: Sequence[str]) -> None:
         return
     if not all(isinstance(term, dict) for term in terms) or bytes(spec.get("nodeName", EMPTY)) not in {EMPTY, b"null"}:
         return
+    if any(term.get(key) and not isinstance(term[key], list) for term in terms for key in LISTS):
+        return
     if HOSTNAME in (_object(spec.get("nodeSelector")) or {}) or any(map(_pins, terms)):
         return
     # Each takes one value, and a term without a requirement is one that no node meets.
     others = [{"key": NAME, "operator": "NotIn", "values": [node]} for node in nodes]
     for term in (term for term in terms if any(term.values())):
-        term["matchFields"] = [*(term.get("matchFields") or []), *others]
+        term["matchFields"] = [*_requirements(term, "matchFields"), *others]
     wanted = {"nodeSelectorTerms": terms or [{"matchFields": others}]}
     spec["affinity"] = Raw(msgspec.json.encode(affinity | {"nodeAffinity": of_nodes | {REQUIRED: required | wanted}}))
 
@@ -43,8 +46,12 @@ def _object(value: Any) -> dict[str, Any] | None:
 
 def _pins(term: dict[str, Any]) -> bool:
     """Report whether the term names the nodes that meet it."""
-    requirements = [*(term.get("matchFields") or []), *(term.get("matchExpressions") or [])]
     return any(
-        isinstance(one, dict) and one.get("operator") == "In" and one.get("key") in {NAME, HOSTNAME}
-        for one in requirements
+        isinstance(one, dict) and one.get("operator") == "In" and str(one.get("key")) in {NAME, HOSTNAME}
+        for key in LISTS
+        for one in _requirements(term, key)
     )
+
+
+def _requirements(term: dict[str, Any], key: str) -> list[Any]:
+    return list(term.get(key) or ())

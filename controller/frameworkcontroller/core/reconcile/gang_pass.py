@@ -65,7 +65,7 @@ class GangPass:
     def apply_outcome(self, effect: WriteRoster | AskProgress, outcome: Outcome, now: Now) -> None:
         """Take in the outcome of a write of the roster, or how far the gang is."""
         if isinstance(effect, AskProgress):
-            self._asking.take(self._state, outcome.body if isinstance(outcome, Told) else None, now)
+            self._asking.take(self._state, effect, outcome.body if isinstance(outcome, Told) else None, now)
         elif self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
             version = outcome.resource_version if isinstance(outcome, Done) else None
             event = self._gang.apply_outcome(effect, version)

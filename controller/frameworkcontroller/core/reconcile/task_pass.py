@@ -126,7 +126,7 @@ class TaskPass:
         if pod is not None and (asked := self._state.status.attempt_status.gang_scheduling):
             self._state.preempted = self._state.preempted or preemption(pod, asked)
         if pod is not None and self._state.facts.hang_limit is not None:
-            ledger.note_hang(self._state, hang.verdict_of(pod), ctx.clock)
+            ledger.note_hang(self._state, hang.verdict_of(pod, after.attempt_status.pod_uid), ctx.clock)
 
     def take_ends(self) -> dict[TaskKey, epoch.End]:
         """Return what has ended the epoch of a gang since the last call, by the Tasks concerned."""

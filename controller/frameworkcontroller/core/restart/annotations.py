@@ -71,7 +71,8 @@ def hang_limit(annotations: Mapping[str, str]) -> int | None:
     if names.PROGRESS_ANNOTATION not in annotations or annotations.get(names.HANG_ANNOTATION, "").strip() != "restart":
         return None
     limit = annotations.get(names.HANG_LIMIT_ANNOTATION, "").strip()
-    return int(limit) if re.fullmatch("[0-9]{1,9}", limit) else DEFAULT_HANG_LIMIT
+    is_number = re.fullmatch("[0-9]{1,10}", limit) and int(limit) <= MAX_LIMIT
+    return int(limit) if is_number else DEFAULT_HANG_LIMIT
 
 
 def progress_port(annotations: Mapping[str, str]) -> int:

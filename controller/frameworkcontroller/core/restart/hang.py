@@ -4,8 +4,9 @@ The verdict is the last line of that sidecar, which ends with a code of its own;
 same Pod or another, knows by its epoch that it is counted. Source: docs/reference/progress.md, section 4.
 """
 
+import re
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,6 +16,7 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.status import (
     MAX_HUNG_NODES,
+    MAX_STACK,
     Culprit,
     FrameworkCompletion,
     FrameworkStatus,
@@ -28,6 +30,8 @@ from frameworkcontroller.core.restart.epoch import Gate
 EXIT_CODE: Final = 89
 """Of a sidecar whose gang hangs; as `frameworkbarrier.errors.HungError` has it."""
 MAX_CULPRITS: Final = 8
+NODE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+T = TypeVar("T")
 REPEATED: Final = "{hang}; it was the {number}. time without a step beyond {step}"
 
 
@@ -44,18 +48,23 @@ class Verdict(msgspec.Struct, frozen=True):
     """It has saved a checkpoint in this epoch: its steps are counted from its start."""
 
 
-def verdict_of(pod: Pod) -> Verdict | None:
-    """Return the verdict that the Pod's sidecar has left, None if it has left none that can be read."""
+def verdict_of(pod: Pod, uid: str | None) -> Verdict | None:
+    """Return the verdict that the sidecar of the Pod of this UID has left, None if there is none that can be read."""
     barrier = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
-    if barrier is None:
+    if barrier is None or pod.metadata.uid != uid:
         return None
     for end in (barrier.state.terminated, barrier.last_state.terminated):
         if end is not None and end.exit_code == EXIT_CODE:
-            try:
-                return msgspec.json.decode(end.message, type=Verdict)
-            except msgspec.MsgspecError:
-                return None
+            return decoded(end.message, Verdict)
     return None
+
+
+def decoded(text: str | bytes, kind: type[T]) -> T | None:
+    """Return what a stranger has written, None if it is something else."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def as_hang(verdict: Verdict, attempt: int, now: datetime) -> Hang:
@@ -67,13 +76,30 @@ def as_hang(verdict: Verdict, attempt: int, now: datetime) -> Hang:
         step=verdict.step,
         silent=verdict.silent,
         limit=verdict.limit,
-        why=verdict.why,
-        culprits=verdict.culprits,
+        why=_clean(verdict.why),
+        culprits=tuple(
+            Culprit(
+                task=_clean(one.task),
+                node=one.node if NODE.fullmatch(one.node) else "",
+                section=_clean(one.section),
+                stack=tuple(map(_clean, one.stack)),
+            )
+            for one in verdict.culprits
+        ),
     )
 
 
-def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime) -> Hangs | None:
-    """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted."""
+def _clean(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text)
+
+
+def counted(
+    before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime, nodes_used: int = MAX_STACK + 1
+) -> Hangs | None:
+    """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted.
+
+    Of the nodes that the gang uses, one at least is not avoided.
+    """
     if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
         return None
     found = as_hang(verdict, attempt, now)
@@ -83,7 +109,9 @@ def counted(before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: date
     for node in {one.node for one in found.culprits} - {""}:
         nodes[node] = nodes.pop(node, 0) + 1
     kept = tuple(HungNode(name, times) for name, times in nodes.items())[-MAX_HUNG_NODES:]
-    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept)
+    again = [one.name for one in kept if one.times > 1 and one.name in {culprit.node for culprit in found.culprits}]
+    avoided = tuple(dict.fromkeys((*(before.avoided if before else ()), *again)))[: min(nodes_used - 1, MAX_STACK)]
+    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept, avoided=avoided)
 
 
 def of_epoch(status: FrameworkStatus, epoch: int) -> Hang | None:

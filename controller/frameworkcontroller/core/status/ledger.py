@@ -17,7 +17,7 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import LedgerState, State
-from frameworkcontroller.api.status import Ledger, Spent
+from frameworkcontroller.api.status import Ledger, RestartReason, Spent
 from frameworkcontroller.core.clock import Now, latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
@@ -119,8 +119,14 @@ def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open
                 for one in (ledger.total, ledger.attempt)
             )
             ledger = replace(ledger, total=total, attempt=attempt)
-        elif before in RUNS and found not in RUNS:
-            ledger = _moved(ledger, "lost", (now - saved).total_seconds() - _hung_since(state, saved))
+        elif before in RUNS and found not in RUNS and _fails(state, found):
+            since, hung = state.stretch or (saved, ledger.attempt.hung)
+            ran = (now - max(saved, since)).total_seconds() - (ledger.attempt.hung - hung)
+            ledger = _moved(ledger, "lost", ran)
+    if found not in RUNS:
+        state.stretch = None
+    elif state.stretch is None:
+        state.stretch = (ledger.since, ledger.attempt.hung)
     state.ledger = ledger
 
 
@@ -141,12 +147,6 @@ def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
         return
     ledger = _charged(ledger, LedgerState.RUNNING, now.wall)
     state.ledger = _moved(ledger, "hung", found.silent)
-
-
-def _hung_since(state: FrameworkState, saved: datetime) -> float:
-    """Return for how many seconds of those since a checkpoint the gang has hung."""
-    last = hang_now(state.status, state.gate) or (state.status.hangs.last if state.status.hangs else None)
-    return float(last.silent) if last is not None and last.time >= saved else 0.0
 
 
 def _moved(ledger: Ledger, name: str, seconds: float) -> Ledger:
@@ -184,6 +184,17 @@ def _charged(ledger: Ledger, after: str, moment: datetime) -> Ledger:
         replace(one, **{name: round(getattr(one, name) + seconds, PLACES)}) for one in (ledger.total, ledger.attempt)
     )
     return Ledger(moment, after, total, attempt)
+
+
+def _fails(state: FrameworkState, found: str) -> bool:
+    """Report whether what ran until now has ended in a failure."""
+    end = state.status.completion
+    if found == LedgerState.RESTARTING:
+        restarts = state.status.attempt_status.last_gang_restarts or ()
+        return any(one.reason != RestartReason.RESCALED for one in restarts[-1:])
+    if end is not None:
+        return end.type.name != TypeName.SUCCEEDED
+    return any(role.counts.failing for role in state.roles.values())
 
 
 def _has_failed(state: FrameworkState) -> bool:

@@ -101,6 +101,8 @@ class FrameworkState:
         """The Tasks whose applications run in this epoch, of a gang that restarts in place."""
         self.ledger: Ledger | None = None
         """None until the first pass."""
+        self.stretch: tuple[datetime, float] | None = None
+        """Since when it runs, and for how many seconds the attempt had hung before."""
         self._restarting_since: datetime | None = None
         self._rescaled: tuple[FrameworkSpec, int] | None = None
         self.text_bytes = 0
@@ -164,12 +166,16 @@ class FrameworkState:
 
     def note_hang(self, verdict: hang.Verdict | None, now: datetime) -> Hang | None:
         """Keep what a sidecar has found of the gang, and return it; None if it is known of that epoch."""
-        attempt, is_over = self.status.attempt_status, self.status.completion is not None
-        found = None if verdict is None or is_over else hang.counted(self.status.hangs, verdict, attempt.id, now)
+        attempt, gate = self.status.attempt_status, self.gate
+        if verdict is None or self.status.completion is not None or verdict.epoch > (0 if gate is None else gate.epoch):
+            return None
+        nodes = {task.attempt_status.pod_node_name for role in self.roles.values() for task in role.active()} - {None}
+        found = hang.counted(self.status.hangs, verdict, attempt.id, now, len(nodes))
         if found is None:
             return None
+        was_told = hang.hang_now(self.status, gate) is not None
         self.set(replace(self.status, hangs=found), urgent=True)
-        if hang.hang_now(self.status, self.gate) is None:
+        if not was_told:
             self.tell_hang(found.last)
         return found.last
 

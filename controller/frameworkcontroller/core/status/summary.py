@@ -69,7 +69,7 @@ def summarize(state: FrameworkState, spec: FrameworkSpec) -> RolesSummary:
         others=(sum(one.counts.ready for one in role_states) - ready, spec.tasks - total - waiting),
         by_arrival=state.facts.waits_for_arrival,
         gpus=state.facts.gpus,
-        names_ended=state.facts.tells_progress,
+        progress=state.facts.progress_ports,
         has_barriers=state.facts.has_barriers,
         member_revision=state.revisions.of(Mark.MEMBERS),
         gate=state.gate,

@@ -45,6 +45,11 @@ def test_every_way_to_a_node_leaves_them_out(spec: dict[str, Any], expected: dic
         {"affinity": "no"},
         {"affinity": {"nodeAffinity": []}},
         {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": ["no"]}}}},
+        affinity({"matchFields": 5}),
+        affinity({"matchExpressions": True}),
+        affinity(
+            {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In"}, {"key": [], "operator": "In"}]}
+        ),
     ],
     ids=str,
 )

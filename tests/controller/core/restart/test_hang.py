@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Running, Terminated
+from frameworkcontroller.api.status import Culprit
 from frameworkcontroller.core.restart.annotations import hang_limit, progress_port
-from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, counted, verdict_of
+from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, as_hang, counted, verdict_of
 from tests.controller.core.inplace import verdict_of as said
 from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.scenarios.hangs import HANGS
-from tests.controller.core.values import START, pod
+from tests.controller.core.values import POD_UID, START, pod
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
@@ -42,10 +43,12 @@ def with_last_line(message: str, code: int = EXIT_CODE, *, is_over: bool = True)
 
 @pytest.mark.parametrize("is_over", [True, False])
 def test_the_last_line_of_a_sidecar_is_its_verdict(is_over: bool) -> None:
-    found = verdict_of(with_last_line(str(TEXT), is_over=is_over))
+    seen = with_last_line(str(TEXT), is_over=is_over)
+    found = verdict_of(seen, seen.metadata.uid)
     assert found is not None
     assert (found.epoch, found.step, found.culprits[0].task) == (3, 10, "worker-2")
-    assert verdict_of(with_last_line(str(TEXT), 88, is_over=is_over)) is None
+    assert verdict_of(with_last_line(str(TEXT), 88, is_over=is_over), POD_UID) is None
+    assert verdict_of(seen, "another") is None
 
 
 @pytest.mark.parametrize(
@@ -54,12 +57,12 @@ def test_the_last_line_of_a_sidecar_is_its_verdict(is_over: bool) -> None:
     ids=str,
 )
 def test_what_is_no_verdict_is_an_exit_as_any_other(change: dict[str, Any]) -> None:
-    assert verdict_of(with_last_line(json.dumps(json.loads(str(TEXT)) | change))) is None
+    assert verdict_of(with_last_line(json.dumps(json.loads(str(TEXT)) | change)), POD_UID) is None
 
 
-@given(st.text() | st.dictionaries(st.text(), st.integers()).map(json.dumps))
+@given(st.text() | st.just('{"x":' + "[" * 5000) | st.dictionaries(st.text(), st.integers()).map(json.dumps))
 def test_no_last_line_is_an_error(text: str) -> None:
-    verdict_of(with_last_line(text))
+    verdict_of(with_last_line(text), POD_UID)
 
 
 VERDICT = Verdict(epoch=1, silent=130, limit=120, why="not known", culprits=(), step=10)
@@ -88,12 +91,28 @@ def test_a_hang_counts_once_and_again_without_a_further_step(
     assert (after and after.in_a_row, after and after.best_step) == (in_a_row, best)
 
 
+def test_texts_of_a_verdict_are_clean_and_nodes_are_names() -> None:
+    culprit = Culprit(task="worker-1\n", node="no name", section="a\0b", stack=("x\ty",))
+    found = as_hang(replace(VERDICT, culprits=(culprit,)), 0, START)
+    assert found.culprits == (Culprit(task="worker-1 ", section="a b", stack=("x y",)),)
+
+
+def test_of_the_nodes_of_a_gang_one_is_left() -> None:
+    hangs: Hangs | UnsetType = UNSET
+    for epoch in range(8):
+        culprit = Culprit(task="worker-1", node=f"n-{epoch % 4}")
+        hangs = counted(hangs, replace(VERDICT, epoch=epoch, culprits=(culprit,)), 0, START, nodes_used=4) or UNSET
+        assert hangs
+    assert hangs.avoided == ("n-0", "n-1", "n-2")
+
+
 @pytest.mark.parametrize(
     ("notes", "limit"),
     [
         ({"progress": "file", "hang": "restart"}, 3),
         ({"progress": "file", "hang": "restart", "hang-limit": "0"}, 0),
         ({"progress": "file", "hang": "restart", "hang-limit": "-1"}, 3),
+        ({"progress": "file", "hang": "restart", "hang-limit": "2147483647"}, 2147483647),
         ({"progress": "file"}, None),
         ({"hang": "restart"}, None),
     ],

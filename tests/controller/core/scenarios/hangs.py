@@ -23,6 +23,11 @@ IN_PLACE = GANG.replace("annotations: {", f"annotations: {{{NOTES.format(limit=3
 TWICE = GANG.replace("annotations: {", f"annotations: {{{NOTES.format(limit=2)}, ")
 BY_RETRY = SIDECAR.replace("pod: {spec", f"pod: {{metadata: {{annotations: {{{NOTES.format(limit=2)}}}}}, spec")
 
+
+def on_three_nodes(world: World) -> None:
+    world.nodes = {f"node-{number}": {} for number in range(3)}
+
+
 HANGS = {
     "a gang hangs, and all start again in their Pods": Scenario(
         0,
@@ -51,6 +56,7 @@ HANGS = {
     "a node that is the culprit's twice is left": Scenario(
         0,
         then_ok("hang 10 worker-2", "hang 11 worker-2", 0, runs=2),
+        on_three_nodes,
         spec=IN_PLACE,
         tasks_retried={"worker-1": 0, "worker-2": 1, "worker-0": 0},
     ),
@@ -82,7 +88,8 @@ def observe(world: World) -> None:
     if worker is None or worker.state is not State.RUNNING:
         return
     known = world.status.attempt_status.progress
-    says: dict[str, Any] = {"ip": worker.attempt_status.pod_ip, "epoch": 0, "ranks": 3, "silent": 1}
+    uid8 = (worker.attempt_status.pod_uid or "")[:8]
+    says: dict[str, Any] = {"ip": worker.attempt_status.pod_ip, "uid": uid8, "epoch": 0, "ranks": 3, "silent": 1}
     seen = known.slowest if known else None
     if seen is None:
         world.progress = says | {"slowest": 10, "fastest": 12, "perMinute": 4.5, "checkpoint": 8, "savedSec": 30}
