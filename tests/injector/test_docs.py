@@ -82,7 +82,7 @@ def test_the_network_policy_is_that_of_the_controller_and_the_port_of_reviews() 
     ours = manifest("frameworkinjector", "NetworkPolicy")["spec"]
     controllers = manifest("frameworkcontroller", "NetworkPolicy")["spec"]
     assert [one["port"] for rule in ours["egress"] for one in rule["ports"]] == [443, 6443, 8443]
-    assert ours["egress"] == controllers["egress"]
+    assert [*ours["egress"], {"ports": [{"port": 24817}]}] == controllers["egress"], "it asks gangs how far they are"
     (health,) = controllers["ingress"]
     assert "frameworkcontroller.microsoft.com/metrics" in str(health["from"])
     assert ours["ingress"] == [{"ports": [{"port": "webhook"}]}, health]
