@@ -4,7 +4,7 @@
 It counts optimizer steps (all, of whichever optimizer, in this process), notes checkpoints, takes batches of data as
 signs of life, and keeps `faulthandler` ready to write the stacks of a process that no longer moves. A process is
 reported from its first step on, so that neither a launcher nor a worker of a `DataLoader` is. Nothing in here makes a
-program fail: what does not work is not reported. Source: docs/reference/barrier.md, section 10.
+program fail: what does not work is not reported. Source: docs/reference/progress.md, section 2.
 """
 
 import _thread

@@ -109,10 +109,7 @@ class Pod:
                 self._pulses[name].last = Report(thread=UNKNOWN)
         for name, pulse in [*self._pulses.items()]:
             if pulse.last.thread and name.startswith(FILE) and self._has_died(name):
-                del self._pulses[name]
-                for file in (name, name + STACK):
-                    with contextlib.suppress(OSError):
-                        os.unlink(os.path.join(self._path, file))
+                del self._pulses[name]  # the file stays: a process of this number may just have opened it
 
     def _written_at(self, name: str) -> float:
         try:
