@@ -71,19 +71,20 @@ class Lead:
         self._misses, self._is_ending = 0, False
         self._listed: dict[Peer, float] = {}
         """Since when each is in the gang."""
-        self._known: set[Peer] = set()
-        """Those that have answered in this epoch."""
+        self._last: dict[Peer, Answer] = {}
+        """The last answer of each that has given one in this epoch."""
         self._spoken: set[Peer] = set()
         """Those of whose processes something was known."""
 
     def follow(self, peers: Sequence[Peer], epoch: int, *, is_ending: bool = False) -> None:
         """Go on with the gang as it is now; `is_ending`: some of its Tasks have ended for good."""
         if epoch != self.epoch:
-            self._misses, self._listed, self._known, self._spoken = 0, {}, set(), set()
+            self._misses, self._listed, self._last, self._spoken = 0, {}, {}, set()
         self.peers, self.epoch, self._is_ending = tuple(peers), epoch, is_ending
-        self._listed = {peer: self._listed.get(peer, self._clock()) for peer in peers}
-        self._known.intersection_update(peers)
-        self._spoken.intersection_update(peers)
+        if peers:  # while the gang is not complete, those who stay are the same
+            self._listed = {peer: self._listed.get(peer, self._clock()) for peer in peers}
+            self._last = {peer: one for peer, one in self._last.items() if peer in self._listed}
+            self._spoken.intersection_update(peers)
 
     @property
     def interval_sec(self) -> float:
@@ -92,41 +93,49 @@ class Lead:
 
     async def round(self, own: Callable[[], Answer | None]) -> Finding | None:
         """Ask who is to be asked; return what was found if this Pod leads."""
-        place = next((place for place, peer in enumerate(self.peers) if peer.task == self._own), None)
+        peers, place = self.peers, next((at for at, peer in enumerate(self.peers) if peer.task == self._own), None)
         if place is None:
             return None
         if self._misses < MISSES:
-            for peer in self.peers[: min(place, ASKED_BEFORE)]:
-                if await self._ask(peer, self.epoch) is not None:
+            for peer in peers[: min(place, ASKED_BEFORE)]:
+                if (answer := await self._ask(peer, self.epoch)) is not None:
                     self._misses = 0
-                    self._known.add(peer)
+                    self._heard({peer: answer})
                     return None
             self._misses = MISSES if place == 0 else self._misses + 1
             if self._misses < MISSES:
                 return None
-        found = await self._ask_all([peer for peer in self.peers if peer.task != self._own])
-        if any(peer in found for peer in self.peers[:place]):
+        found = await self._ask_all([peer for peer in peers if peer.task != self._own])
+        if any(peer in found for peer in peers[:place]):
             self._misses = 0
             return None
-        found[self.peers[place]] = own() or MUTE
+        found[peers[place]] = own() or MUTE
         finding = self._judge(found)
-        if finding.hang is not None and (missing := [peer for peer in self._known if peer not in found]):
+        if finding.hang is not None and (missing := [peer for peer in self._last if peer not in found]):
             found |= await self._ask_all(missing)
             finding = self._judge(found)
-        self._known |= found.keys()
+        if self.peers is not peers:
+            return None  # another gang than that of which was asked
+        self._heard(found)
         return finding
+
+    def _heard(self, found: dict[Peer, Answer]) -> None:
+        self._last |= found
+        self._spoken |= {peer for peer, one in found.items() if one is not MUTE}
 
     def _judge(self, found: dict[Peer, Answer]) -> Finding:
         answers = {peer.task: one for peer, one in found.items() if one is not MUTE}
-        self._spoken |= {peer for peer, one in found.items() if one is not MUTE}
-        lost = [peer.task for peer in self.peers if peer in self._known and peer not in found]
+        lost = {peer.task: self._last[peer] for peer in self.peers if peer in self._last and peer not in found}
         others = [peer for peer in self.peers if peer.task not in answers and peer.task not in lost]
-        least = self._first_sec if self._is_ending or any(self._may_yet_speak(one, found) for one in others) else 0.0
+        # What takes one that is lost long, a checkpoint, takes all others long.
+        least = max((one.limit for one in lost.values()), default=0.0)
+        if self._is_ending or any(self._may_yet_speak(one, found) for one in others):
+            least = max(least, self._first_sec)
         if len(lost) > len(found) and self._own in answers:
             # Nobody can be reached any more: it decides for itself.
-            lost, others, least = [], [], self._first_sec
+            lost, others, least = {}, [], self._first_sec
             answers = {self._own: answers[self._own]}
-        return Finding(answers, tuple(peer.task for peer in others), judge(answers, lost, len(others), least))
+        return Finding(answers, tuple(peer.task for peer in others), judge(answers, [*lost], len(others), least))
 
     def _may_yet_speak(self, peer: Peer, found: dict[Peer, Answer]) -> bool:
         """Report whether one that says nothing of progress may be at work: only of some that never do it is known."""

@@ -133,7 +133,7 @@ def _progress(evidence: Evidence) -> Iterator[Finding]:
         look = f"kubectl describe node {nodes}" if nodes else f"{evidence.program} describe {view.name}"
         again = "" if restarts_by_itself(view) else "the annotation hang: restart lets it start again by itself; "
         yield Finding(
-            f"it hangs since {since(began(view, hang), evidence.now)}: {shorten(hang.text, MESSAGE)}",
+            f"it hangs since {since(began(hang), evidence.now)}: {shorten(hang.text, MESSAGE)}",
             f"look where it hangs: {look}; {again}a process that waits for a disk may be unkillable, by deletion too",
         )
     elif (unknown := unknown_for(view, evidence.now)) is not None:

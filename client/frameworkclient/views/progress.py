@@ -90,19 +90,17 @@ def shown_hang(view: FrameworkView) -> Hang | None:
     return view.hang or max(filter(None, known), key=lambda one: one.time, default=None)
 
 
-def began(view: FrameworkView, hang: Hang) -> datetime:
+def began(hang: Hang) -> datetime:
     """Return when the last progress before a hang was made."""
-    # The time of one that goes on is that of its first report, and its silence that of the last.
-    told = view.progress.time if view.progress and view.progress.hang is hang else hang.time
     try:
-        return told - timedelta(seconds=hang.silent)
+        return hang.time - timedelta(seconds=hang.silent)
     except OverflowError:
-        return told
+        return hang.time
 
 
 def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple[str, str]]:
     """Yield the lines about a hang, each with its name; the name "" continues the line before."""
-    then = began(view, hang)
+    then = began(hang)
     after = "" if hang.step is None else f", after step {hang.step}"
     yield "since", f"{then:%Y-%m-%d %H:%M:%S} UTC, {since(then, now)} ago{after}"
     yield "seen", f"after {duration(hang.silent)} without progress; the limit is {duration(hang.limit)}"

@@ -345,6 +345,8 @@ class AskProgress:
     port: int
     uid8: str
     """The first characters of the UID of its Pod: addresses are used again."""
+    attempt_id: int
+    """Of the Framework."""
 
     key: ClassVar[EffectKey] = PROGRESS
 

@@ -145,3 +145,32 @@ def test_a_gang_of_any_size_costs_fifty_requests_a_second(count: int, seconds: f
     led.follow([Peer(f"w-{index}", "10.0.0.1", "u", "n") for index in range(count)], 0)
     lead.PER_SECOND = 50
     assert led.interval_sec == seconds
+
+
+def test_one_that_is_lost_takes_as_long_as_it_was_to_take() -> None:
+    """It saves a checkpoint, and its node is too busy to answer."""
+    gang = Gang(3)
+    gang.says["w-0"] = replace(MOVES, limit=FIRST, section="checkpoint")
+    gang.round()
+    gang.down = {"w-0"}
+    for silent, is_hang in ((HANGS, False), (LONG, True)):
+        gang.says = dict.fromkeys(gang.says, silent)
+        found = [gang.round().get("w-1") for _ in range(MISSES)][-1]
+        assert found is not None
+        assert (found.hang is not None) is is_hang
+
+
+def test_a_gang_that_changes_during_a_round_is_judged_in_the_next_one() -> None:
+    gang = Gang(3)
+    led = gang.leads["w-0"]
+
+    async def changes(peer: Peer, _epoch: int) -> Answer:
+        led.follow((), 0)
+        return HANGS
+
+    led._ask = changes
+    assert asyncio.run(led.round(lambda: HANGS)) is None
+    gang.follow(0)
+    led._ask = gang._ask
+    gang.says = dict.fromkeys(gang.says, HANGS)
+    assert gang.round()["w-0"].hang is not None

@@ -217,7 +217,7 @@ def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> N
     assert (
         hung_part(view)
         == """\
-  since       2026-01-01 12:02:42 UTC, 2m30s ago, after step 1200
+  since       2026-01-01 12:02:02 UTC, 3m10s ago, after step 1200
   seen        after 2m10s without progress; the limit is 2m
   culprit     worker-1 on node node-1, in evaluate: is behind
                 /app/train.py:31 in wait

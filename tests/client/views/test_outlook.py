@@ -90,7 +90,7 @@ SITUATIONS: dict[str, tuple[FrameworkView, str, str]] = {
 
 
 HANGS_NOW = PROGRESS | {"hang": HANG}
-SINCE = f"it hangs since 2m30s: {HUNG}\n  -> look where it hangs: "
+SINCE = f"it hangs since 3m10s: {HUNG}\n  -> look where it hangs: "
 DISK = "a process that waits for a disk may be unkillable, by deletion too"
 OBSERVED = f"{SINCE}kubectl describe node node-1; the annotation hang: restart lets it start again by itself; {DISK}"
 AFTER = completion(-275, "GangHungRepeatedly", diagnostics=f"{HUNG}; it was the 3. time without a step beyond 1200")

@@ -18,7 +18,7 @@ from frameworkcontroller.api.status import MAX_STACK, GangProgress, Word
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now, duration
 from frameworkcontroller.core.effects import AskProgress
-from frameworkcontroller.core.restart.hang import Verdict, as_hang, decoded, of_epoch
+from frameworkcontroller.core.restart.hang import Verdict, as_hang, clean, decoded, of_epoch
 from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.state import FrameworkState
 
@@ -84,14 +84,17 @@ class Asking:
             self._place = 0
             return None, self._due
         port = next(iter(facts.progress_ports.values()))
-        return AskProgress(asked.pod_ip or "", port, (asked.pod_uid or "")[:8]), self._due
+        return AskProgress(
+            asked.pod_ip or "", port, (asked.pod_uid or "")[:8], state.status.attempt_status.id
+        ), self._due
 
     def take(self, state: FrameworkState, asked: AskProgress, body: bytes | None, now: Now) -> None:
         """Take in an answer; who does not lead, or does not answer, is followed by the next one."""
         answer = None if body is None else decoded(body, Answer)
         attempt, gate = state.status.attempt_status, state.gate
-        of_now = (asked.uid8, 0 if gate is None else gate.epoch)
-        if answer is None or (answer.uid, answer.epoch) != of_now or state.status.completion is not None:
+        is_of_now = asked.attempt_id == attempt.id and state.status.completion is None
+        its = (asked.uid8, 0 if gate is None else gate.epoch)
+        if answer is None or (answer.uid, answer.epoch) != its or not is_of_now:
             self._place = (self._place + 1) % PLACES
             self._due = now.steady + (SOON if self._place else EVERY)
             progress = attempt.progress
@@ -109,7 +112,7 @@ class Asking:
             checkpoint=before.checkpoint if answer.checkpoint is None else answer.checkpoint,
             checkpoint_time=saved,
             ranks=answer.ranks,
-            left_out=answer.left_out,
+            left_out=tuple(map(clean, answer.left_out)),
             hang=None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp),
         )
         is_known = found.hang is not None and before.hang is not None and before.hang.epoch == found.hang.epoch

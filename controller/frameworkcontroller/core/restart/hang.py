@@ -5,6 +5,7 @@ same Pod or another, knows by its epoch that it is counted. Source: docs/referen
 """
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from typing import Annotated, Final, TypeVar
 
@@ -76,29 +77,30 @@ def as_hang(verdict: Verdict, attempt: int, now: datetime) -> Hang:
         step=verdict.step,
         silent=verdict.silent,
         limit=verdict.limit,
-        why=_clean(verdict.why),
+        why=clean(verdict.why),
         culprits=tuple(
             Culprit(
-                task=_clean(one.task),
+                task=clean(one.task),
                 node=one.node if NODE.fullmatch(one.node) else "",
-                section=_clean(one.section),
-                stack=tuple(map(_clean, one.stack)),
+                section=clean(one.section),
+                stack=tuple(map(clean, one.stack)),
             )
             for one in verdict.culprits
         ),
     )
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return the text of a stranger without what is not to be printed."""
     return "".join(one if one.isprintable() else " " for one in text)
 
 
 def counted(
-    before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime, nodes_used: int = MAX_STACK + 1
+    before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime, used: Collection[str] = ()
 ) -> Hangs | None:
     """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted.
 
-    Of the nodes that the gang uses, one at least is not avoided.
+    Of the nodes that are `used` by the gang, one at least is not avoided.
     """
     if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
         return None
@@ -106,12 +108,14 @@ def counted(
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
     in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
     nodes = {one.name: one.times for one in (before.nodes if before else ())}
-    for node in {one.node for one in found.culprits} - {""}:
+    for node in sorted({one.node for one in found.culprits} - {""}):
         nodes[node] = nodes.pop(node, 0) + 1
     kept = tuple(HungNode(name, times) for name, times in nodes.items())[-MAX_HUNG_NODES:]
-    again = [one.name for one in kept if one.times > 1 and one.name in {culprit.node for culprit in found.culprits}]
-    avoided = tuple(dict.fromkeys((*(before.avoided if before else ()), *again)))[: min(nodes_used - 1, MAX_STACK)]
-    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept, avoided=avoided)
+    avoided = list(before.avoided if before else ())
+    for node in (one.name for one in kept if one.times > 1 and one.name not in avoided):
+        if len(avoided) < MAX_STACK and not {*used} <= {*avoided, node}:
+            avoided.append(node)
+    return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept, avoided=tuple(avoided))
 
 
 def of_epoch(status: FrameworkStatus, epoch: int) -> Hang | None:

@@ -18,7 +18,7 @@ from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.api.status import Ledger, RestartReason, Spent
-from frameworkcontroller.core.clock import Now, latest
+from frameworkcontroller.core.clock import EARLIEST, Now, latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
 from frameworkcontroller.core.restart.hang import Verdict, hang_now
@@ -82,6 +82,7 @@ def take_up(
     if state.ledger is None:
         state.ledger = Ledger(_exact(now if state.has_status or created is None else created))
     state.ledger = replace(state.ledger, since=max(state.ledger.since, created or state.ledger.since))
+    state.stretch = _stretch_of(state, state.ledger)
     if state.ledger.state not in BY_PODS:
         return
     shown: list[Times] = []
@@ -101,16 +102,28 @@ def take_up(
             state.ledger = _charged(state.ledger, after, min(moment, now))
 
 
+def _stretch_of(state: FrameworkState, ledger: Ledger) -> tuple[datetime, float] | None:
+    """Return since when it runs that was stored, and for how long the attempt had hung before; None if it does not.
+
+    Of one that hangs, only the last part of that is stored: what it ran since a checkpoint counts.
+    """
+    if ledger.state == LedgerState.RUNNING:
+        return ledger.since, ledger.attempt.hung
+    hang = hang_now(state.status, state.gate) if ledger.state == LedgerState.HUNG else None
+    return None if hang is None else (EARLIEST, ledger.attempt.hung - hang.silent)
+
+
 def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open: bool) -> None:
     """Charge what has passed if the time is spent on something else from this moment. `is_open`: see `state_of`."""
     found, ledger = state_of(state, spec, is_open=is_open), state.ledger
     assert ledger is not None
     has_run = ledger.attempt.running or LedgerState.RUNNING in {found, ledger.state}
-    before, hang, progress = ledger.state, hang_now(state.status, state.gate), state.status.attempt_status.progress
+    since, before = ledger.since, ledger.state
+    hang, progress = hang_now(state.status, state.gate), state.status.attempt_status.progress
     if found != before:
         ledger = _charged(ledger, found, now)
     if found == LedgerState.HUNG != before and hang is not None:
-        ledger = _moved(ledger, "hung", hang.silent)
+        ledger = _moved(ledger, "hung", min(hang.silent, (now - since).total_seconds()))
     if has_run and _has_failed(state):
         saved = progress.checkpoint_time if progress else None
         if saved is None:
@@ -120,8 +133,8 @@ def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open
             )
             ledger = replace(ledger, total=total, attempt=attempt)
         elif before in RUNS and found not in RUNS and _fails(state, found):
-            since, hung = state.stretch or (saved, ledger.attempt.hung)
-            ran = (now - max(saved, since)).total_seconds() - (ledger.attempt.hung - hung)
+            began, hung = state.stretch or (since, ledger.attempt.hung)
+            ran = (now - max(saved, began)).total_seconds() - (ledger.attempt.hung - hung)
             ledger = _moved(ledger, "lost", ran)
     if found not in RUNS:
         state.stretch = None
@@ -142,11 +155,12 @@ def stored(ledger: Ledger | None, *, complete: bool) -> Ledger | UnsetType:
 
 def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
     """Keep what a sidecar has found of the gang; the time since its last progress, as far as it ran, it has hung."""
-    found, ledger = state.note_hang(verdict, now.stamp), state.ledger
-    if found is None or ledger is None or ledger.state != LedgerState.RUNNING:
+    found, ledger, gate = state.note_hang(verdict, now.stamp), state.ledger, state.gate
+    is_of_now = found is not None and found.epoch == (0 if gate is None else gate.epoch)
+    if found is None or not is_of_now or ledger is None or ledger.state != LedgerState.RUNNING:
         return
-    ledger = _charged(ledger, LedgerState.RUNNING, now.wall)
-    state.ledger = _moved(ledger, "hung", found.silent)
+    seconds = min(float(found.silent), (now.wall - ledger.since).total_seconds())
+    state.ledger = _moved(_charged(ledger, LedgerState.RUNNING, now.wall), "hung", seconds)
 
 
 def _moved(ledger: Ledger, name: str, seconds: float) -> Ledger:

@@ -99,11 +99,16 @@ def test_texts_of_a_verdict_are_clean_and_nodes_are_names() -> None:
 
 def test_of_the_nodes_of_a_gang_one_is_left() -> None:
     hangs: Hangs | UnsetType = UNSET
+    used = {f"n-{number}" for number in range(4)}
     for epoch in range(8):
         culprit = Culprit(task="worker-1", node=f"n-{epoch % 4}")
-        hangs = counted(hangs, replace(VERDICT, epoch=epoch, culprits=(culprit,)), 0, START, nodes_used=4) or UNSET
+        hangs = counted(hangs, replace(VERDICT, epoch=epoch, culprits=(culprit,)), 0, START, used) or UNSET
         assert hangs
     assert hangs.avoided == ("n-0", "n-1", "n-2")
+    culprit = Culprit(task="worker-1", node="n-3")
+    hangs = counted(hangs, replace(VERDICT, epoch=9, culprits=(culprit,)), 0, START, {"n-3", "n-4"}) or UNSET
+    assert hangs
+    assert hangs.avoided == ("n-0", "n-1", "n-2", "n-3")
 
 
 @pytest.mark.parametrize(

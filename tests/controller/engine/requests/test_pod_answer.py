@@ -132,7 +132,7 @@ async def test_silent_pods_delay_nothing_else_and_are_asked_beside_each_other() 
     actions = Actions(lambda _: True, on_end, cast("Any", performer), Metrics(), slots=1, now=lambda: moment(0))
     for number in range(2 * ASKS):
         work = Work(("ns", f"fw{number}"), cast("Any", Reconciler()))
-        actions.submit(work, [AskProgress("192.0.2.1", 24817, "uid"), creation(100)])
+        actions.submit(work, [AskProgress("192.0.2.1", 24817, "uid", 0), creation(100)])
     async with beside(actions.run()):
         await until(lambda: len(ends) == 4 * ASKS)
     assert [seconds for is_asked, seconds in ends if not is_asked] == [0] * 2 * ASKS
