@@ -36,10 +36,10 @@ class RoleAttempt:
     config_map_uid: str
     role: str
     role_uid: str
-    avoided: tuple[str, ...] = ()
-    """Nodes to which they are not to go."""
     additions: bytes = b""
     """What a queue or a scheduler adds to the Pods, as JSON; what says the same is not twice there."""
+    avoided: tuple[str, ...] = ()
+    """Nodes to which they are not to go."""
 
     @property
     def values(self) -> dict[str, str]:
