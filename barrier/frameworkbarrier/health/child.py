@@ -39,10 +39,7 @@ class Watcher(Gatekeeper):
     def decide(self, observation: Observation) -> Released | Waiting:
         """Decide as the other does."""
         decision = self._gatekeeper.decide(observation)
-        if isinstance(decision, Released):
-            self._tell(decision.gang)
-        else:
-            self._tell(None)
+        self._tell(decision.gang if isinstance(decision, Released) else None)
         return decision
 
     def start(self, gang: Gang) -> None:
@@ -69,7 +66,9 @@ class Watcher(Gatekeeper):
         self._tell(gang)
 
     def _tell(self, gang: Gang | None) -> None:
-        """Tell the child who is to make progress: nobody while the gang is not complete."""
+        """Tell the child, once there is one, who is to make progress: nobody while the gang is not complete."""
+        if self._child is None or self._child.stdin is None:
+            return
         roles = () if gang is None else [role for role in gang.roles if role.speaks] or gang.roles
         peers = [
             (f"{role.name}-{task.index}", task.ip, task.uid8, task.node)
@@ -80,7 +79,7 @@ class Watcher(Gatekeeper):
         self._epoch = self._epoch if gang is None else gang.epoch or 0
         found = {"epoch": self._epoch, "peers": peers, "ending": any(role.ended for role in roles)}
         line = json.dumps(found).encode() + b"\n"
-        if line == self._told or self._child is None or self._child.stdin is None:
+        if line == self._told:
             return
         self._told = line
         with contextlib.suppress(OSError, ValueError):  # its thread says that it has ended

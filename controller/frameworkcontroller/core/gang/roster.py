@@ -131,9 +131,11 @@ def members(summary: RolesSummary) -> list[dict[str, Any]]:
         number = len(row["tasks"])
         if (stored := roles[row["name"]].rank_order) and (order := rank_order.kept(stored, number)) != [*range(number)]:
             row["order"] = order
-        ended = [task.index for task in roles[row["name"]].task_statuses[:number] if task.state is State.COMPLETED]
         if row["name"] in summary.progress:
-            row |= {"progress": True, **({"ended": ended} if ended else {})}
+            row["progress"] = True
+            tasks = roles[row["name"]].task_statuses[:number]
+            if ended := [task.index for task in tasks if task.state is State.COMPLETED]:
+                row["ended"] = ended
     return found
 
 

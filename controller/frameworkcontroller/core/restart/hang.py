@@ -5,7 +5,7 @@ same Pod or another, knows by its epoch that it is counted. Source: docs/referen
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Final, TypeVar
 
@@ -30,7 +30,6 @@ from frameworkcontroller.core.restart.epoch import Gate
 
 EXIT_CODE: Final = 89
 """Of a sidecar whose gang hangs; as `frameworkbarrier.errors.HungError` has it."""
-MAX_CULPRITS: Final = 8
 NODE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 T = TypeVar("T")
 REPEATED: Final = "{hang}; it was the {number}. time without a step beyond {step}"
@@ -43,7 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
     silent: Annotated[int, Meta(ge=0, lt=2**31)]
     limit: Annotated[int, Meta(ge=0, lt=2**31)]
     why: Annotated[str, Meta(max_length=64)]
-    culprits: Annotated[tuple[Culprit, ...], Meta(max_length=MAX_CULPRITS)]
+    culprits: Annotated[tuple[Culprit, ...], Meta(max_length=MAX_STACK)]
     step: Annotated[int, Meta(ge=0, le=2**53)] | None = None
     saved: bool = False
     """It has saved a checkpoint in this epoch: its steps are counted from its start."""
@@ -96,7 +95,7 @@ def clean(text: str) -> str:
 
 
 def counted(
-    before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime, used: Collection[str] = ()
+    before: Hangs | UnsetType, verdict: Verdict, attempt: int, now: datetime, used: Iterable[str] = ()
 ) -> Hangs | None:
     """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted.
 
@@ -104,7 +103,7 @@ def counted(
     """
     if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
         return None
-    found = as_hang(verdict, attempt, now)
+    found, in_use = as_hang(verdict, attempt, now), {*used}
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
     in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
     nodes = {one.name: one.times for one in (before.nodes if before else ())}
@@ -113,7 +112,7 @@ def counted(
     kept = tuple(HungNode(name, times) for name, times in nodes.items())[-MAX_HUNG_NODES:]
     avoided = list(before.avoided if before else ())
     for node in (one.name for one in kept if one.times > 1 and one.name not in avoided):
-        if len(avoided) < MAX_STACK and not {*used} <= {*avoided, node}:
+        if len(avoided) < MAX_STACK and not in_use <= {*avoided, node}:
             avoided.append(node)
     return Hangs(in_a_row=in_a_row, best_step=max(best, step), last=found, nodes=kept, avoided=tuple(avoided))
 

@@ -169,7 +169,8 @@ class FrameworkState:
         attempt, gate = self.status.attempt_status, self.gate
         if verdict is None or self.status.completion is not None or verdict.epoch > (0 if gate is None else gate.epoch):
             return None
-        used = {task.attempt_status.pod_node_name or "" for role in self.roles.values() for task in role.active()}
+        # Looked at only for a hang that is not known: the last line of a sidecar stays there.
+        used = (task.attempt_status.pod_node_name or "" for role in self.roles.values() for task in role.active())
         found = hang.counted(self.status.hangs, verdict, attempt.id, now, used)
         if found is None:
             return None
