@@ -102,7 +102,8 @@ class Monitor:
                 say(log=f"of {_listed(found.silent)} nothing is known of progress, so they are left out")
         if found.hang is not None and self._hang is None:
             self._hangs += 1
-            say(log=self._line(found), hang=self._document(found))
+            document = self._document(found, found.hang)
+            say(log=_line(document), hang=document)
         if found.hang is None and self._hang is not None:
             say(log="the gang makes progress again")
         self._hang = found.hang
@@ -110,21 +111,7 @@ class Monitor:
         if steps:
             self._steps = [*(one for one in self._steps if one[0] > now - RATE_SEC), (now, min(steps))]
 
-    def _line(self, found: Finding) -> str:
-        hang = found.hang
-        assert hang is not None
-        where = "; ".join(
-            f"{one['task']} on {one['node'] or '?'} {' < '.join(one['stack'])}" for one in _named(self._lead, found)
-        )
-        return (
-            f"the gang hangs: no progress for {hang.silent:.0f} s (limit {hang.limit:.0f} s) after step {hang.step}; "
-            f"culprit: {where.strip() or 'not known'} ({hang.why})"
-        )
-
-    def _document(self, found: Finding) -> dict[str, Any] | None:
-        hang = found.hang
-        if hang is None:
-            return None
+    def _document(self, found: Finding, hang: "Hang") -> dict[str, Any]:
         return {
             "epoch": self._lead.epoch,
             "step": hang.step,
@@ -132,7 +119,7 @@ class Monitor:
             "silent": round(hang.silent),
             "limit": round(hang.limit),
             "why": hang.why,
-            "culprits": _named(self._lead, found),
+            "culprits": _named(self._lead, found.answers, hang),
         }
 
     # --- who asks ---
@@ -221,7 +208,7 @@ class Monitor:
             "silent": round(min((one.silent for one in found.answers.values()), default=0.0)),
             "ranks": len(found.answers),
             "leftOut": list(found.silent[:NAMED]),
-            "hang": self._document(found),
+            "hang": None if found.hang is None else self._document(found, found.hang),
         }
 
     def _rate(self) -> float | None:
@@ -250,16 +237,23 @@ def _steps(found: Finding) -> list[int]:
     return [one.step for one in found.answers.values() if one.step is not None]
 
 
-def _named(led: Lead, found: Finding) -> list[dict[str, Any]]:
+def _named(led: Lead, answers: "dict[str, Answer]", hang: "Hang") -> list[dict[str, Any]]:
     """Return the first culprits, with what is known of them."""
-    hang = found.hang
     nodes = {peer.task: peer.node for peer in led.peers}
     named = []
-    for task in hang.culprits[:NAMED] if hang is not None else ():
-        answer = found.answers.get(task)
+    for task in hang.culprits[:NAMED]:
+        answer = answers.get(task)
         section, stack = ("", ()) if answer is None else (answer.section, answer.stack)
         named.append({"task": task, "node": nodes.get(task, ""), "section": section, "stack": list(stack)})
     return named
+
+
+def _line(hang: dict[str, Any]) -> str:
+    where = "; ".join(f"{one['task']} on {one['node'] or '?'} {' < '.join(one['stack'])}" for one in hang["culprits"])
+    return (
+        f"the gang hangs: no progress for {hang['silent']} s (limit {hang['limit']} s) after step {hang['step']}; "
+        f"culprit: {where.strip() or 'not known'} ({hang['why']})"
+    )
 
 
 def _listed(tasks: tuple[str, ...]) -> str:

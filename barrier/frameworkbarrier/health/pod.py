@@ -12,6 +12,8 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from frameworkbarrier.errors import BarrierError
+from frameworkbarrier.files.output import File, OutputDirectory
 from frameworkbarrier.health import report
 from frameworkbarrier.health.pulse import Limits, Pulse
 from frameworkbarrier.health.report import Report
@@ -50,18 +52,16 @@ def prepare(path: str, *, anew: bool) -> None:
 
 def keep_verdict(path: str, text: str) -> None:
     """Keep the verdict with which the sidecar ends: what the kubelet says of the end may be gone before it is seen."""
-    with contextlib.suppress(OSError):
-        handle = os.open(os.path.join(path, VERDICT), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        os.write(handle, text.encode())
-        os.close(handle)
+    with contextlib.suppress(BarrierError), OutputDirectory(path) as folder:
+        folder.write(File(VERDICT, text.encode(), 0o600))
 
 
 def last_verdict(path: str) -> Any:
     """Return the one that was kept, None if there is none."""
     try:
-        with open(os.open(os.path.join(path, VERDICT), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            return json.loads(file.read(VERDICT_BYTES))
-    except (OSError, ValueError, RecursionError):
+        with OutputDirectory(path) as folder:
+            return json.loads(folder.read(VERDICT, VERDICT_BYTES))
+    except (BarrierError, ValueError, RecursionError):
         return None
 
 
