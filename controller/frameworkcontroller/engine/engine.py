@@ -334,10 +334,8 @@ class Engine:
             match report:
                 case Milestone():
                     self.metrics.milestone_reached(report)
-                case GangRestart():
-                    self.metrics.gang_restarted(report.reason)
-                case Hang():
-                    self.metrics.hangs.inc()
+                case GangRestart() | Hang():
+                    self.metrics.gang_reported(report)
                 case Transition():
                     self.metrics.state_changed(report)
                     _log.info(

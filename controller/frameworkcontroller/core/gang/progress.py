@@ -73,20 +73,18 @@ class Asking:
             return None, self._due
         self._due = now + EVERY
         running = (
-            task.attempt_status
+            (task.attempt_status, facts.progress_ports[role.name])
             for role in spec.task_roles or ()
             if role.name in facts.progress_ports and role.name in state.roles
             for task in state.roles[role.name].active()
             if task.state is State.RUNNING and task.completion is None and task.attempt_status.pod_ip
         )
-        asked = next(islice(running, self._place, None), None)
-        if asked is None:
+        found = next(islice(running, self._place, None), None)
+        if found is None:
             self._place = 0
             return None, self._due
-        port = next(iter(facts.progress_ports.values()))
-        return AskProgress(
-            asked.pod_ip or "", port, (asked.pod_uid or "")[:8], state.status.attempt_status.id
-        ), self._due
+        (asked, port), attempt_id = found, state.status.attempt_status.id
+        return AskProgress(asked.pod_ip or "", port, (asked.pod_uid or "")[:8], attempt_id), self._due
 
     def take(self, state: FrameworkState, asked: AskProgress, body: bytes | None, now: Now) -> None:
         """Take in an answer; who does not lead, or does not answer, is followed by the next one."""

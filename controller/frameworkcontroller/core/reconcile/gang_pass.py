@@ -66,12 +66,13 @@ class GangPass:
         """Take in the outcome of a write of the roster, or how far the gang is."""
         if isinstance(effect, AskProgress):
             self._asking.take(self._state, effect, outcome.body if isinstance(outcome, Told) else None, now)
-        elif self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
+            return
+        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
             version = outcome.resource_version if isinstance(outcome, Done) else None
             event = self._gang.apply_outcome(effect, version)
             if event is not None:
                 self._state.add_event(event)
-        if isinstance(outcome, Missing) and isinstance(effect, WriteRoster):
+        if isinstance(outcome, Missing):
             self._in_flight.recheck_later(effect.key, now.steady)
 
     @property

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import LedgerState, State
+from frameworkcontroller.api.status import GangRestart, Hang
 from frameworkcontroller.core.effects import Missing, Outcome, Refused
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.classification import CodeInfo
@@ -302,9 +303,9 @@ class Metrics:
             case phase, _, _:
                 self._start.labels(phase).observe(milestone.seconds)
 
-    def gang_restarted(self, reason: str) -> None:
-        """Count the end of an epoch of a gang that restarts in place."""
-        self._restarts.labels(reason).inc()
+    def gang_reported(self, report: GangRestart | Hang) -> None:
+        """Count the end of an epoch of a gang that restarts in place, or a gang that makes no progress."""
+        (self.hangs if isinstance(report, Hang) else self._restarts.labels(report.reason)).inc()
 
     def text(self) -> bytes:
         """Return the text that a scrape reads."""

@@ -4,16 +4,18 @@ import pytest
 
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import LedgerState, State
+from frameworkcontroller.api.status import GangRestart
 from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.status.reports import Milestone, Transition
 from frameworkcontroller.engine.observe.metrics import Metrics
+from tests.controller.core.values import START
 
 COMPLETIONS = "frameworkcontroller_attempt_completions"
 
 
 def test_restarts_are_counted_by_reason_and_timed_by_phase() -> None:
     metrics = Metrics()
-    metrics.gang_restarted("Exited")
+    metrics.gang_reported(GangRestart(epoch=1, time=START, reason="Exited"))
     for phase, seconds in (("restart-open", 1.5), ("restart-running", 3.0), ("open", 7.0), ("released", 0.2)):
         metrics.milestone_reached(Milestone(phase, seconds))
     text = metrics.text().decode()
