@@ -22,6 +22,11 @@ def controller() -> None:
     _start("frameworkcontroller", "controller")
 
 
+def history() -> None:
+    """Run `frameworkhistory`."""
+    _start("frameworkhistory", "history")
+
+
 def client() -> None:
     """Run `frameworkctl`."""
     _start("frameworkclient", "client")

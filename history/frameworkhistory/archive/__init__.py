@@ -1,0 +1,1 @@
+"""The database: its tables, their versions, and what is written, read and dropped."""
