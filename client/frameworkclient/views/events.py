@@ -20,6 +20,9 @@ class EventMeta(Wire, frozen=True):
     """The metadata of an Event."""
 
     name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
     creation_timestamp: datetime | None = None
 
 

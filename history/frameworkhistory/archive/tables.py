@@ -4,7 +4,7 @@ Times are seconds since 1970 in UTC. Documents are JSON, compressed by zlib. Wha
 in a sentence what of a row could not be seen. Everything goes with its Framework.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -38,7 +38,7 @@ def _framework(*, primary_key: bool = True) -> Column[int]:
     return Column("framework", ForeignKey("frameworks.id", ondelete="CASCADE"), primary_key=primary_key)
 
 
-def _end() -> list[Column[str]]:
+def _end() -> list[Column[Any]]:
     """How an attempt has ended: the code, its phrase, Succeeded or Failed, what is known of that, and the reason."""
     return [
         Column("code", Integer),

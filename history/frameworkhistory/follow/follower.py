@@ -1,0 +1,425 @@
+"""Follows Frameworks, their rosters and their Events, and has each state written: nothing is dropped but by a row.
+
+The informers put what they see into `Pending`; one task makes rows of it in a thread and writes them in one
+transaction. While the database is away it tries again, and of each Framework the newest states wait, as many as memory
+allows: which ones were passed over is known by their numbers. What was kept last is taken back only when a transaction
+has succeeded, so that a process that dies at any point writes the same again.
+"""
+
+import asyncio
+import random
+import time
+import zlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Final, TypeVar
+
+import msgspec
+from sqlalchemy import Engine, insert, select, update
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as NoConnectionError
+
+from frameworkclient.views.events import EVENT_DECODER, EventView, is_about
+from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.meta import Meta, Wire
+from frameworkhistory.archive import known as archive
+from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.tables import FRAMEWORKS, GAPS, MARKS
+from frameworkhistory.archive.writer import Writer
+from frameworkhistory.follow import records
+from frameworkhistory.follow.records import Look
+from frameworkkube.backoff import pause_seconds
+from frameworkkube.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient
+from frameworkkube.informer.informer import Informer
+from frameworkkube.log import Logger
+from frameworkkube.paths import resource_path
+
+_log = Logger(__name__)
+PENDING_BYTES: Final = 128 << 20
+"""Of states that wait to be written; beyond it, of each Framework the newest alone waits."""
+PENDING_ROWS: Final = 20_000
+"""Events and rosters that wait."""
+BATCH: Final = 64
+"""Frameworks in one transaction."""
+AT_WORK: Final = "at-work"
+AT_WORK_SECONDS: Final = 10.0
+"""Between two marks by which a pause is known afterwards."""
+PAUSE_SECONDS: Final = 60.0
+"""A pause that is no gap: a Pod was replaced."""
+DELETED_UNSEEN: Final = "its deletion was not seen: the archive was not at work"
+AWAY: Final = (OperationalError, InterfaceError, NoConnectionError)
+"""What a database raises that is away, locked or full."""
+T = TypeVar("T")
+
+
+class _ConfigMap(Wire, frozen=True):
+    metadata: Meta
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+    binary_data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Whose(Wire, frozen=True, rename=None):
+    uid: str
+    attempt_id: int = msgspec.field(name="attemptID")
+
+
+class _Roster(Wire, frozen=True):
+    framework: _Whose
+    complete: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What waits to be written: a state of a Framework, or rows that need none to be looked at."""
+
+    time: float
+    """When it was seen, in seconds."""
+    state: Framework | None = None
+    is_gone: bool = False
+    rows: Changes | None = None
+
+
+class Pending:
+    """What was seen and is not written yet."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[str, deque[Seen]] = OrderedDict()
+        self._rows: deque[Seen] = deque()
+        self._size = 0
+        self.wake = asyncio.Event()
+        self.passed_over = 0
+        """States and rows that memory had no place for."""
+
+    def __len__(self) -> int:
+        return len(self._states) + len(self._rows)
+
+    @property
+    def since(self) -> float | None:
+        """When the oldest was seen, in seconds."""
+        first = next(iter(self._states.values()), self._rows)
+        return first[0].time if first else None
+
+    def add(self, state: Framework, *, is_gone: bool) -> None:
+        """Add a state that was just seen."""
+        self._states.setdefault(state.metadata.uid, deque()).append(Seen(time.time(), state, is_gone))
+        self._size += state.size
+        if self._size > PENDING_BYTES:
+            # Which attempts, runs and epochs are passed over, their numbers tell.
+            for waiting in self._states.values():
+                while len(waiting) > 1:
+                    self._size -= _size(waiting.popleft())
+                    self.passed_over += 1
+        self.wake.set()
+
+    def add_rows(self, rows: Changes) -> None:
+        """Add rows that need no Framework to be looked at."""
+        self._rows.append(Seen(time.time(), rows=rows))
+        if len(self._rows) > PENDING_ROWS:
+            self._rows.popleft()
+            self.passed_over += 1
+        self.wake.set()
+
+    def take(self) -> list[Seen]:
+        """Take out the oldest; rows come after all states, since the archive must know their Frameworks."""
+        oldest = [self._states.popitem(last=False)[1] for _ in range(min(len(self._states), BATCH))]
+        found = [one for waiting in oldest for one in waiting]
+        self._size -= sum(map(_size, found))
+        if not self._states:
+            found += [self._rows.popleft() for _ in range(min(len(self._rows), 16 * BATCH))]
+        return found
+
+
+def _size(seen: Seen) -> int:
+    return 0 if seen.state is None else seen.state.size
+
+
+class Follower:
+    """Follows the Frameworks of some namespaces, of all if none is named.
+
+    Args:
+        client: of the API server.
+        engine: of the database, which is open.
+        person_label: the label that says whose a Framework is.
+        on_kept: called with namespace and UID when a change of a Framework is written.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        engine: Engine,
+        namespaces: tuple[str, ...] = (),
+        *,
+        person_label: str = "",
+        on_kept: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:
+        self._client, self._engine, self._namespaces = client, engine, namespaces
+        self._writer, self._person_label, self._on_kept = Writer(engine), person_label, on_kept
+        self.pending = Pending()
+        self.errors = self.refused = 0
+        """Of the database, and Frameworks that it refuses for what they say."""
+        self._looks: dict[str, Look] = {}
+        self._stored: dict[str, str] = {}
+        self._was_at_work = 0.0
+        self._existing: set[str] = set()
+        self._writing_since: float | None = None
+        self._held: dict[str, Framework] = {}
+        self._release_wake = asyncio.Event()
+        places: tuple[str | None, ...] = namespaces or (None,)
+        self._frameworks = [self._informer(one, names.API_VERSION, names.PLURAL) for one in places]
+        self._others = [other for one in places for other in self._other_informers(one)]
+
+    def _informer(self, namespace: str | None, version: str, plural: str) -> Informer[Framework]:
+        path = resource_path(version, plural, namespace=namespace)
+        return Informer(self._client, path, FRAMEWORK_DECODER, on_change=self._on_framework)
+
+    def _other_informers(self, namespace: str | None) -> Iterator[Informer[Any]]:
+        events = resource_path("v1", "events", namespace=namespace)
+        for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
+            yield Informer(self._client, events, EVENT_DECODER, on_change=self._on_event, field_selector=selector)
+        yield Informer(
+            self._client,
+            resource_path("v1", "configmaps", namespace=namespace),
+            msgspec.json.Decoder(_ConfigMap),
+            on_change=self._on_config_map,
+            keep=lambda found: _ConfigMap(found.metadata),
+            label_selector=names.FRAMEWORK_NAME,
+        )
+
+    # --- what others ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all that there is was seen once."""
+        return all(one.has_synced for one in (*self._frameworks, *self._others))
+
+    @property
+    def followed(self) -> int:
+        """The number of Frameworks that exist."""
+        return sum(len(one) for one in self._frameworks)
+
+    @property
+    def seconds_behind(self) -> float:
+        """For how long the oldest of what waits has waited."""
+        since = self._writing_since or self.pending.since
+        return time.time() - since if since else 0.0
+
+    def current(self, namespace: str, name: str) -> Framework | None:
+        """Return the Framework of this name as it is now."""
+        found = (one.get(namespace, name) for one in self._frameworks)
+        return next((one for one in found if one is not None), None)
+
+    async def run(self) -> None:
+        """Follow until cancelled.
+
+        Raises:
+            EtcdRestoredError: Start again with empty caches.
+        """
+        await self._begin()
+        async with asyncio.TaskGroup() as group:
+            for one in (*self._frameworks, *self._others):
+                group.create_task(one.run())
+            group.create_task(self._write_always())
+            group.create_task(self._release_always())
+            group.create_task(self._end_those_gone())
+            group.create_task(self._mark_always())
+
+    # --- what the informers see --------------------------------------------------------------------------------------
+
+    def _on_framework(self, before: Framework | None, after: Framework | None) -> None:
+        if after is not None:
+            self._existing.add(after.metadata.uid)
+            if self._stored.get(after.metadata.uid) == after.metadata.resource_version:
+                self._hold(after)  # written before a restart; what remains is to let go of it
+                return
+            self.pending.add(after, is_gone=False)
+        elif before is not None:
+            self._existing.discard(before.metadata.uid)
+            self.pending.add(before, is_gone=True)
+
+    def _on_event(self, _: EventView | None, event: EventView | None) -> None:
+        if event is None:
+            return
+        about, uid = event.involved_object, ""
+        if about.kind == names.KIND:
+            uid = about.uid
+        else:
+            # A Framework's name has no hyphen.
+            framework = self.current(event.metadata.namespace, about.name.partition("-")[0])
+            if framework is not None and is_about(event, framework.metadata.name):
+                uid = framework.metadata.uid
+        if uid:
+            self.pending.add_rows(Changes(uid, events=[records.event(event)]))
+
+    def _on_config_map(self, _: _ConfigMap | None, found: _ConfigMap | None) -> None:
+        if found is None or names.ROSTER_ANNOTATION not in found.metadata.annotations:
+            return
+        with suppress(msgspec.MsgspecError, ValueError, zlib.error):
+            document = records.roster(found.data, found.binary_data)
+            roster = msgspec.json.decode(document, type=_Roster)
+            if roster.complete:
+                row = {
+                    "attempt": roster.framework.attempt_id,
+                    "namespace": found.metadata.namespace,
+                    "roster": zlib.compress(document),
+                }
+                self.pending.add_rows(Changes(roster.framework.uid, attempts=[row]))
+
+    # --- what is written ---------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Read what was kept before, and note for how long nothing was."""
+        self._was_at_work = await self._insist(self._note_pause)
+        self._stored = await self._insist(lambda: archive.versions(self._engine, self._namespaces))
+
+    async def _insist(self, work: Callable[[], T]) -> T:
+        """Do something in a thread, again and again while the database is away or full."""
+        began = time.time()
+        for failures in count():
+            try:
+                found = await asyncio.to_thread(work)
+            except AWAY as error:
+                self.errors += 1
+                _log.warning("the database does not do its work, and is asked again", error=str(error)[:500])
+                await asyncio.sleep(pause_seconds(failures, random.random))
+            else:
+                if failures and self.pending.passed_over:
+                    what = f"the database was away: {self.pending.passed_over} states and Events were passed over"
+                    self.pending.passed_over = 0
+                    await self._insist(partial(self._note_gap, began, what))
+                return found
+        raise AssertionError("it counts for ever")
+
+    def _note_gap(self, began: float, what: str) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(insert(GAPS).values(began=began, ended=time.time(), what=what))
+
+    def _note_pause(self) -> float:
+        """Return until when the archive was at work before, and keep as a gap that it was not since."""
+        with self._engine.connect() as connection:
+            last = float(connection.scalar(select(MARKS.c.value).where(MARKS.c.key == AT_WORK)) or 0.0)
+        if last and time.time() - last > PAUSE_SECONDS:
+            self._note_gap(last, "the archive was not at work: Events that have expired since are missing")
+        return last
+
+    async def _mark_always(self) -> None:
+        while True:
+            if self.has_synced and not self.seconds_behind:
+                with suppress(SQLAlchemyError):
+                    await asyncio.to_thread(self._mark)
+            await asyncio.sleep(AT_WORK_SECONDS)
+
+    def _mark(self) -> None:
+        row = {"key": AT_WORK, "value": str(time.time())}
+        with self._engine.begin() as connection:
+            if not connection.execute(update(MARKS).where(MARKS.c.key == AT_WORK).values(row)).rowcount:
+                connection.execute(insert(MARKS).values(row))
+
+    async def _end_those_gone(self) -> None:
+        """Write of those that were known and do not exist any more that nobody saw them go."""
+        for one in self._frameworks:
+            await one.synced.wait()
+        gone = [uid for uid in self._stored if uid not in self._existing]
+        self._stored = {}
+        for start in range(0, len(gone), BATCH):
+            await self._insist(partial(self._end, gone[start : start + BATCH]))
+
+    def _end(self, uids: list[str]) -> None:
+        where = FRAMEWORKS.c.uid.in_(uids), FRAMEWORKS.c.deleted.is_(None)
+        with self._engine.begin() as connection:
+            connection.execute(update(FRAMEWORKS).where(*where).values(deleted=time.time(), gap=DELETED_UNSEEN))
+
+    async def _write_always(self) -> None:
+        for one in self._frameworks:
+            await one.synced.wait()
+        while True:
+            await self.pending.wake.wait()
+            self.pending.wake.clear()
+            while self.pending:
+                self._writing_since = self.pending.since
+                await self._write(self.pending.take())
+                self._writing_since = None
+
+    async def _write(self, batch: list[Seen]) -> None:
+        """Write what was seen; what the database refuses for what it says is told, and left out."""
+        try:
+            looks = await self._insist(lambda: self._write_now(batch))
+        except Exception as error:  # noqa: BLE001 -- whatever one says must not keep the others out
+            if len(batch) > 1:
+                for one in batch:
+                    await self._write([one])
+                return
+            self.refused += 1
+            where = batch[0].state.metadata.name if batch[0].state is not None else ""
+            _log.error("a state cannot be kept", framework=where, error=str(error)[:500])
+            return
+        for seen in batch:
+            if (state := seen.state) is not None:
+                self._took(state, looks[state.metadata.uid], is_gone=seen.is_gone)
+
+    def _took(self, state: Framework, look: Look, *, is_gone: bool) -> None:
+        uid = state.metadata.uid
+        # What is over changes no more: should it, its rows are read again.
+        if look.is_over:
+            self._looks.pop(uid, None)
+        else:
+            self._looks[uid] = look
+        if not is_gone:
+            self._hold(state)
+        self._on_kept(state.metadata.namespace, uid)
+
+    def _write_now(self, batch: list[Seen]) -> dict[str, Look]:
+        looks: dict[str, Look] = {}
+        made: list[Changes] = []
+        for seen in batch:
+            if (state := seen.state) is None:
+                made += [] if seen.rows is None else [seen.rows]
+                continue
+            uid = state.metadata.uid
+            look = looks.get(uid) or self._looks.get(uid)
+            look = look or Look(archive.load(self._engine, uid, self._was_at_work), {})
+            changes, looks[uid] = records.changes(
+                state, look, time.time(), person_label=self._person_label, is_gone=seen.is_gone
+            )
+            made.append(changes)
+        self._writer.apply(made)
+        return looks
+
+    # --- finalizers --------------------------------------------------------------------------------------------------
+
+    def _hold(self, state: Framework) -> None:
+        """Note a Framework that waits for its last state to be kept, which it is now."""
+        if state.metadata.deletion_timestamp is not None and names.HISTORY_FINALIZER in records.finalizers(state):
+            self._held[state.metadata.uid] = state
+            self._release_wake.set()
+
+    async def _release_always(self) -> None:
+        """Let go of Frameworks whose last state is kept."""
+        failures = 0
+        while True:
+            await self._release_wake.wait()
+            self._release_wake.clear()
+            while self._held:
+                uid, state = self._held.popitem()
+                try:
+                    await self._release(state)
+                    failures = 0
+                except (ConflictError, InvalidError, NotFoundError):
+                    pass  # it has changed, and is seen again
+                except KubeError as error:
+                    _log.warning("a Framework is held for longer", name=state.metadata.name, error=str(error))
+                    self._held.setdefault(uid, state)
+                    await asyncio.sleep(pause_seconds(failures, random.random))
+                    failures += 1
+
+    async def _release(self, state: Framework) -> None:
+        meta = state.metadata
+        rest = [one for one in records.finalizers(state) if one != names.HISTORY_FINALIZER]
+        path = resource_path(names.API_VERSION, names.PLURAL, namespace=meta.namespace, name=meta.name)
+        patch = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": rest}
+        await self._client.patch(path, msgspec.json.encode({"metadata": patch}))
