@@ -1,0 +1,270 @@
+"""What a state of a Framework adds to the archive, whatever of its life was seen."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkhistory.archive.known import Known
+from frameworkhistory.follow import records
+from frameworkhistory.follow.records import Look
+
+if TYPE_CHECKING:
+    from frameworkhistory.archive.changes import Changes
+
+KEYS = {
+    "attempts": ("attempt",),
+    "epochs": ("attempt", "epoch"),
+    "runs": ("attempt", "role", "index", "run"),
+    "spans": ("began",),
+    "specs": ("generation",),
+}
+NOTHING = Look(Known(), {})
+
+
+def stamp(second: int) -> str:
+    return f"2026-01-01T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+
+
+def seconds(second: int) -> float:
+    return 1_767_225_600.0 + second
+
+
+def task(index: int, run: int, *, ended: bool = False, code: int = 0) -> dict[str, Any]:
+    end = {"code": code, "phrase": "Failed", "type": {"name": "Failed", "attributes": []}, "diagnostics": "x"}
+    return {
+        "index": index,
+        "instanceUID": f"t{index}",
+        "startTime": stamp(0),
+        "state": "AttemptCompleted" if ended else "AttemptRunning",
+        "transitionTime": stamp(0),
+        "attemptStatus": {
+            "id": run,
+            "startTime": stamp(run),
+            "podName": f"fw-worker-{index}",
+            "podUID": f"pod-{index}-{run}",
+            "podNodeName": "node-1",
+            **({"completionTime": stamp(run + 1), "completionStatus": end} if ended else {}),
+        },
+        "retryPolicyStatus": {"totalRetriedCount": run, "accountableRetriedCount": 0},
+    }
+
+
+def framework(
+    *tasks: dict[str, Any],
+    version: int = 1,
+    attempt: int = 0,
+    state: str = "AttemptRunning",
+    ledger: tuple[str, int] = ("running", 0),
+    epochs: tuple[int, ...] = (),
+    deleting: bool = False,
+    **more: Any,
+) -> Framework:
+    restarts = [{"epoch": one, "time": stamp(one), "reason": "Exited", "task": "worker-0", "code": 1} for one in epochs]
+    manifest = {
+        "metadata": {
+            "name": "fw",
+            "namespace": "lab",
+            "uid": "uid-1",
+            "resourceVersion": str(version),
+            "generation": 1,
+            "creationTimestamp": stamp(0),
+            "labels": {"user": "ada"},
+            "managedFields": [{"manager": "kubectl"}],
+            "finalizers": ["frameworkcontroller.microsoft.com/history", "other"],
+            **({"deletionTimestamp": stamp(9)} if deleting else {}),
+        },
+        "spec": {
+            "taskRoles": [
+                {
+                    "name": "worker",
+                    "taskNumber": 2,
+                    "task": {"pod": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}},
+                }
+            ]
+        },
+        "status": {
+            "startTime": stamp(0),
+            "state": state,
+            "transitionTime": stamp(0),
+            "retryPolicyStatus": {"totalRetriedCount": attempt, "accountableRetriedCount": 0},
+            "ledger": {"since": stamp(ledger[1]), "state": ledger[0], "total": {"running": 5.0}, "attempt": {}},
+            "attemptStatus": {
+                "id": attempt,
+                "startTime": stamp(attempt),
+                "configMapName": "fw-attempt",
+                "taskRoleStatuses": [{"name": "worker", "instanceUID": "r", "taskStatuses": list(tasks)}],
+                **({"lastGangRestarts": restarts, "gangEpoch": max(epochs)} if restarts else {}),
+            },
+        },
+    }
+    return FRAMEWORK_DECODER.decode(msgspec.json.encode(manifest | more))
+
+
+class Store:
+    """What a database would hold: rows by their keys, in which columns that are named are changed."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {table: {} for table in KEYS}
+
+    def apply(self, found: Changes) -> None:
+        for table, keys in KEYS.items():
+            rows = getattr(found, table)
+            assert len({tuple(row[key] for key in keys) for row in rows}) == len(rows), f"{table}: one row twice"
+            for row in rows:
+                self.rows[table].setdefault(tuple(row[key] for key in keys), {}).update(row)
+
+    def known(self, at_work: float) -> Known:
+        attempt = max((key[0] for key in self.rows["attempts"]), default=-1)
+        runs: dict[tuple[str, int], tuple[int, bool]] = {}
+        for (number, role, index, run), row in sorted(self.rows["runs"].items()):
+            if number == attempt:
+                runs[role, index] = run, row.get("ended") is not None
+        spans = [(row["state"], row["began"]) for row in self.rows["spans"].values() if row["ended"] is None]
+        return Known(
+            attempt=attempt,
+            epoch=max((key[1] for key in self.rows["epochs"] if key[0] == attempt), default=-1),
+            generation=max((key[0] for key in self.rows["specs"]), default=-1),
+            runs=runs,
+            span=max(spans, key=lambda span: span[1], default=None),
+            seen=at_work,
+        )
+
+
+def look(state: Framework, before: Look = NOTHING, now: int = 100, *, is_gone: bool = False) -> tuple[Changes, Look]:
+    return records.changes(state, before, seconds(now), person_label="user", is_gone=is_gone)
+
+
+def test_a_state_becomes_rows() -> None:
+    found, _ = look(framework(task(0, 0), task(1, 2, ended=True, code=7), attempt=1, version=5))
+    assert found.framework is not None
+    row = {key: found.framework[key] for key in ("uid", "namespace", "name", "person", "version", "state")}
+    assert row == {
+        "uid": "uid-1",
+        "namespace": "lab",
+        "name": "fw",
+        "person": "ada",
+        "version": "5",
+        "state": "AttemptRunning",
+    }
+    assert (found.framework["attempts"], found.framework["tasks"], found.framework["gpus"]) == (2, 2, 8)
+    assert (found.framework["created"], found.framework["running"], found.framework["code"]) == (seconds(0), 5.0, None)
+    assert found.labels == {"user": "ada"}
+    small = msgspec.json.decode(zlib.decompress(found.framework["document"]))
+    assert "managedFields" not in small["metadata"]
+    assert "taskRoleStatuses" not in small["status"]["attemptStatus"]
+    whole = msgspec.json.decode(found.whole or b"")
+    assert len(whole["status"]["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]) == 2
+    ended = next(one for one in found.runs if one["index"] == 1 and one["run"] == 2)
+    assert (ended["code"], ended["pod_uid"], ended["node"], ended["ended"]) == (7, "pod-1-2", "node-1", seconds(3))
+    assert [(one["run"], one["gap"]) for one in found.runs if "gap" in one] == [
+        (0, records.UNSEEN),
+        (1, records.UNSEEN),
+    ]
+    assert [(one["attempt"], "gap" in one) for one in found.attempts] == [(0, True), (1, False)]
+
+
+def test_only_what_has_changed_is_written_again() -> None:
+    first, then = look(framework(task(0, 0), task(1, 0)))
+    assert len(first.runs) == 2
+    assert len(first.specs) == 1
+    second, _ = look(framework(task(0, 0), task(1, 0, ended=True), version=2), then)
+    assert [one["index"] for one in second.runs] == [1]
+    assert (second.specs, second.spans) == ([], [])
+
+
+@pytest.mark.parametrize("status", [{"state": 5}, None])
+def test_what_cannot_be_read_is_kept_and_said(status: Any) -> None:
+    found, _ = look(framework(task(0, 0), status=status))
+    assert found.framework is not None
+    assert (found.framework["state"], bool(found.framework["gap"])) == ("", status is not None)
+    assert found.whole is not None
+
+
+def test_the_end_of_a_run_that_nobody_saw_is_a_gap() -> None:
+    _, then = look(framework(task(0, 0), task(1, 0)))
+    found, _ = look(framework(task(0, 3), task(1, 0), version=2), then)
+    gaps = {one["run"]: one.get("gap") for one in found.runs}
+    assert gaps == {0: records.NO_END, 1: records.UNSEEN, 2: records.UNSEEN, 3: None}
+    found, _ = look(framework(task(0, 0), attempt=2, version=3), then)
+    assert {one["index"] for one in found.runs if one["attempt"] == 0 and one["gap"] == records.NO_END} == {0, 1}
+    assert [one["attempt"] for one in found.attempts] == [1, 2]
+
+
+def test_the_deletion_ends_what_the_time_goes_to() -> None:
+    _, then = look(framework(task(0, 0), ledger=("running", 10)))
+    found, after = look(framework(task(0, 0), deleting=True, ledger=("ending", 20)), then, 30, is_gone=True)
+    assert [(one["state"], one["began"], one["ended"]) for one in found.spans] == [
+        ("running", seconds(10), seconds(20)),
+        ("ending", seconds(20), seconds(30)),
+    ]
+    assert found.framework is not None
+    assert found.framework["deleted"] == seconds(9)
+    assert after.is_over
+
+
+def test_what_came_while_the_archive_was_away_is_no_part_of_the_last_span() -> None:
+    known = Known(attempt=0, generation=1, span=("running", seconds(10)), seen=seconds(50))
+    found, _ = look(framework(task(0, 0), ledger=("gate", 80)), Look(known, {}), 100)
+    assert [(one["state"], one["ended"]) for one in found.spans] == [("running", seconds(50)), ("gate", None)]
+
+
+def test_a_pretended_number_makes_no_flood_of_rows() -> None:
+    found, _ = look(framework(task(0, 10**9), attempt=10**9, epochs=(10**9,)))
+    assert max(len(found.attempts), len(found.runs), len(found.epochs)) <= records.MAX_GAPS + 1
+
+
+@given(
+    st.lists(st.sampled_from(["run", "attempt", "end", "epoch", "span", "miss", "restart"]), min_size=1, max_size=40),
+    st.integers(0, 2**32),
+)
+def test_whatever_is_missed_each_attempt_run_and_epoch_has_a_row(steps: list[str], seed: int) -> None:
+    store, before = Store(), NOTHING
+    attempt = run = epoch = 0
+    state, since, ended, sees = "scheduling", 0, False, True
+    seen: set[tuple[str, int, int]] = set()
+    for now, step in enumerate((*steps, "see"), 1):
+        sees = step != "miss" and (sees or step in {"restart", "see"})
+        match step:
+            case "run":
+                run, ended = run + 1, False
+            case "attempt":
+                attempt, run, epoch, ended = attempt + 1, 0, 0, False
+            case "end":
+                ended = True
+            case "epoch":
+                epoch += 1
+            case "span":
+                state, since = ("running" if state == "scheduling" else "scheduling"), now
+            case "restart":
+                before = Look(store.known(seconds(now)), {})
+        if sees:
+            epochs = tuple(range(max(1, epoch - 2), epoch + 1))
+            shown = framework(
+                task(0, run, ended=ended), version=now, attempt=attempt, epochs=epochs, ledger=(state, since)
+            )
+            found, before = look(shown, before, now)
+            store.apply(found)
+            seen |= {("attempt", attempt, 0), ("run", attempt, run)} | {("epoch", attempt, one) for one in epochs}
+    assert sorted(store.rows["attempts"]) == [(one,) for one in range(attempt + 1)]
+    for number in range(attempt + 1):
+        assert ("gap" not in store.rows["attempts"][number,]) == (("attempt", number, 0) in seen)
+    runs = {key[3]: row for key, row in store.rows["runs"].items() if key[0] == attempt}
+    assert sorted(runs) == list(range(run + 1))
+    for number, row in runs.items():
+        assert ("state" in row) == (("run", attempt, number) in seen)
+        assert number == run or row.get("gap") or row["ended"] is not None
+    epochs_seen = {key[1]: row for key, row in store.rows["epochs"].items() if key[0] == attempt}
+    assert sorted(epochs_seen) == list(range(1, epoch + 1))
+    spans = sorted(store.rows["spans"].values(), key=lambda row: row["began"])
+    for one, following in itertools.pairwise(spans):
+        assert one["ended"] is not None
+        assert one["began"] <= one["ended"] <= following["began"]
+    assert spans[-1]["ended"] is None
