@@ -6,7 +6,8 @@ or never read end as all others do. So nobody who reaches the port keeps the kub
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -33,6 +34,7 @@ class HealthServer:
         not_ready: Returns why this replica should get no calls, one clause each; empty if it is ready.
         metrics: Renders what `/metrics` shows.
         limits: Bounds on connections; they end `first_request_seconds` after they began.
+        more: What else the port serves, by path.
         clock: Monotonic seconds.
     """
 
@@ -43,7 +45,9 @@ class HealthServer:
         metrics: Callable[[], bytes],
         limits: ConnectionLimits = CONNECTIONS,
         clock: Callable[[], float] = time.monotonic,
+        more: Mapping[str, Callable[[web.BaseRequest], Awaitable[web.Response]]] = MappingProxyType({}),
     ) -> None:
+        self._more = more
         self._trouble, self._not_ready, self._metrics, self._clock = trouble, not_ready, metrics, clock
         self._rendered, self._fresh_until = b"", float("-inf")
         self._http = web.Server(
@@ -71,7 +75,8 @@ class HealthServer:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            response = self._answer(request.path)
+            serve = self._more.get(request.path)
+            response = self._answer(request.path) if serve is None else await serve(request)
         except Exception:  # noqa: BLE001 -- a defect costs this answer
             _log.exception("request for health or metrics failed")
             response = web.Response(status=500)
