@@ -1,0 +1,1 @@
+"""The versions of the tables: Alembic brings a database to the newest."""

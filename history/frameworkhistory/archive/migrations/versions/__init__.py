@@ -1,0 +1,1 @@
+"""One module for each version of the tables, which are never changed once they are released."""

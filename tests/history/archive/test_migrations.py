@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import inspect, text
+
+from frameworkhistory.archive.database import Database, NewerSchemaError
+from frameworkhistory.archive.tables import METADATA
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Postgres
+
+
+def _of_sqlite(url: str) -> str:
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        lines = connection.execute("SELECT sql FROM sqlite_master WHERE tbl_name != 'alembic_version' ORDER BY name")
+        return "\n".join(str(line) for (line,) in lines)
+
+
+def _of_tables(url: str) -> None:
+    with contextlib.closing(Database(url)) as database:
+        METADATA.create_all(database.engine)
+
+
+def _migrated(url: str) -> None:
+    for _ in range(2):
+        with contextlib.closing(Database(url)) as database:
+            database.open()
+            database.open()
+
+
+def test_the_versions_make_the_tables_of_the_program_in_sqlite(tmp_path_factory: pytest.TempPathFactory) -> None:
+    schemas = []
+    for create in (_migrated, _of_tables):
+        url = f"sqlite:///{tmp_path_factory.mktemp('schema')}/archive.db"
+        create(url)
+        schemas.append(_of_sqlite(url))
+    assert schemas[0] == schemas[1]
+    assert "frameworks_created" in schemas[0]
+
+
+def test_the_versions_make_the_tables_of_the_program_in_postgresql(server: Postgres) -> None:
+    schemas = []
+    for create in (_migrated, _of_tables):
+        url = server.database()
+        create(url)
+        with contextlib.closing(Database(url)) as database, database.engine.begin() as connection:
+            connection.execute(text("DROP TABLE IF EXISTS alembic_version"))
+        schemas.append(server.schema(url))
+    assert schemas[0] == schemas[1]
+    assert "frameworks_created" in schemas[0]
+
+
+def test_tables_of_a_newer_program_are_refused_as_they_are(database: Database) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(NewerSchemaError, match=r"version 9999, .* knows \d{4} at most: run .* a newer one"):
+        database.open()
+    with database.engine.begin() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "9999"
+
+
+_KILLED = """
+import os, signal, sys
+from sqlalchemy import event
+from frameworkhistory.archive.database import Database
+
+database = Database(sys.argv[1])
+
+@event.listens_for(database.engine, "after_cursor_execute")
+def after(connection, cursor, statement, *_):
+    if "CREATE TABLE runs" in statement:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+database.open()
+"""
+
+
+def test_a_program_that_is_killed_while_it_creates_the_tables_leaves_none(url: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED, url], check=False, env=os.environ)
+    assert done.returncode == -signal.SIGKILL
+    with contextlib.closing(Database(url)) as database:
+        assert inspect(database.engine).get_table_names() == []
+        database.open()
+        assert set(METADATA.tables) < set(inspect(database.engine).get_table_names())
