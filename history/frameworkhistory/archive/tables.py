@@ -118,6 +118,7 @@ FRAMEWORKS: Final = Table(
     Index("frameworks_person", "person", "created", "id"),
     Index("frameworks_state", "state", "created", "id"),
     Index("frameworks_result", "result", "created", "id"),
+    Index("frameworks_deleted", "deleted"),
 )
 """One row for each Framework instance; `document` is the newest state without its Tasks."""
 

@@ -70,6 +70,7 @@ def upgrade() -> None:
     op.create_index("frameworks_created", "frameworks", ["created", "id"])
     for name in ("namespace", "name", "person", "state", "result"):
         op.create_index(f"frameworks_{name}", "frameworks", [name, "created", "id"])
+    op.create_index("frameworks_deleted", "frameworks", ["deleted"])
     op.create_table("wholes", framework(), *columns("document", LargeBinary))
     op.create_table(
         "labels",

@@ -1,0 +1,98 @@
+"""Drops what is old: Frameworks that are deleted, with all that is kept of them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from sqlalchemy import Connection, Engine, delete, func, select, text
+
+from frameworkhistory.archive.database import writing
+from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS
+
+DAY: Final = 86_400
+"""Seconds."""
+_AT_ONCE: Final = 500  # Frameworks in one transaction
+_PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
+# A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is told by its statistics.
+_ROWS: Final = """
+SELECT coalesce(sum(pg_total_relation_size(c.oid) * least(1, greatest(c.reltuples, 0) * w.width
+    / greatest(pg_table_size(c.oid), 1))), 0)
+FROM pg_class c, LATERAL (
+    SELECT 28 + coalesce(sum(s.avg_width * (1 - s.null_frac)), 0) AS width FROM pg_stats s
+    WHERE s.schemaname = current_schema() AND s.tablename = c.relname
+) w
+WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+"""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to go next: the numbers of Frameworks, and the keys of their logs."""
+
+    frameworks: list[int]
+    logs: list[str]
+
+
+class Retention:
+    """Finds what is to go, and drops it: in between its logs are deleted, so that none is left that nobody knows.
+
+    Attributes:
+        days: For how long a Framework is kept after its deletion, None for ever.
+        size: How many bytes the database may fill, None for any number: then those go that were deleted first.
+    """
+
+    def __init__(
+        self, engine: Engine, *, days: float | None, size: int | None, now: Callable[[], float] = time.time
+    ) -> None:
+        self._engine = engine
+        self.days = days
+        self.size = size
+        self._now = now
+
+    def due(self) -> Due | None:
+        """Return what is to go next, None once nothing is; a Framework that exists never goes."""
+        with self._engine.begin() as connection:
+            deleted = FRAMEWORKS.c.deleted
+            query = select(FRAMEWORKS.c.id).where(deleted.is_not(None)).order_by(deleted)
+            ids: list[int] = []
+            if self.days is not None:
+                old = query.where(deleted < self._now() - self.days * DAY).limit(_AT_ONCE)
+                ids = list(connection.scalars(old))
+            if not ids and self.size is not None and (used := self._used(connection)) > self.size:
+                frameworks = connection.scalar(select(func.count()).select_from(FRAMEWORKS)) or 0
+                most = ceil(frameworks * (1 - self.size / used))
+                ids = list(connection.scalars(query.limit(min(most, _AT_ONCE))))
+            keys = select(LOGS.c.key).where(LOGS.c.framework.in_(ids), LOGS.c.key != "")
+            return Due(ids, list(connection.scalars(keys))) if ids else None
+
+    def drop(self, due: Due) -> None:
+        """Drop Frameworks, in one transaction."""
+        with writing(self._engine) as connection:
+            connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(due.frameworks)))
+
+    def tidy(self) -> None:
+        """Drop what is counted of days that are too old, and let the database learn what its tables are like."""
+        with writing(self._engine) as connection:
+            if self.days is not None:
+                oldest = self._now() - self.days * DAY
+                for table in (DAYS, FAILURES):
+                    connection.execute(delete(table).where(table.c.day < int(oldest // DAY)))
+                connection.execute(delete(GAPS).where(GAPS.c.ended < oldest))
+            learn(connection)
+
+    def _used(self, connection: Connection) -> float:
+        """Return how many bytes the rows and indices fill."""
+        if self._engine.dialect.name == "sqlite":
+            pages = connection.execute(text(_PAGES)).scalar_one()
+            return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
+        learn(connection)
+        return float(connection.execute(text(_ROWS)).scalar_one())
+
+
+def learn(connection: Connection) -> None:
+    """Let the database count what is in its tables and indices, by samples: it chooses its ways by that."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA analysis_limit=1000").close()
+    connection.exec_driver_sql("ANALYZE")
