@@ -1,0 +1,363 @@
+"""Who asks and what they may: persons and their rights are what the API server says, asked again after seconds.
+
+The page knows a person by a bearer token, by what an authenticating proxy says, by a session that began with a token,
+or, in local mode, as the user of its own kubeconfig. While the API server does not answer, nobody is anybody and
+nothing is allowed.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+
+from frameworkcontroller.api import names
+from frameworkkube.errors import KubeError
+from frameworkkube.http.client import KubeClient
+from frameworkkube.log import Logger
+
+TOKEN_SECONDS: Final = 30.0
+REFUSED_SECONDS: Final = 2.0
+RIGHT_SECONDS: Final = 10.0
+SESSION_SECONDS: Final = 8 * 3600.0
+IDLE_SECONDS: Final = 3600.0
+SESSIONS: Final = 4096
+SESSIONS_OF_ONE: Final = 16
+AT_ONCE: Final = 16
+"""Rights of one person that are asked at the same time."""
+_ASKED: Final = 1024
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
+_GROUPS: Final = {names.PLURAL: names.GROUP}
+_LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
+_log = Logger(__name__)
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class RefusedError(Exception):
+    """A request is not answered as it was meant; a page, or JSON, says why in one sentence.
+
+    Attributes:
+        status: The HTTP status of the answer, 4xx or 503.
+        sentence: For the person; it names nothing that they may not know.
+    """
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user, as the API server knows them."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+PERSON: Final = web.RequestKey("person", Person)
+"""Who has sent a request; each has it but those of `/signin` and `/static`."""
+SESSION: Final = web.RequestKey("session", str)
+"""The key of the session that a request belongs to, if it is one of a session."""
+
+
+class Answers(Generic[K, V]):
+    """Answers of the API server, each for some seconds since it was asked; who asks what is asked waits for that.
+
+    What is false or None has room of its own, so that a flood of wrong tokens drives nobody out.
+
+    Args:
+        entries: Answers of either sort that are kept; the oldest goes first.
+        seconds: For which an answer is good.
+        refused_seconds: The same for what is false or None.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, entries: int, seconds: float, refused_seconds: float, clock: Callable[[], float]) -> None:
+        self._entries, self._seconds, self._clock = entries, (refused_seconds, seconds), clock
+        self._rooms: tuple[dict[K, tuple[float, V]], dict[K, tuple[float, V]]] = ({}, {})
+        self._asked: dict[K, asyncio.Task[V]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rooms))
+
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+        """Return the answer of this key, and ask for it if there is none."""
+        now = self._clock()
+        for room in self._rooms:
+            if key in room and now < room[key][0]:
+                return room[key][1]
+        if key not in self._asked:
+            if len(self._asked) >= _ASKED:
+                raise RefusedError(503, "Too many people ask at once; try again in a few seconds.")
+            self._asked[key] = asyncio.create_task(self._ask(key, ask, now))
+        # Who asked first may leave; the others wait on.
+        return await asyncio.shield(self._asked[key])
+
+    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]], now: float) -> V:
+        try:
+            value = await ask()
+        finally:
+            del self._asked[key]
+        for room in self._rooms:
+            room.pop(key, None)
+        room = self._rooms[bool(value)]
+        while len(room) >= self._entries:
+            del room[next(iter(room))]
+        room[key] = (now + self._seconds[bool(value)], value)
+        return value
+
+
+@dataclass(slots=True)
+class _Session:
+    token: str
+    user: str
+    since: float
+    used: float
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+class _Verdict(msgspec.Struct, rename="camel"):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    user_info: _User = msgspec.field(default_factory=_User)
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Verdict
+
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+
+
+class People:
+    """The persons who use the page.
+
+    Args:
+        client: May create TokenReviews and SubjectAccessReviews; in local mode the client of the one person.
+        password_file: What an authenticating proxy sends as its password; read again when it changes. None: no proxy.
+        local: Everybody is the user of `client`, whose rights are asked as one's own.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        password_file: Path | None = None,
+        local: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._password_file, self._local, self._clock = client, password_file, local, clock
+        self._persons = Answers[bytes, Person | None](4096, TOKEN_SECONDS, REFUSED_SECONDS, clock)
+        self._rights = Answers[tuple[Person, str, str, str, str], bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
+        self._sessions: dict[str, _Session] = {}
+        self._password, self._version = b"", (0, 0, 0)
+
+    # --- who ---------------------------------------------------------------------------------------------------------
+
+    async def identify(self, request: web.Request) -> Person | None:
+        """Return who has sent a request, None if nobody is known by it; what it claims is never passed over.
+
+        Raises:
+            RefusedError: The API server does not answer, or a proxy names somebody whom it may not name.
+        """
+        if PERSON in request:
+            return request[PERSON]
+        if self._local:
+            return await self._persons.get(b"", self._myself)
+        scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+        match scheme.lower():
+            case "bearer":
+                return await self.of_token(value.strip())
+            case "basic":
+                return self._of_proxy(value.strip(), request.headers.getall("X-Forwarded-Groups", ()))
+            case "":
+                return await self._of_session(request)
+        return None
+
+    def check_host(self, request: web.Request) -> None:
+        """Refuse, in local mode, a request to a name that is not of loopback: a page of that name may have sent it."""
+        try:
+            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
+        except ValueError:
+            host = None
+        if self._local and host not in _LOOPBACK:
+            raise RefusedError(403, "This page is for this machine alone: open it as localhost.")
+
+    async def of_token(self, token: str) -> Person | None:
+        """Return whose bearer token this is, None for nobody's."""
+        if not _TOKEN.fullmatch(token):
+            return None
+        return await self._persons.get(hashlib.sha256(token.encode()).digest(), lambda: self._reviewed(token))
+
+    async def _reviewed(self, token: str) -> Person | None:
+        found = await self._review("authentication.k8s.io", "TokenReview", {"token": token})
+        return _person(found.user) if found.authenticated else None
+
+    async def _myself(self) -> Person | None:
+        return _person((await self._review("authentication.k8s.io", "SelfSubjectReview", {})).user_info)
+
+    def _of_proxy(self, credentials: str, groups: Iterable[str]) -> Person | None:
+        try:
+            user, _, password = base64.b64decode(credentials, validate=True).decode().partition(":")
+        except ValueError:
+            return None
+        expected = self._secret()
+        if not expected or not hmac.compare_digest(password.encode(), expected):
+            return None
+        found = [group.strip() for header in groups for group in header.split(",") if group.strip()]
+        if not user or any(name.startswith("system:") or not name.isprintable() for name in (user, *found)):
+            raise RefusedError(
+                403, "The proxy names nobody, or a user or group that begins with system: as Kubernetes' own."
+            )
+        # The API server adds this group for whom it knows itself.
+        return Person(user, (*dict.fromkeys(found), "system:authenticated"))
+
+    def _secret(self) -> bytes:
+        """Return the password of the proxy, empty if there is none."""
+        if self._password_file is None:
+            return b""
+        try:
+            found = self._password_file.stat()
+            version = (found.st_ino, found.st_mtime_ns, found.st_size)
+            if version != self._version:
+                self._password, self._version = self._password_file.read_bytes().strip(), version
+        except OSError as error:
+            _log.warning("the password of the proxy cannot be read", file=str(self._password_file), error=str(error))
+            self._password, self._version = b"", (0, 0, 0)
+        return self._password
+
+    # --- sessions ----------------------------------------------------------------------------------------------------
+
+    async def _of_session(self, request: web.Request) -> Person | None:
+        key, now = _session_key(request), self._clock()
+        session = self._sessions.pop(key, None)
+        if session is None or now >= min(session.since + SESSION_SECONDS, session.used + IDLE_SECONDS):
+            return None
+        # The last one is the one that was used last.
+        self._sessions[key], session.used = session, now
+        person = await self.of_token(session.token)
+        if person is None:
+            self._sessions.pop(key, None)
+        else:
+            request[SESSION] = key
+        return person
+
+    def begin_session(self, person: Person, token: str) -> str:
+        """Return the secret of a new session; it ends 8 h from now, an hour after its last use, or with its token."""
+        now, own = self._clock(), [key for key, one in self._sessions.items() if one.user == person.user]
+        for key in own[: len(own) - SESSIONS_OF_ONE + 1] if len(own) >= SESSIONS_OF_ONE else ():
+            del self._sessions[key]
+        while len(self._sessions) >= SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        secret = secrets.token_urlsafe(32)
+        self._sessions[_hashed(secret)] = _Session(token, person.user, now, now)
+        return secret
+
+    def end_session(self, request: web.Request) -> None:
+        """End the session of a request, if it has one."""
+        self._sessions.pop(_session_key(request), None)
+
+    # --- what --------------------------------------------------------------------------------------------------------
+
+    async def may(
+        self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
+    ) -> bool:
+        """Report whether a person may do this in a namespace, in all of them for "".
+
+        Raises:
+            RefusedError: The API server does not answer.
+        """
+        key = (person, verb, namespace, resource, subresource)
+        return await self._rights.get(key, lambda: self._allowed(*key))
+
+    async def require(
+        self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
+    ) -> None:
+        """Return if a person may do this.
+
+        Raises:
+            RefusedError: They may not (403); or the API server does not answer (503).
+        """
+        if not await self.may(person, verb, namespace, resource, subresource):
+            what = f"{resource}/{subresource}" if subresource else resource
+            where = f"namespace {namespace}" if namespace else "all namespaces"
+            raise RefusedError(403, f"You may not {verb} {what} in {where}.")
+
+    async def namespaces(self, person: Person, known: list[str]) -> frozenset[str] | None:
+        """Return of which of these namespaces a person may list the Frameworks, None for all there are."""
+        if await self.may(person, "list", ""):
+            return None
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def may(namespace: str) -> bool:
+            async with places:
+                return await self.may(person, "list", namespace)
+
+        allowed = await asyncio.gather(*map(may, known))
+        return frozenset(namespace for namespace, yes in zip(known, allowed, strict=True) if yes)
+
+    async def _allowed(self, person: Person, verb: str, namespace: str, resource: str, subresource: str) -> bool:
+        group = _GROUPS.get(resource, "")
+        attributes = {"verb": verb, "namespace": namespace, "resource": resource, "subresource": subresource}
+        spec: dict[str, object] = {"resourceAttributes": attributes | {"group": group}}
+        if not self._local:
+            spec |= {"user": person.user, "groups": person.groups, "uid": person.uid, "extra": dict(person.extra)}
+        kind = "SelfSubjectAccessReview" if self._local else "SubjectAccessReview"
+        found = await self._review("authorization.k8s.io", kind, spec)
+        return found.allowed and not found.denied
+
+    async def _review(self, group: str, kind: str, spec: dict[str, object]) -> _Verdict:
+        body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
+        try:
+            answer = await self._client.request("POST", f"/apis/{group}/v1/{kind.lower()}s", body=body)
+            return _DECODER.decode(answer).status
+        except (KubeError, msgspec.MsgspecError) as error:
+            _log.warning("no answer to a review", kind=kind, error=str(error))
+            raise RefusedError(
+                503, "The API server cannot be asked who you are and what you may; try again in a minute."
+            ) from error
+
+
+def _person(user: _User) -> Person | None:
+    return Person(user.username, user.groups, user.uid, tuple(sorted(user.extra.items()))) if user.username else None
+
+
+def is_secure(request: web.Request) -> bool:
+    """Report whether the browser speaks TLS, to this process or to a proxy before it."""
+    forwarded = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
+    return request.secure or forwarded == "https"
+
+
+def cookie_name(request: web.Request) -> str:
+    """Return the name of the cookie of a session; behind TLS no other host and no plain page can set it."""
+    return f"{'__Host-' if is_secure(request) else ''}frameworkhistory"
+
+
+def _session_key(request: web.Request) -> str:
+    return _hashed(request.cookies.get(cookie_name(request), ""))
+
+
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,216 @@
+"""What every request and every answer of the page goes through: who asks, forms of this site alone, headers, errors.
+
+`setup` adds it to an application. A handler finds the person in `request[PERSON]` and raises `RefusedError` for what it
+does not answer; any other error is a page that says no more than its status.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from frameworkhistory.page.people import PERSON, SESSION, People, Person, RefusedError, cookie_name, is_secure
+from frameworkkube.log import Logger
+
+FORM_BYTES: Final = 64 * 1024
+FORM_SECONDS: Final = 10.0
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # With no-referrer browsers send `Origin: null` with the forms of this site, too.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    # The own one tells the versions of Python and aiohttp.
+    "Server": "frameworkhistory",
+}
+_SECRET: Final = web.AppKey("secret", bytes)
+_SENTENCES: Final = {
+    404: "There is no such page.",
+    405: "This page cannot be asked so.",
+    413: "The form is too large.",
+    500: "Something went wrong here; the log of this program says what.",
+}
+_PATH: Final = re.compile(r"/[!-\[\]-~]*")
+_log = Logger(__name__)
+
+
+class Render(Protocol):
+    """Makes a page of a template."""
+
+    def __call__(self, request: web.Request, template: str, /, *, status: int = 200, **values: Any) -> web.Response:
+        """Return the page."""
+
+
+def setup(app: web.Application, people: People, render: Render) -> None:
+    """Add it all to an application, with the pages `/signin` and `/signout`; `render` makes the pages."""
+    app[_SECRET] = secrets.token_bytes(32)
+    guard = _Guard(people, render)
+    app.middlewares.append(guard.guard)
+    app.on_response_prepare.append(_add_headers)
+    app.router.add_get("/signin", guard.ask)
+    app.router.add_post("/signin", guard.sign_in)
+    app.router.add_post("/signout", guard.sign_out)
+
+
+def csrf_token(request: web.Request) -> str:
+    """Return what each form of a person has in its field `csrf`; another person's, or session's, is not accepted."""
+    person = request[PERSON]
+    whose = f"session\0{request[SESSION]}" if SESSION in request else f"person\0{person.user}\0{person.uid}"
+    return hmac.digest(request.app[_SECRET], whose.encode("utf-8", "replace"), hashlib.sha256).hex()
+
+
+def local_path(text: str) -> str:
+    """Return a path of this site to which somebody wants to be sent, `/` if it is not one."""
+    try:
+        path = urlsplit(text).path
+    except ValueError:
+        return "/"
+    # Browsers read a backslash as a slash, leave out line ends, and take two slashes for the beginning of a host.
+    return text if _PATH.fullmatch(text) and path.startswith("/") and "//" not in path else "/"
+
+
+def redirect(path: str) -> web.Response:
+    """Return the answer to a form that was accepted: look there."""
+    # As it is: the redirects of aiohttp rewrite paths.
+    return web.Response(status=303, headers={"Location": local_path(path)})
+
+
+class _Guard:
+    def __init__(self, people: People, render: Render) -> None:
+        self._people, self._render = people, render
+
+    @web.middleware
+    async def guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Answer a request, whatever happens."""
+        try:
+            self._people.check_host(request)
+            if not _is_public(request):
+                request[PERSON] = await self._person(request)
+            if request.method not in {"GET", "HEAD"} and request.match_info.http_exception is None:
+                await _check_form(request)
+            return await handler(request)
+        except RefusedError as error:
+            return self._refusal(request, error.status, error.sentence)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            # The router says no more than the status, a handler what is wrong.
+            own = error.text if error.text != f"{error.status}: {error.reason}" else ""
+            response = self._refusal(request, error.status, own or _SENTENCES.get(error.status, ""))
+            response.headers.update({key: error.headers[key] for key in ("Allow",) if key in error.headers})
+            return response
+        except ConnectionResetError:
+            raise  # the person has left
+        except Exception:
+            _log.exception("a page failed", method=request.method, path=request.path)
+            if request.writer.output_size:
+                raise  # what has begun can only be broken off
+            return self._refusal(request, 500, _SENTENCES[500])
+
+    async def _person(self, request: web.Request) -> Person:
+        person = await self._people.identify(request)
+        if person is None:
+            raise RefusedError(401, "Sign in to see this.")
+        return person
+
+    def _refusal(self, request: web.Request, status: int, sentence: str) -> web.Response:
+        text = sentence or f"{HTTPStatus(status).phrase}."
+        if request.path.startswith("/api/"):
+            response = web.json_response({"error": text}, status=status)
+        elif status == 401:
+            response = self._signin(request, request.path_qs if request.method == "GET" else "/", text)
+        else:
+            values = {"title": HTTPStatus(status).phrase, "sentence": text}
+            response = self._render(request, "error.html", status=status, **values)
+        if status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+    def _signin(self, request: web.Request, path: str, problem: str) -> web.Response:
+        status = 401 if problem else 200
+        return self._render(request, "signin.html", status=status, to=local_path(path), problem=problem)
+
+    async def ask(self, request: web.Request) -> web.Response:
+        """Show the form for a token."""
+        return self._signin(request, request.query.get("to", "/"), "")
+
+    async def sign_in(self, request: web.Request) -> web.Response:
+        """Begin a session, with a secret that nobody knew before."""
+        form = await request.post()
+        token, path = str(form.get("token", "")).strip(), str(form.get("to", "/"))
+        person = await self._people.of_token(token)
+        if person is None:
+            return self._signin(request, path, "The API server does not know this token, or it has expired.")
+        self._people.end_session(request)
+        response = redirect(path)
+        secret, secure = self._people.begin_session(person, token), is_secure(request)
+        response.set_cookie(cookie_name(request), secret, httponly=True, samesite="Strict", secure=secure, path="/")
+        _log.info("signed in", person=person.user)
+        return response
+
+    async def sign_out(self, request: web.Request) -> web.Response:
+        """End the session."""
+        self._people.end_session(request)
+        response = redirect("/signin")
+        secure = is_secure(request)
+        response.del_cookie(cookie_name(request), httponly=True, samesite="Strict", secure=secure, path="/")
+        _log.info("signed out", person=request[PERSON].user)
+        return response
+
+
+def _is_public(request: web.Request) -> bool:
+    """Report whether a page is for everybody: the one to sign in, and the files that all pages use."""
+    resource = request.match_info.route.resource
+    return resource is not None and resource.canonical.split("/")[1] in {"signin", "static"}
+
+
+async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+    response.headers.setdefault("Cache-Control", "no-store")
+
+
+async def _check_form(request: web.Request) -> None:
+    """Return if a request is a form of this site, which its person has sent."""
+    if not _is_of_this_site(request):
+        raise RefusedError(403, "The form was sent by another site: open the page here and repeat.")
+    if request.content_type != "application/x-www-form-urlencoded":
+        raise RefusedError(415, "Only forms are read.")
+    if (request.content_length or 0) > FORM_BYTES:
+        raise RefusedError(413, _SENTENCES[413])
+    try:
+        async with asyncio.timeout(FORM_SECONDS):
+            token = (await request.post()).get("csrf", "")
+    except TimeoutError:
+        raise RefusedError(408, "The form did not arrive in time.") from None
+    except (ValueError, LookupError):
+        raise RefusedError(400, "The form cannot be read.") from None
+    if PERSON in request and not hmac.compare_digest(
+        str(token).encode("utf-8", "replace"), csrf_token(request).encode()
+    ):
+        raise RefusedError(403, "The form is too old, or another person's: open the page again and repeat.")
+
+
+def _is_of_this_site(request: web.Request) -> bool:
+    # Browsers send the first one to https and localhost alone, and scripts cannot set either.
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    try:
+        origin = urlsplit(request.headers.get("Origin", "")).netloc.lower()
+    except ValueError:
+        return False
+    return bool(origin) and origin == request.host.lower()
