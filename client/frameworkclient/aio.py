@@ -10,7 +10,7 @@ import msgspec
 
 from frameworkclient import access
 from frameworkclient.cluster import actions
-from frameworkclient.cluster.again import delete_view, submit_again
+from frameworkclient.cluster.again import delete_view, perform
 from frameworkclient.cluster.goals import GOALS, reached
 from frameworkclient.cluster.pages import objects, pods_of
 from frameworkclient.errors import (
@@ -25,7 +25,6 @@ from frameworkclient.model.manifest import Framework
 from frameworkclient.version import __version__
 from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
-from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.paths import resource_path
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from frameworkclient.logs.selection import LogSelection, Wanted
     from frameworkclient.model.code import Code
     from frameworkclient.views.framework import FrameworkView, Result
+    from frameworkclient.views.pods import TaskPod
 
 
 class AsyncClient:
@@ -244,20 +244,7 @@ class AsyncClient:
             with named(files[-1]):
                 raise
         action = actions.retry_of(view, task)
-        what = f"retry {task} of {view.namespace}/{name}" if task else f"retry {view.namespace}/{name}"
-        with translated(what):
-            match action:
-                case actions.DeletePod(pod, uid):
-                    path = resource_path("v1", "pods", namespace=view.namespace, name=pod)
-                    found = TASK_POD_DECODER.decode(await self.kube.get(path))
-                    actions.check_runs(task, found)
-                    # The Pod of the attempt that was read, and as it was read: it may end at any moment.
-                    await self.kube.delete(path, uid=uid, resource_version=found.metadata.resource_version)
-                case actions.DeleteConfigMap(config_map, uid):
-                    path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
-                    await self.kube.delete(path, uid=uid, propagation="Foreground")
-                case actions.SubmitAgain():
-                    await submit_again(self, view, on_kept)
+        await perform(self, view, action, task, on_kept)
         return action
 
     async def pods(self, name: str, *, namespace: str | None = None) -> tuple[TaskPod, ...]:

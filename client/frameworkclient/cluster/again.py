@@ -1,6 +1,7 @@
-"""How a Framework that is Completed is submitted again: its name is free only once it is deleted.
+"""How another attempt begins, and how a Framework that is Completed is submitted again for it.
 
-Nothing is lost on the way: the manifest is kept in a file first (`keeping`), and its code has no owner meanwhile.
+Its name is free only once it is deleted. Nothing is lost on the way: the manifest is kept in a file first (`keeping`),
+and its code has no owner meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 
 from frameworkclient.cluster import actions
 from frameworkclient.errors import AlreadyExistsError, ConflictError, DeletedError, translated
+from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
@@ -42,6 +44,30 @@ async def delete_view(kube: KubeClient, view: FrameworkView, resource_version: s
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=view.namespace, name=view.name)
     with translated(f"delete Framework {view.namespace}/{view.name}"):
         await kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
+
+
+async def perform(
+    client: Frameworks,
+    view: FrameworkView,
+    action: actions.Retry,
+    task: str = "",
+    on_kept: Callable[[Path], None] | None = None,
+) -> None:
+    """Do what `actions.retry_of` has decided for a Framework as it was seen, and nothing if that has changed since."""
+    what = f"retry {task} of {view.namespace}/{view.name}" if task else f"retry {view.namespace}/{view.name}"
+    with translated(what):
+        match action:
+            case actions.DeletePod(pod, uid):
+                path = resource_path("v1", "pods", namespace=view.namespace, name=pod)
+                found = TASK_POD_DECODER.decode(await client.kube.get(path))
+                actions.check_runs(task, found)
+                # The Pod of the attempt that was read, and as it was read: it may end at any moment.
+                await client.kube.delete(path, uid=uid, resource_version=found.metadata.resource_version)
+            case actions.DeleteConfigMap(config_map, uid):
+                path = resource_path("v1", "configmaps", namespace=view.namespace, name=config_map)
+                await client.kube.delete(path, uid=uid, propagation="Foreground")
+            case actions.SubmitAgain():
+                await submit_again(client, view, on_kept)
 
 
 async def submit_again(client: Frameworks, view: FrameworkView, on_kept: Callable[[Path], None] | None) -> None:
