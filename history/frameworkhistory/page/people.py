@@ -44,7 +44,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class RefusedError(Exception):
+class PageError(Exception):
     """A request is not answered as it was meant; a page, or JSON, says why in one sentence.
 
     Attributes:
@@ -101,7 +101,7 @@ class Answers(Generic[K, V]):
                 return room[key][1]
         if key not in self._asked:
             if len(self._asked) >= _ASKED:
-                raise RefusedError(503, "Too many people ask at once; try again in a few seconds.")
+                raise PageError(503, "Too many people ask at once; try again in a few seconds.")
             self._asked[key] = asyncio.create_task(self._ask(key, ask, now))
         # Who asked first may leave; the others wait on.
         return await asyncio.shield(self._asked[key])
@@ -180,7 +180,7 @@ class People:
         """Return who has sent a request, None if nobody is known by it; what it claims is never passed over.
 
         Raises:
-            RefusedError: The API server does not answer, or a proxy names somebody whom it may not name.
+            PageError: The API server does not answer, or a proxy names somebody whom it may not name.
         """
         if PERSON in request:
             return request[PERSON]
@@ -203,7 +203,7 @@ class People:
         except ValueError:
             host = None
         if self._local and host not in _LOOPBACK:
-            raise RefusedError(403, "This page is for this machine alone: open it as localhost.")
+            raise PageError(403, "This page is for this machine alone: open it as localhost.")
 
     async def of_token(self, token: str) -> Person | None:
         """Return whose bearer token this is, None for nobody's."""
@@ -228,7 +228,7 @@ class People:
             return None
         found = [group.strip() for header in groups for group in header.split(",") if group.strip()]
         if not user or any(name.startswith("system:") or not name.isprintable() for name in (user, *found)):
-            raise RefusedError(
+            raise PageError(
                 403, "The proxy names nobody, or a user or group that begins with system: as Kubernetes' own."
             )
         # The API server adds this group for whom it knows itself.
@@ -287,7 +287,7 @@ class People:
         """Report whether a person may do this in a namespace, in all of them for "".
 
         Raises:
-            RefusedError: The API server does not answer.
+            PageError: The API server does not answer.
         """
         key = (person, verb, namespace, resource, subresource)
         return await self._rights.get(key, lambda: self._allowed(*key))
@@ -298,12 +298,12 @@ class People:
         """Return if a person may do this.
 
         Raises:
-            RefusedError: They may not (403); or the API server does not answer (503).
+            PageError: They may not (403); or the API server does not answer (503).
         """
         if not await self.may(person, verb, namespace, resource, subresource):
             what = f"{resource}/{subresource}" if subresource else resource
             where = f"namespace {namespace}" if namespace else "all namespaces"
-            raise RefusedError(403, f"You may not {verb} {what} in {where}.")
+            raise PageError(403, f"You may not {verb} {what} in {where}.")
 
     async def namespaces(self, person: Person, known: list[str]) -> frozenset[str] | None:
         """Return of which of these namespaces a person may list the Frameworks, None for all there are."""
@@ -335,7 +335,7 @@ class People:
             return _DECODER.decode(answer).status
         except (KubeError, msgspec.MsgspecError) as error:
             _log.warning("no answer to a review", kind=kind, error=str(error))
-            raise RefusedError(
+            raise PageError(
                 503, "The API server cannot be asked who you are and what you may; try again in a minute."
             ) from error
 

@@ -1,6 +1,6 @@
 """What every request and every answer of the page goes through: who asks, forms of this site alone, headers, errors.
 
-`setup` adds it to an application. A handler finds the person in `request[PERSON]` and raises `RefusedError` for what it
+`setup` adds it to an application. A handler finds the person in `request[PERSON]` and raises `PageError` for what it
 does not answer; any other error is a page that says no more than its status.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from frameworkhistory.page.people import PERSON, SESSION, People, Person, RefusedError, cookie_name, is_secure
+from frameworkhistory.page.people import PERSON, SESSION, PageError, People, Person, cookie_name, is_secure
 from frameworkkube.log import Logger
 
 FORM_BYTES: Final = 64 * 1024
@@ -103,7 +103,7 @@ class _Guard:
             if request.method not in {"GET", "HEAD"} and request.match_info.http_exception is None:
                 await _check_form(request)
             return await handler(request)
-        except RefusedError as error:
+        except PageError as error:
             return self._refusal(request, error.status, error.sentence)
         except web.HTTPException as error:
             if error.status < 400:
@@ -124,7 +124,7 @@ class _Guard:
     async def _person(self, request: web.Request) -> Person:
         person = await self._people.identify(request)
         if person is None:
-            raise RefusedError(401, "Sign in to see this.")
+            raise PageError(401, "Sign in to see this.")
         return person
 
     def _refusal(self, request: web.Request, status: int, sentence: str) -> web.Response:
@@ -186,22 +186,22 @@ async def _add_headers(_request: web.Request, response: web.StreamResponse) -> N
 async def _check_form(request: web.Request) -> None:
     """Return if a request is a form of this site, which its person has sent."""
     if not _is_of_this_site(request):
-        raise RefusedError(403, "The form was sent by another site: open the page here and repeat.")
+        raise PageError(403, "The form was sent by another site: open the page here and repeat.")
     if request.content_type != "application/x-www-form-urlencoded":
-        raise RefusedError(415, "Only forms are read.")
+        raise PageError(415, "Only forms are read.")
     if (request.content_length or 0) > FORM_BYTES:
-        raise RefusedError(413, _SENTENCES[413])
+        raise PageError(413, _SENTENCES[413])
     try:
         async with asyncio.timeout(FORM_SECONDS):
             token = (await request.post()).get("csrf", "")
     except TimeoutError:
-        raise RefusedError(408, "The form did not arrive in time.") from None
+        raise PageError(408, "The form did not arrive in time.") from None
     except (ValueError, LookupError):
-        raise RefusedError(400, "The form cannot be read.") from None
+        raise PageError(400, "The form cannot be read.") from None
     if PERSON in request and not hmac.compare_digest(
         str(token).encode("utf-8", "replace"), csrf_token(request).encode()
     ):
-        raise RefusedError(403, "The form is too old, or another person's: open the page again and repeat.")
+        raise PageError(403, "The form is too old, or another person's: open the page again and repeat.")
 
 
 def _is_of_this_site(request: web.Request) -> bool:

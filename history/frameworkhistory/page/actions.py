@@ -1,0 +1,245 @@
+"""Stop, retry, scale, suspend and resume: a page asks first, then the program does it for a person who may.
+
+What is to be done is decided once, from the Framework as it is. The person's rights are asked for just that, and that
+alone is done, on the instance that the person saw.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from frameworkclient.aio import AsyncClient
+from frameworkclient.cluster import actions
+from frameworkclient.cluster.again import perform
+from frameworkclient.errors import ArgumentError, ClientError, RefusedError, translated
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.text import shorten
+from frameworkcontroller.api import names
+from frameworkhistory.page.people import PERSON, PageError, People, Person
+from frameworkhistory.page.security import Render, csrf_token, redirect
+from frameworkkube.http.client import MERGE_PATCH
+from frameworkkube.log import Logger
+from frameworkkube.paths import resource_path
+
+VERBS: Final = ("stop", "retry", "scale", "suspend", "resume")
+WAIT_SECONDS: Final = 5.0
+"""For which an answer waits for what is done; a Framework that is submitted again waits for its Pods to go."""
+STOP_SECONDS: Final = 20.0
+AT_ONCE: Final = 64
+JSON_PATCH: Final = "application/json-patch+json"
+_PATH: Final = f"/frameworks/{{namespace:[a-z0-9-]{{1,63}}}}/{{name:[a-z0-9]{{1,63}}}}/{{verb:{'|'.join(VERBS)}}}"
+_MERGES: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
+    "stop": ({"executionType": "Stop"}, "It ends for good: its Pods are deleted, its status stays."),
+    "suspend": (
+        {"suspend": True},
+        "The attempt that runs ends, and none begins until it is resumed. No retry is counted for it.",
+    ),
+    "resume": ({"suspend": False}, "It goes on, with its next attempt."),
+}
+_log = Logger(__name__)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to be done to a Framework.
+
+    Attributes:
+        verb: The word of the path.
+        action: A retry, or the patch of the Framework.
+        rights: What a person needs for it: verb and resource.
+        sentence: What will happen.
+        task: The Task that is retried, "" for the Framework.
+    """
+
+    verb: str
+    action: actions.Retry | dict[str, Any] | list[dict[str, Any]]
+    rights: tuple[tuple[str, str], ...]
+    sentence: str
+    task: str = ""
+
+
+def change_of(view: FrameworkView, verb: str, fields: Mapping[str, Any]) -> Change:
+    """Return what a verb means for a Framework; `task` and `tasks-ROLE` are fields of the form.
+
+    Raises:
+        ArgumentError: It means nothing for this one now; the message says why.
+    """
+    patch = (("patch", names.PLURAL),)
+    if view.deleting:
+        raise ArgumentError(f"Framework {view.name}: it is being deleted")
+    if verb == "retry":
+        return _retry(view, str(fields.get("task", "")))
+    if view.finished:
+        raise ArgumentError(f"Framework {view.name}: it is Completed; it can only be retried")
+    if verb == "scale":
+        numbers = {key.removeprefix("tasks-"): str(value) for key, value in fields.items() if key.startswith("tasks-")}
+        if wrong := [one for one in numbers.values() if not (one.isascii() and one.isdigit() and len(one) < 10)]:
+            raise ArgumentError(f"scale: {shorten(wrong[0], 20)} is not a number of Tasks")
+        test = {"op": "test", "path": "/metadata/uid", "value": view.uid}
+        scaled = actions.scale_patch(view, {role: int(one) for role, one in numbers.items()}) if numbers else []
+        return Change(verb, [test, *scaled], patch, "The roles get these numbers of Tasks, also while it runs.")
+    if view.spec.execution_type == "Stop":
+        raise ArgumentError(f"Framework {view.name}: it was stopped, which is final")
+    if verb != "stop" and bool(view.spec.suspend) == (verb == "suspend"):
+        raise ArgumentError(f"Framework {view.name}: it is {'' if verb == 'suspend' else 'not '}suspended")
+    spec, sentence = _MERGES[verb]
+    return Change(verb, {"metadata": {"uid": view.uid}, "spec": spec}, patch, sentence)
+
+
+def _retry(view: FrameworkView, task: str) -> Change:
+    action = actions.retry_of(view, task)
+    match action:
+        case actions.DeletePod(pod):
+            rights, sentence = [("delete", "pods")], f"Pod {pod} is deleted, and the controller begins another attempt."
+        case actions.DeleteConfigMap():
+            rights, sentence = (
+                [("delete", "configmaps")],
+                "This attempt ends: its Pods are deleted, and the next begins.",
+            )
+        case actions.SubmitAgain():
+            rights = [("delete", names.PLURAL), ("create", names.PLURAL)]
+            rights += [("patch", "configmaps")] if actions.code_of(view) else []
+            sentence = "It is deleted and created again from its spec. What it was stays in the archive."
+    return Change("retry", action, tuple(rights), sentence, task)
+
+
+def possible(view: FrameworkView) -> tuple[str, ...]:
+    """Return the verbs that mean something for a Framework now, for the buttons of its page."""
+    found = []
+    for verb in VERBS:
+        try:
+            change_of(view, verb, {})
+        except ArgumentError:
+            continue
+        found.append(verb)
+    return tuple(found)
+
+
+def setup(app: web.Application, people: People, client: AsyncClient, render: Render) -> None:
+    """Add the pages of the verbs to an application; `client` acts with the rights of this program."""
+    pages = _Pages(people, client, render)
+    app.router.add_get(_PATH, pages.ask)
+    app.router.add_post(_PATH, pages.do)
+    app.on_shutdown.append(pages.finish)
+
+
+class _Pages:
+    def __init__(self, people: People, client: AsyncClient, render: Render) -> None:
+        self._people, self._client, self._render = people, client, render
+        self._running: set[asyncio.Task[PageError | None]] = set()
+
+    async def ask(self, request: web.Request) -> web.Response:
+        """Show what would happen, with the form that does it."""
+        view, change = await self._decide(request, request.query)
+        roles = [(role.name, role.task_number) for role in view.spec.task_roles or ()] if change.verb == "scale" else []
+        csrf = csrf_token(request)
+        return self._render(request, "confirm.html", view=view, change=change, roles=roles, csrf=csrf)
+
+    async def do(self, request: web.Request) -> web.Response:
+        """Do it, and show the Framework."""
+        fields = await request.post()
+        if not fields.get("uid"):
+            raise PageError(400, "The form says of no Framework which one it is.")
+        view, change = await self._decide(request, fields)
+        if len(self._running) >= AT_ONCE:
+            raise PageError(503, "Too many Frameworks are being changed; try again in a minute.")
+        # What has begun is done, whether the person waits for it or not.
+        task = asyncio.create_task(self._perform(request[PERSON], view, change))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        done, _ = await asyncio.wait({task}, timeout=WAIT_SECONDS)
+        if done and (error := task.result()) is not None:
+            raise error
+        same = "" if isinstance(change.action, actions.SubmitAgain) else f"&uid={view.uid}"
+        return redirect(f"/frameworks/{view.namespace}/{view.name}?done={change.verb}{same}")
+
+    async def finish(self, _app: web.Application) -> None:
+        """Wait for what is being done."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=STOP_SECONDS)
+
+    async def _decide(self, request: web.Request, fields: Mapping[str, Any]) -> tuple[FrameworkView, Change]:
+        """Return the Framework and what is to be done to it, if the person saw this one and may do it.
+
+        Raises:
+            PageError: It is not to be done.
+        """
+        namespace, name, verb = (request.match_info[key] for key in ("namespace", "name", "verb"))
+        person, uid = request[PERSON], str(fields.get("uid", ""))
+        try:
+            await self._people.require(person, "get", namespace)
+            try:
+                view = await self._client.get(name, namespace=namespace)
+                if uid not in {"", view.uid}:
+                    raise PageError(409, f"Framework {name} was created again since: this is not the one you saw.")
+                change = change_of(view, verb, fields)
+            except ClientError as error:
+                raise _told(error) from error
+            for right, resource in change.rights:
+                await self._people.require(person, right, namespace, resource)
+        except PageError as error:
+            if request.method == "POST":
+                _audit(person, verb, namespace, name, uid, fields, error)
+            raise
+        return view, change
+
+    async def _perform(self, person: Person, view: FrameworkView, change: Change) -> PageError | None:
+        """Do it, log it, and return why it was not done."""
+        kept, refused = list[Path](), None
+        try:
+            if isinstance(change.action, dict | list):
+                path = resource_path(names.API_VERSION, names.PLURAL, namespace=view.namespace, name=view.name)
+                kind = JSON_PATCH if isinstance(change.action, list) else MERGE_PATCH
+                with translated(f"{change.verb} Framework {view.namespace}/{view.name}"):
+                    body = msgspec.json.encode(change.action)
+                    await self._client.kube.patch(path, body, content_type=kind)
+            else:
+                await perform(self._client, view, change.action, change.task, kept.append)
+        except ClientError as error:
+            _log.warning("a change failed", error=str(error))
+            refused = _told(error)
+            if kept and kept[0].exists():
+                refused = PageError(
+                    503,
+                    "It is deleted, or is being deleted, and could not be created again; its spec is in the archive.",
+                )
+        _audit(person, change.verb, view.namespace, view.name, view.uid, {"task": change.task}, refused)
+        return refused
+
+
+def _told(error: ClientError) -> PageError:
+    """Return for a person what the API server, or the client, has said."""
+    text = shorten(f"{str(error)[:1].upper()}{str(error)[1:]}", 600)
+    match error:
+        case ArgumentError():
+            return PageError(422, f"{text}.")
+        case RefusedError(code=code) if code in {403, 404, 409, 422}:
+            return PageError(code, f"{text}.")
+        case RefusedError():
+            return PageError(503, f"{text}.")
+        case _:
+            # The text has addresses.
+            return PageError(
+                503, "The API server does not answer, so it is not known whether this happened: look at the Framework."
+            )
+
+
+def _audit(
+    person: Person,
+    verb: str,
+    namespace: str,
+    name: str,
+    uid: str,
+    fields: Mapping[str, Any],
+    refused: PageError | None,
+) -> None:
+    """Log who has done what, or wanted to."""
+    outcome = "done" if refused is None else f"{refused.status} {refused.sentence}"
+    task = shorten(str(fields.get("task", "")), 80)
+    line = {"person": person.user, "verb": verb, "namespace": namespace, "framework": name, "uid": shorten(uid, 80)}
+    _log.info("a person changes a Framework", **line, task=task, outcome=outcome)
