@@ -32,6 +32,10 @@ _ENGINE: Final = ("kube/", "controller/frameworkcontroller/engine/", "tools/loca
 _LIVES: Final = ("controller/", "kube/", "charts/", "tools/localcluster/", "tools/testkit/", "tests/support/")
 _NODE: Final = (*_LIVES, "barrier/", "injector/", "images/")
 _EXAMPLES: Final = ("examples/", "tools/frameworkdemo/", "images/", "barrier/frameworkbarrier/presets/")
+_HISTORY: Final = (
+    *("history/", "kube/", "controller/frameworkcontroller/api/"),
+    *("client/frameworkclient/views/", "client/frameworkclient/diagnosis/", "client/frameworkclient/logs/"),
+)
 # By the beginning of a module's path: the beginnings of the paths that it watches, beside its own folder.
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/localcluster/": ("tools/localcluster/", "images/", "requirements/"),
@@ -57,6 +61,8 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/release/test_artefacts.py": (
         *("tools/frameworkrelease/", "tools/localcluster/", "images/", "requirements/", "pyproject.toml"),
     ),
+    "tests/history/": (*_HISTORY, *_LIBRARIES),
+    "tests/apiserver/history/": (*_HISTORY, "client/", "charts/"),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/demo/test_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),

@@ -1,6 +1,5 @@
 """What the archive knows of Frameworks, for whom follows them again after a pause."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,13 +59,3 @@ def load(engine: Engine, uid: str, at_work: float) -> Known:
             span=None if open_span is None else (open_span.state, open_span.began),
             seen=max(found.seen, at_work),
         )
-
-
-def versions(engine: Engine, namespaces: Collection[str]) -> dict[str, str]:
-    """Return the versions of those Frameworks of these namespaces, or of all, that exist as far as is known, by UID."""
-    table = FRAMEWORKS.c
-    chosen = select(table.uid, table.version).where(table.deleted.is_(None))
-    if namespaces:
-        chosen = chosen.where(table.namespace.in_(namespaces))
-    with engine.connect() as connection:
-        return {row.uid: row.version for row in connection.execute(chosen)}

@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Engine, insert, select, update
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
@@ -29,7 +29,8 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import Meta, Wire
 from frameworkhistory.archive import known as archive
 from frameworkhistory.archive.changes import Changes
-from frameworkhistory.archive.tables import FRAMEWORKS, GAPS, MARKS
+from frameworkhistory.archive.reader import Reader
+from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from frameworkhistory.follow import records
 from frameworkhistory.follow.records import Look
@@ -159,7 +160,12 @@ class Follower:
         on_kept: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._client, self._engine, self._namespaces = client, engine, namespaces
-        self._writer, self._person_label, self._on_kept = Writer(engine), person_label, on_kept
+        self._writer, self._reader, self._person_label, self._on_kept = (
+            Writer(engine),
+            Reader(engine),
+            person_label,
+            on_kept,
+        )
         self.pending = Pending()
         self.errors = self.refused = 0
         """Of the database, and Frameworks that it refuses for what they say."""
@@ -266,7 +272,7 @@ class Follower:
                 row = {
                     "attempt": roster.framework.attempt_id,
                     "namespace": found.metadata.namespace,
-                    "roster": zlib.compress(document),
+                    "roster": document,
                 }
                 self.pending.add_rows(Changes(roster.framework.uid, attempts=[row]))
 
@@ -275,7 +281,13 @@ class Follower:
     async def _begin(self) -> None:
         """Read what was kept before, and note for how long nothing was."""
         self._was_at_work = await self._insist(self._note_pause)
-        self._stored = await self._insist(lambda: archive.versions(self._engine, self._namespaces))
+        self._stored = await self._insist(self._versions)
+
+    def _versions(self) -> dict[str, str]:
+        rows = self._reader.existing()
+        return {
+            row["uid"]: row["version"] for row in rows if row["namespace"] in (self._namespaces or row["namespace"])
+        }
 
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do something in a thread, again and again while the database is away or full."""
@@ -291,34 +303,23 @@ class Follower:
                 if failures and self.pending.passed_over:
                     what = f"the database was away: {self.pending.passed_over} states and Events were passed over"
                     self.pending.passed_over = 0
-                    await self._insist(partial(self._note_gap, began, what))
+                    await self._insist(partial(self._writer.gap, began, time.time(), what))
                 return found
         raise AssertionError("it counts for ever")
 
-    def _note_gap(self, began: float, what: str) -> None:
-        with self._engine.begin() as connection:
-            connection.execute(insert(GAPS).values(began=began, ended=time.time(), what=what))
-
     def _note_pause(self) -> float:
         """Return until when the archive was at work before, and keep as a gap that it was not since."""
-        with self._engine.connect() as connection:
-            last = float(connection.scalar(select(MARKS.c.value).where(MARKS.c.key == AT_WORK)) or 0.0)
-        if last and time.time() - last > PAUSE_SECONDS:
-            self._note_gap(last, "the archive was not at work: Events that have expired since are missing")
+        last, now = float(self._reader.mark(AT_WORK) or 0.0), time.time()
+        if last and now - last > PAUSE_SECONDS:
+            self._writer.gap(last, now, "the archive was not at work: Events that have expired since are missing")
         return last
 
     async def _mark_always(self) -> None:
         while True:
             if self.has_synced and not self.seconds_behind:
                 with suppress(SQLAlchemyError):
-                    await asyncio.to_thread(self._mark)
+                    await asyncio.to_thread(self._writer.mark, AT_WORK, str(time.time()))
             await asyncio.sleep(AT_WORK_SECONDS)
-
-    def _mark(self) -> None:
-        row = {"key": AT_WORK, "value": str(time.time())}
-        with self._engine.begin() as connection:
-            if not connection.execute(update(MARKS).where(MARKS.c.key == AT_WORK).values(row)).rowcount:
-                connection.execute(insert(MARKS).values(row))
 
     async def _end_those_gone(self) -> None:
         """Write of those that were known and do not exist any more that nobody saw them go."""

@@ -132,11 +132,11 @@ def changes(
         **_end(status.completion if status and status.state is State.COMPLETED else None),
         **_spent(status.ledger if status else None, "total"),
         "gap": problem,
-        "document": zlib.compress(_without_tasks(framework)),
+        "document": _without_tasks(framework),
     }
     known = before.known
     if known.generation < meta.generation:
-        spec_row = {"generation": meta.generation, "seen": now, "document": zlib.compress(bytes(framework.raw_spec))}
+        spec_row = {"generation": meta.generation, "seen": now, "document": bytes(framework.raw_spec)}
         found.specs = [spec_row]
     if status is not None:
         is_next = status.attempt_status.id != known.attempt
@@ -175,14 +175,14 @@ def event(seen: EventView) -> Row:
     """Return the row of an Event."""
     first = seen.first_timestamp or seen.event_time or seen.metadata.creation_timestamp or seen.time
     return {
-        "uid": seen.metadata.uid[:64],
+        "uid": seen.metadata.uid,
         "first": first.timestamp(),
         "last": seen.time.timestamp(),
         "count": min(seen.times, 2**31 - 1),
-        "type": seen.type[:16],
-        "reason": seen.reason[:128],
+        "type": seen.type,
+        "reason": seen.reason,
         "message": cut(seen.message, TEXT),
-        "object": seen.subject[:317],
+        "object": seen.subject,
     }
 
 
@@ -215,9 +215,9 @@ def _end(completion: FrameworkCompletion | TaskCompletion | None) -> Row:
         return dict.fromkeys(("code", "phrase", "result", "attributes", "diagnostics"))
     return {
         "code": completion.code,
-        "phrase": completion.phrase[:256],
-        "result": completion.type.name[:16],
-        "attributes": ",".join(completion.type.attributes or ())[:256],
+        "phrase": completion.phrase,
+        "result": completion.type.name,
+        "attributes": ",".join(completion.type.attributes or ()),
         "diagnostics": cut(completion.diagnostics, TEXT),
     }
 
@@ -256,7 +256,7 @@ def _attempts(
         "started": _seconds(attempt.start_time),
         "ran": _seconds(attempt.run_time),
         "ended": _seconds(attempt.completion_time),
-        "trigger": f"{by.task_role_name}-{by.task_index}"[:128] if by is not None and by.task_role_name else "",
+        "trigger": f"{by.task_role_name}-{by.task_index}" if by is not None and by.task_role_name else "",
         "tasks": tasks,
         "gpus": gpus,
         "restarts": attempt.gang_restarts or 0,
@@ -277,8 +277,8 @@ def _epochs(status: FrameworkStatus, last: int) -> Iterator[Row]:
             "attempt": attempt.id,
             "epoch": one.epoch,
             "began": one.time.timestamp(),
-            "reason": one.reason[:32],
-            "task": one.task[:128],
+            "reason": one.reason,
+            "task": one.task,
             "code": one.code,
             "message": cut(one.message, TEXT),
         }
@@ -318,7 +318,7 @@ def _last(before: Look) -> Iterator[tuple[tuple[str, int], int, bool]]:
 
 def _row(attempt: int, namespace: str, key: tuple[str, int], run: int, columns: Row) -> Row:
     role, index = key
-    return {"attempt": attempt, "role": role[:63], "index": index, "run": run, "namespace": namespace, **columns}
+    return {"attempt": attempt, "role": role, "index": index, "run": run, "namespace": namespace, **columns}
 
 
 def _run(task: TaskStatus) -> Row:
@@ -326,10 +326,10 @@ def _run(task: TaskStatus) -> Row:
     containers = end.pod.containers if end is not None and end.pod is not None else ()
     return {
         "state": task.state,
-        "pod": attempt.pod_name[:253],
-        "pod_uid": (attempt.pod_uid or "")[:64],
-        "node": (attempt.pod_node_name or "")[:253],
-        "ip": (attempt.pod_ip or "")[:64],
+        "pod": attempt.pod_name,
+        "pod_uid": (attempt.pod_uid or ""),
+        "node": (attempt.pod_node_name or ""),
+        "ip": (attempt.pod_ip or ""),
         "started": _seconds(attempt.start_time),
         "ran": _seconds(attempt.run_time),
         "ended": _seconds(attempt.completion_time),
