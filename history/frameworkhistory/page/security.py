@@ -73,12 +73,8 @@ def csrf_token(request: web.Request) -> str:
 
 def local_path(text: str) -> str:
     """Return a path of this site to which somebody wants to be sent, `/` if it is not one."""
-    try:
-        path = urlsplit(text).path
-    except ValueError:
-        return "/"
     # Browsers read a backslash as a slash, leave out line ends, and take two slashes for the beginning of a host.
-    return text if _PATH.fullmatch(text) and path.startswith("/") and "//" not in path else "/"
+    return text if _PATH.fullmatch(text) and "//" not in re.split("[?#]", text, maxsplit=1)[0] else "/"
 
 
 def redirect(path: str) -> web.Response:
