@@ -248,6 +248,7 @@ class TestDownload:
             "lws",
             "volcano",
             "scheduler-plugins",
+            "versitygw",
         ]
         assert all("1.2.3" in one.url and one.sums.startswith("https://") for one in found.values() if one)
 

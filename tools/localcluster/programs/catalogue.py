@@ -64,6 +64,7 @@ MODULES = {
     "lws": "sigs.k8s.io/lws",
     "volcano": "volcano.sh/volcano",
     "scheduler-plugins": "sigs.k8s.io/scheduler-plugins",
+    "versitygw": "github.com/versity/versitygw",
 }
 """The module that each project's go.mod requires."""
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
@@ -88,6 +89,9 @@ CATALOGUE: Mapping[str, Program] = {
             for name, folder in (("kueue", "/cmd/kueue"), ("jobset", ""), ("lws", "/cmd"))
         ),
         *(Program(name, name, f"{MODULES[name]}/cmd/scheduler") for name in ("volcano", "scheduler-plugins")),
+        Program(
+            "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", version_variable="main.Version"
+        ),
     )
 }
 

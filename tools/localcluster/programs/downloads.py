@@ -1,7 +1,7 @@
 """Official builds of the programs, downloaded where the network allows it and verified against their checksums.
 
-kwok, Kueue, JobSet and LeaderWorkerSet publish no checksums, so they are always built from their modules, whose
-checksums are in go.sum.
+kwok, Kueue, JobSet and LeaderWorkerSet publish no checksums. These, and what tests alone use, are always built from
+their modules, whose checksums are in go.sum.
 """
 
 from __future__ import annotations

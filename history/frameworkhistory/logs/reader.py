@@ -1,0 +1,143 @@
+"""Reads the log of one run of a container from the API server: what there is of it, or all until the run is over."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
+from frameworkhistory.logs.runs import Run, is_final
+from frameworkhistory.logs.tail import Tail
+from frameworkkube.backoff import pause_seconds
+from frameworkkube.errors import ApiStatusError, KubeError, NotFoundError
+from frameworkkube.http.client import KubeClient
+from frameworkkube.paths import resource_path
+
+LOST: Final = "its log was gone before it could be read"
+_SILENT_SECONDS: Final = 60.0
+"""A log that is followed and silent for so long is asked for again: the connection may be dead."""
+_LAST_TRIES: Final = 3
+_MOST_POD_BYTES: Final = 4 << 20
+
+
+class GoneError(KubeError):
+    """There is no such log any more."""
+
+
+class Reader:
+    """Reads logs, and no more than so many bytes per second, of which one second may come at once.
+
+    Attributes:
+        requests: Logs that were asked for.
+        read: Their bytes.
+    """
+
+    def __init__(self, client: KubeClient, bytes_per_second: int) -> None:
+        self.requests = 0
+        self.read = 0
+        self._client = client
+        self._rate = bytes_per_second
+        self._free_at = 0.0
+
+    async def read_once(self, run: Run, tail: Tail, pod: TaskPod, lines: int | None) -> None:
+        """Read at most so many last lines of a run; `pod` is the newest state of its Pod.
+
+        Raises:
+            KubeError: It could not be read; see `is_gone`.
+        """
+        later = _restarts(run, pod) - run.restart
+        if later not in {0, 1}:
+            raise GoneError(LOST)
+        await self._answer(run, tail, lines, {"previous": "true"} if later else {}, is_sure=is_final(pod))
+        if not tail.is_log:
+            raise GoneError(LOST)
+
+    async def follow(self, run: Run, tail: Tail, newest: Callable[[], TaskPod | None], lines: int | None) -> str:
+        """Read until the run is over, over every connection that breaks; return what is missing, "" if nothing is.
+
+        `newest` returns the newest state of the Pod, None if it is gone.
+        """
+        failures = 0
+        error: KubeError | None = GoneError(LOST)
+        while (pod := newest()) is not None:
+            seen, is_running = tail.seen, _is_running(run, pod)
+            if not is_running and (error is None or failures >= _LAST_TRIES):
+                break
+            try:
+                if is_running:
+                    await self._answer(run, tail, lines, {"follow": "true"})
+                else:
+                    await self.read_once(run, tail, pod, lines)
+                error = None
+            except KubeError as found:
+                error = found
+                if is_gone(found) and not is_running:
+                    break
+            failures = 0 if tail.seen != seen else failures + 1
+            # After its end, too: the next state of the Pod says whether the run is over.
+            await asyncio.sleep(pause_seconds(max(failures, 1), random.random))
+        if not tail.is_log:
+            return LOST
+        return f"the end of its log may be missing: {error}" if error and tail.seen else reason_of(error)
+
+    async def _answer(
+        self, run: Run, tail: Tail, lines: int | None, query: dict[str, str], *, is_sure: bool = False
+    ) -> None:
+        self.requests += 1
+        path, restart = resource_path("v1", "pods", namespace=run.namespace, name=run.pod), run.restart
+        restart += "previous" in query
+        query |= {"container": run.container, "timestamps": "true"}
+        if since := tail.since:
+            query["sinceTime"] = since
+        elif lines is not None:
+            query["tailLines"] = str(lines)
+        chunks = self._client.chunks(f"{path}/log", query, accept="*/*", inactivity_timeout_seconds=_SILENT_SECONDS)
+        has_begun = False
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if not has_begun:
+                    if not is_sure:
+                        await self._check(run, path, restart)
+                    tail.rewind(since)
+                    has_begun = True
+                tail.feed(chunk)
+                await self._count(len(chunk))
+
+    async def _check(self, run: Run, path: str, restart: int) -> None:
+        """Check that an answer is of the run that is meant: a log is asked for by names, not by UID."""
+        try:
+            found = TASK_POD_DECODER.decode(await self._client.get(path, max_bytes=_MOST_POD_BYTES))
+        except NotFoundError:
+            return  # it was there when the answer began
+        if _restarts(run, found) != restart:
+            raise KubeError("the container has restarted")
+
+    async def _count(self, number: int) -> None:
+        self.read += number
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now - 1) + number / self._rate
+        if (seconds := self._free_at - now) > 0:
+            await asyncio.sleep(seconds)
+
+
+def is_gone(error: KubeError) -> bool:
+    """Report whether a log that could not be read never will be."""
+    return isinstance(error, GoneError | NotFoundError) or (isinstance(error, ApiStatusError) and error.code == 400)
+
+
+def reason_of(error: KubeError | None) -> str:
+    """Return a sentence about a log that could not be read, "" if it could."""
+    return "" if error is None else LOST if is_gone(error) else f"its log could not be read: {error}"
+
+
+def _restarts(run: Run, pod: TaskPod) -> int:
+    """Return how often the kubelet has restarted the container; -1 if that is not known, or it is another Pod."""
+    status = pod.container(run.container)
+    return status.restart_count if status and pod.metadata.uid == run.pod_uid else -1
+
+
+def _is_running(run: Run, pod: TaskPod) -> bool:
+    status = pod.container(run.container)
+    return status is not None and status.state.running is not None and _restarts(run, pod) == run.restart

@@ -1,0 +1,112 @@
+"""The ends of logs, as bytes in memory: each bounded, and all of them together."""
+
+from typing import Final
+
+_STAMP: Final = 40
+"""Bytes in which the time of a line has ended: `2006-01-02T15:04:05.000000000+07:00 `."""
+_SECOND: Final = 19
+CUT: Final = b" [the beginning of this line was not kept] "
+
+
+class Memory:
+    """The bytes of all ends of logs. Where there would be more, the longest one loses its older half."""
+
+    def __init__(self, limit: int) -> None:
+        self.used = 0
+        self.tails: set[Tail] = set()
+        self._limit = limit
+
+    def add(self, number: int) -> None:
+        """Count bytes that have come."""
+        self.used += number
+        while self.used > self._limit and self.tails:
+            longest = max(self.tails, key=len)
+            longest.drop((len(longest) + 1) // 2)
+
+
+class Tail:
+    """The end of a log whose lines begin with their times.
+
+    Attributes:
+        seen: All bytes that have come.
+        is_whole: Whether no byte was dropped.
+    """
+
+    def __init__(self, limit: int, memory: Memory) -> None:
+        self.seen = 0
+        self.is_whole = True
+        self._limit = limit
+        self._kept = bytearray()
+        self._stamp = b""
+        """The time of the line in which the bytes begin, if they do not begin with a line."""
+        self._head = b""
+        self._memory = memory
+        memory.tails.add(self)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it begins as a log does: for one that is gone, the kubelet answers with a sentence."""
+        return not self.seen or (self._head[4:5], self._head[10:11]) == (b"-", b"T")
+
+    def feed(self, chunk: bytes) -> None:
+        """Add the next bytes."""
+        if len(self._head) < _STAMP:
+            self._head += chunk[:_STAMP]
+        self.seen += len(chunk)
+        self._kept += chunk
+        self._memory.add(len(chunk))
+        self.drop(len(self._kept) - self._limit)
+
+    def drop(self, number: int) -> None:
+        """Drop so many of the oldest bytes."""
+        if number > 0:
+            newline = self._kept.rfind(b"\n", 0, number)
+            if newline == number - 1:
+                self._stamp = b""
+            elif newline >= 0 or not self._stamp:
+                self._stamp = self._stamp_at(newline + 1)
+            del self._kept[:number]
+            self._memory.used -= number
+            self.is_whole = False
+
+    @property
+    def since(self) -> str:
+        """The second in which the last whole line was written, from which on to ask again; "" without one."""
+        end = self._kept.rfind(b"\n")
+        stamp = self._stamp_of(self._kept.rfind(b"\n", 0, end) + 1) if end >= 0 else b""
+        return (stamp[:_SECOND] + stamp[_SECOND:].lstrip(b".0123456789")).decode("ascii", "replace")
+
+    def rewind(self, since: str) -> None:
+        """Drop the lines of that second, and one that has not ended: an answer begins that has them again."""
+        second, end = since[:_SECOND].encode(), self._kept.rfind(b"\n") + 1
+        while end and self._stamp_of(start := self._kept.rfind(b"\n", 0, end - 1) + 1).startswith(second):
+            end = start
+        self._memory.used -= len(self._kept) - end
+        del self._kept[end:]
+        if not end:
+            self._stamp = b""
+
+    def lines(self) -> bytes:
+        """Return what is kept, from the first whole line on.
+
+        If that would lose more than half, it begins within a line, with the time of that and a sentence.
+        """
+        start = self._kept.find(b"\n") + 1 if self._stamp else 0
+        if self._stamp and (start == 0 or start > len(self._kept) // 2):
+            return self._stamp + CUT + self._kept
+        return bytes(self._kept[start:])
+
+    def release(self) -> None:
+        """Forget all bytes, for good."""
+        self._memory.tails.discard(self)
+        self._memory.used -= len(self._kept)
+        self._kept = bytearray()
+
+    def _stamp_of(self, start: int) -> bytes:
+        return self._stamp if start == 0 and self._stamp else self._stamp_at(start)
+
+    def _stamp_at(self, start: int) -> bytes:
+        return bytes(self._kept[start : start + _STAMP]).partition(b"\n")[0].partition(b" ")[0]
