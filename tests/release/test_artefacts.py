@@ -62,15 +62,17 @@ def test_the_same_commit_gives_the_same_bytes_and_so_do_its_sources(
     assert wheel.read_bytes() == contents[wheel.name]
 
 
-def test_the_distributions_have_what_they_need_and_nothing_of_the_tools(built: Path) -> None:
+def test_the_distributions_have_all_files_of_the_programs_and_nothing_of_the_tools(
+    exported: Sources, built: Path
+) -> None:
     with zipfile.ZipFile(Release(built, VERSION).wheel) as wheel:
         names = wheel.namelist()
-    packages = {f"framework{name}" for name in ("barrier", "client", "controller", "injector", "kube")}
+    packages = {f"framework{name}" for name in ("barrier", "client", "controller", "history", "injector", "kube")}
     assert {name.partition("/")[0] for name in names} == packages | {f"frameworkcontroller-{VERSION}.dist-info"}
-    data = {"frameworkbarrier/presets/pytorch.toml", "frameworkcontroller/api/crd.yaml"}
-    data |= {"frameworkcontroller/engine/config/default.yaml"} | {f"{package}/py.typed" for package in packages}
-    assert data <= set(names)
-    assert not [name for name in names if name.endswith(".pyc")]
+    roots = [exported.folder / package.removeprefix("framework") for package in packages]
+    files = {str(file.relative_to(root)) for root in roots for file in root.glob("framework*/**/*") if file.is_file()}
+    assert files == {name for name in names if ".dist-info/" not in name}
+    assert {f"{package}/py.typed" for package in packages} | {"frameworkcontroller/api/crd.yaml"} <= files
     with tarfile.open(built / f"{PROJECT}-{VERSION}.tar.gz") as sdist:
         assert {"LICENSE", "CHANGELOG.md", "README.md", "pyproject.toml"} <= {
             name.partition("/")[2] for name in sdist.getnames()
@@ -277,7 +279,7 @@ def test_a_release_has_a_bill_for_the_wheel_and_each_image(tmp_path: Path) -> No
     files = Release(tmp_path, "1.2.3").names
     assert {name for name in files if name.endswith(".cdx.json")} == {
         "frameworkcontroller-1.2.3-py3-none-any.whl.cdx.json",
-        *(f"{program}-1.2.3.oci.tar.cdx.json" for program in ("barrier", "controller", "injector")),
+        *(f"{program}-1.2.3.oci.tar.cdx.json" for program in ("barrier", "controller", "history", "injector")),
     }
     assert {"frameworkcontroller-1.2.3.tgz", "frameworkcontroller-1.2.3.tar.gz", "install.yaml"} <= files
 

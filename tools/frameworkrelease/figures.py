@@ -14,7 +14,7 @@ from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import run
 
 REPORT: Final = REPOSITORY / "build" / "tests.xml"
-PROGRAMS: Final = ("controller", "injector", "barrier", "kube", "client")
+PROGRAMS: Final = ("controller", "injector", "barrier", "kube", "client", "history")
 
 
 def lines_by_room(root: Path = REPOSITORY) -> Counter[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PROJECT: Final = "frameworkcontroller"
 PREFIX: Final = f"docker.io/{PROJECT}"
 """Where the images and the chart are, unless a release says otherwise."""
-PROGRAMS: Final = ("barrier", "controller", "injector")
+PROGRAMS: Final = ("barrier", "controller", "history", "injector")
 MANIFESTS: Final = "install.yaml"
 HELLO: Final = "hello.yaml"
 IMAGES: Final = "images.yaml"
@@ -30,7 +30,7 @@ class Release:
 
     @property
     def wheel(self) -> Path:
-        """The wheel of the three programs."""
+        """The wheel of all programs."""
         return self.folder / f"{PROJECT}-{self.version}-py3-none-any.whl"
 
     @property

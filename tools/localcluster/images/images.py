@@ -45,6 +45,7 @@ class Image:
 CATALOGUE: Mapping[str, Image] = {
     "barrier": Image("images/barrier/Dockerfile"),
     "controller": Image("images/controller/Dockerfile"),
+    "history": Image("images/history/Dockerfile"),
     "injector": Image("images/injector/Dockerfile"),
     "jvm": Image("images/jvm/Dockerfile", "images/jvm"),
     "tools": Image("images/tools/Dockerfile", "images/tools"),
