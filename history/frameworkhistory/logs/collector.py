@@ -101,7 +101,7 @@ class Collector:
         storage: Storage,
         save: Callable[[Changes], Awaitable[None]],
         known: Callable[[str], Awaitable[set[tuple[str, int]]]],
-        limits: Limits = Limits(),  # noqa: B008 -- it is frozen
+        limits: Limits = Limits(),
     ) -> None:
         self.changed = asyncio.Event()
         self.reader = Reader(client, limits.bytes_per_second)
