@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, field
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import IDENTITY_DECODER, Identity, Wire
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
@@ -39,6 +40,16 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
         return _LABELS.decode(self.raw_metadata).labels
 
     @property
+    def finalizers(self) -> tuple[str, ...]:
+        """Its finalizers, in their order. They are not kept: anybody may write a mebibyte of them."""
+        return _FINALIZERS.decode(self.raw_metadata).finalizers
+
+    @cached_property
+    def is_held(self) -> bool:
+        """Whether it stays until the archive has its last state."""
+        return _HELD in bytes(self.raw_metadata) and names.HISTORY_FINALIZER in self.finalizers
+
+    @property
     def size(self) -> int:
         """How many bytes it has, as JSON, about."""
         return sum(memoryview(part).nbytes for part in (self.raw_metadata, self.raw_spec, self.status))
@@ -57,5 +68,11 @@ class _Labelled(Wire, frozen=True):
     labels: QueueLabels = QueueLabels()
 
 
+class _Finalized(Wire, frozen=True):
+    finalizers: tuple[str, ...] = ()
+
+
 _LABELS: Final = msgspec.json.Decoder(_Labelled)
+_FINALIZERS: Final = msgspec.json.Decoder(_Finalized)
+_HELD: Final = names.HISTORY_FINALIZER.encode()
 FRAMEWORK_DECODER: Final = msgspec.json.Decoder(Framework)

@@ -61,6 +61,9 @@ CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"
 RETAINED_LABEL: Final = f"{GROUP}/retained"
 """Of a Pod that has ended and that the controller has let go, for its logs."""
 
+HISTORY_FINALIZER: Final = f"{GROUP}/history"
+"""Of a Framework that stays until the archive (`frameworkhistory`) has its last state."""
+
 GANG_LABEL: Final = f"{GROUP}/gang"
 """Of the ConfigMap with the roster of a gang of another controller: the kind of that gang's owner."""
 

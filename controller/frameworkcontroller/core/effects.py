@@ -26,6 +26,8 @@ WORKLOAD: Final[EffectKey] = ("workload",)
 GROUP: Final[EffectKey] = ("group",)
 OWNER: Final[EffectKey] = ("owner",)
 PROGRESS: Final[EffectKey] = ("progress",)
+FINALIZERS: Final[EffectKey] = ("finalizers",)
+LOGS: Final[EffectKey] = ("logs",)
 
 
 @dataclass(frozen=True)
@@ -351,6 +353,25 @@ class AskProgress:
     key: ClassVar[EffectKey] = PROGRESS
 
 
+@dataclass(frozen=True)
+class SetFinalizers:
+    """Replace the finalizers of this version of the Framework."""
+
+    finalizers: tuple[str, ...]
+    resource_version: str
+
+    key: ClassVar[EffectKey] = FINALIZERS
+
+
+@dataclass(frozen=True)
+class AskLogs:
+    """Ask the archive of which of these Pods it keeps the logs."""
+
+    uids: tuple[str, ...]
+
+    key: ClassVar[EffectKey] = LOGS
+
+
 GroupEffect: TypeAlias = CreateGroup | PatchGroup
 WorkloadEffect: TypeAlias = CreateWorkload | PatchWorkload | DeleteWorkload
 Effect: TypeAlias = (
@@ -370,6 +391,8 @@ Effect: TypeAlias = (
     | WorkloadEffect
     | GroupEffect
     | AskProgress
+    | SetFinalizers
+    | AskLogs
 )
 
 
@@ -422,7 +445,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Told:
-    """A Pod has answered with this; None if it has not."""
+    """A Pod, or the archive, has answered with this; None if it has not."""
 
     body: bytes | None
 

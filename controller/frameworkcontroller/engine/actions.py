@@ -15,6 +15,7 @@ import structlog
 
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
+    AskLogs,
     AskProgress,
     CreatePod,
     DeletePod,
@@ -45,6 +46,8 @@ LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_BYTES: Final = 512 * 1024
 # Pods are asked so many at a time, beside all else: one that does not answer takes 2 s.
 ASKS: Final = 20
+# The archive answers one after a second at the latest, and each Framework may ask for its Pods.
+LOG_ASKS: Final = 100
 # What a large one costs the API server, in small statuses: 0.2 s of CPU time for 1,000 TaskRoles.
 LARGE_COST: Final = 20
 
@@ -100,7 +103,7 @@ class Actions:
         self._objects = Executor(slots=slots)
         self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
         self._large = Executor(slots=1, rest=self._rest)
-        self._asks = Executor(slots=ASKS)
+        self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -117,7 +120,7 @@ class Actions:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for executor in (self._objects, self._statuses, self._large, self._asks):
+            for executor in (self._objects, self._statuses, self._large, self._asks, self._log_asks):
                 group.create_task(executor.run())
 
     def submit(self, work: Work, effects: list[Effect]) -> None:
@@ -134,6 +137,8 @@ class Actions:
         match effect:
             case AskProgress():
                 executor = self._asks
+            case AskLogs():
+                executor = self._log_asks
             case CreatePod() if effect.source.size > LARGE_BYTES:
                 executor = self._large
             case WriteStatus():

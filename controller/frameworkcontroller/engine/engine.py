@@ -48,7 +48,7 @@ from frameworkcontroller.engine.observe.log import STDERR, LineWriter
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkcontroller.engine.quarantine import Reloader, edition_of
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkcontroller.engine.rest import Rest, leftover
+from frameworkcontroller.engine.rest import Rest
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, REST, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue, make_way
 from frameworkkube.http.client import KubeClient
@@ -106,8 +106,7 @@ class Engine:
         self._caches = Caches(client, namespaces, self, config, self.metrics.group_seconds.observe)
         self._reads = Executor(slots=1, rest=lambda _: REST)
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
-        retain_seconds = config.framework_completed_retain_sec
-        self._rest = Rest(performer, retain_seconds, clock, may_act, self._queue.add_after, self.metrics)
+        self._rest = Rest(performer, config, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
@@ -289,7 +288,7 @@ class Engine:
         """Return the work of the Framework that the cache shows, None if nothing is to be decided now."""
         work = self._works.get(key)
         if isinstance(view.framework, Outline):
-            if work is None and (left := leftover(view)):
+            if work is None and (left := self._rest.leftover(view)):
                 self._read_in_turn(key, f"it is at rest and has a {left}")
                 return None
             if work is None:

@@ -18,6 +18,8 @@ from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Outcome, Subject
 from frameworkcontroller.core.machines.framework import expiry_of, is_going, is_ours
+from frameworkcontroller.core.machines.record import is_change_due, released_at
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.cache.caches import CacheView, FrameworkKey
 from frameworkcontroller.engine.cache.outline import Outline
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -39,7 +41,7 @@ class Rest:
     """The Frameworks at rest.
 
     Args:
-        retain_seconds: how long a Framework is kept that says nothing about it.
+        config: how long a Framework is kept that says nothing about it, and whether there is an archive.
         clock: the time of day, aware.
         may_act: as the engine's.
         wake_after: has `put` called again for a Framework in so many seconds, if it is still at rest.
@@ -48,13 +50,14 @@ class Rest:
     def __init__(
         self,
         performer: Performer,
-        retain_seconds: int,
+        config: CoreConfig,
         clock: Callable[[], datetime],
         may_act: Callable[[], bool],
         wake_after: Callable[[FrameworkKey, float], object],
         metrics: Metrics,
     ) -> None:
-        self._performer, self._retain, self._clock = performer, duration(retain_seconds), clock
+        self._performer, self._history, self._clock = performer, config.history, clock
+        self._retain = duration(config.framework_completed_retain_sec)
         self._may_act, self._wake_after, self._metrics = may_act, wake_after, metrics
         self._outlines: dict[FrameworkKey, Outline] = {}
         self._going: set[FrameworkKey] = set()
@@ -79,6 +82,8 @@ class Rest:
         """Leave the Framework alone until its time is over; then delete it."""
         left = self.left(outline)  # it may raise: then this outline is not kept
         self._outlines[key] = outline
+        if (until := released_at(outline)) is not None:
+            self._wake_after(key, max(0.0, (until - self._clock()).total_seconds()))
         if left > timedelta():
             if left < timedelta.max:
                 seconds = left.total_seconds()
@@ -97,6 +102,25 @@ class Rest:
             return timedelta.max
         return expiry_of(outline.since, outline.ttl_seconds, self._retain) - self._clock()
 
+    def leftover(self, view: CacheView) -> str:
+        """Return what of a Framework at rest is not as it should be, "" for nothing.
+
+        A dead controller has left the ConfigMap of a suspended one, of whose creation it has had the answer, or a
+        Workload that is not finished. Or it is held for the archive, or not, and should not be, or should.
+        """
+        if is_change_due(view.framework, self._clock(), history=self._history):
+            return "finalizer to change"
+        meta = view.framework.metadata
+        workload = view.workload(names.workload_name(meta.name, meta.uid))
+        found, waiting = view.config_map(), view.framework
+        is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
+        is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
+        if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
+            return "" if is_going(workload) else "Workload"
+        if not is_waiting or found is None or is_going(found):
+            return ""
+        return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""
+
     async def _delete(self, key: FrameworkKey) -> None:
         self._going.discard(key)
         outline = self._outlines.get(key)
@@ -114,21 +138,3 @@ class Rest:
             _log.warning("cannot delete the Framework", framework="/".join(key), error=outcome.message)
         # Whatever has come of it, the watch shows; if it shows nothing, it is tried again.
         self._wake_after(key, AGAIN_SECONDS)
-
-
-def leftover(view: CacheView) -> str:
-    """Return what a Framework at rest still owns that a dead controller has left, "" for nothing.
-
-    That is the ConfigMap of a suspended one, of whose creation it has had the answer, or a Workload that is not
-    finished.
-    """
-    meta = view.framework.metadata
-    workload = view.workload(names.workload_name(meta.name, meta.uid))
-    found, waiting = view.config_map(), view.framework
-    is_waiting = isinstance(waiting, Outline) and waiting.is_suspended
-    is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
-    if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
-        return "" if is_going(workload) else "Workload"
-    if not is_waiting or found is None or is_going(found):
-        return ""
-    return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""

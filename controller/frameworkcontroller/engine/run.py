@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.engine.actions import LOG_ASKS
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR
@@ -150,10 +151,11 @@ class _Controller:
         await self._election.run(self._lead)
 
     async def _lead(self) -> None:
-        settings = self._settings
+        settings, url = self._settings, self._settings.history.url
+        history = KubeClient(Endpoint(server=url), max_connections=LOG_ASKS) if url else None
         self._engine = Engine(
             self._client,
-            Performer(self._client, compress=settings.large_framework_compression),
+            Performer(self._client, compress=settings.large_framework_compression, history=history),
             settings.core,
             namespaces=settings.namespaces,
             foreign_gangs=settings.foreign_gangs.enabled,
@@ -167,6 +169,8 @@ class _Controller:
             await self._engine.run()
         finally:
             self._engine = None
+            if history is not None:
+                await history.close()
             # Another replica tells of the Frameworks from now on.
             self._metrics.watch(tuple, tuple, ())
 

@@ -74,6 +74,7 @@ def core_config(**changes: Any) -> CoreConfig:
         "group_schedulers": ("kubernetes",),
         "rank_topology": False,
         "ask_progress": True,
+        "history": False,
         "codes": CONTAINER_CONTRACT,
     }
     return CoreConfig(**(values | changes))

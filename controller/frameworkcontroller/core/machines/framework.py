@@ -22,6 +22,7 @@ from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
 SUSPENDED: Final = "User has requested to suspend the Framework"
 STOPPED: Final = "User has requested to stop the Framework"
+DELETED: Final = "User has requested to delete the Framework"
 OVERDUE: Final = "Framework has run for longer than its activeDeadlineSeconds {seconds}, retries included"
 
 
@@ -63,7 +64,7 @@ class AttemptFacts(Struct, frozen=True):
     """The creation of a Pod is among them. If the ConfigMap were deleted first, its deletion would not wait for that
     Pod."""
     retains_pods: bool
-    """Pods that have ended are still to be let go: the deletion of the ConfigMap would take them along."""
+    """Pods that have ended are still to be let go, or read: the deletion of the ConfigMap would take them along."""
     config_map_gone: bool
     """The API server was asked for the ConfigMap and does not have it."""
     has_pods: bool
@@ -76,6 +77,8 @@ class AttemptFacts(Struct, frozen=True):
     """Why its queue wants the attempt to end, "" if it does not."""
     hung: FrameworkCompletion | None = None
     """How the attempt is to end whose gang hangs."""
+    is_held: bool = False
+    """It is being deleted and waits for the archive, and the garbage collector for it: nobody else ends the attempt."""
 
     @property
     def is_to_wait(self) -> bool:
@@ -94,6 +97,8 @@ class AttemptFacts(Struct, frozen=True):
 
     def end_of_run(self, status: FrameworkStatus) -> FrameworkCompletion | None:
         """Return the end that is asked for of an attempt that has begun: it may also be suspended, or preempted."""
+        if self.is_held:
+            return predefined(Code.STOP_FRAMEWORK_REQUESTED, DELETED)
         if (ordered := self.ordered_end(status)) is not None:
             return ordered
         if self.spec.suspend:
@@ -220,6 +225,9 @@ def _retry_or_complete(status: FrameworkStatus, facts: AttemptFacts, *, persiste
             return Step(move(status, State.COMPLETED, facts.now))
         # The delay is decided once and persisted, so it survives restarts and changes of the policy.
         return Step(replace(status, retry_policy_status=replace(counts, retry_delay_sec=retry.delay_sec)))
+    if facts.is_held:
+        # The next attempt would never begin, and this one is what is to be recorded.
+        return Step(status)
     due = after(status.transition_time, duration(counts.retry_delay_sec))
     if (facts.now < due or facts.is_paused) and facts.ordered_end(status) is None:
         return Step(status, wake_at=due if facts.now < due else None)

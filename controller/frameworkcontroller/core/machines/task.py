@@ -22,6 +22,7 @@ from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus,
 from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import barrier_exit, orphans
 from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
+from frameworkcontroller.core.machines.record import logs_awaited_until
 from frameworkcontroller.core.machines.retention import may_stay
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import CodeInfo
@@ -38,6 +39,8 @@ class Action(Enum):
     """Delete the Task's Pod gracefully."""
     RETAIN = auto()
     """Let go of the Task's Pod, which has ended, so that its logs stay."""
+    AWAIT_LOGS = auto()
+    """Delete the Task's Pod, which has ended, once the archive keeps its logs."""
     DELETE_ORPHAN = auto()
     """Delete a Pod of ours under the Task's name that the status does not name (see `orphans`)."""
     DELETE_FORCED = auto()
@@ -74,6 +77,8 @@ class TaskFacts(Struct, frozen=True):
     """Which Pods stay, as the spec says it."""
     not_retained: Collection[str] = frozenset()
     """UIDs of Pods that cannot be let go, so that they are deleted."""
+    kept: Collection[str] | None = None
+    """UIDs of Pods whose logs the archive keeps; None without an archive."""
     next_attempt: bool = False
     """The Framework attempt ends and is retried: the next one needs the names of its Pods."""
 
@@ -253,7 +258,10 @@ def _with_pod(task: TaskStatus, pod: Pod, facts: TaskFacts, *, persisted: bool) 
     if task.state is State.PREPARING and status.phase == "Running":
         return Step(move(task, State.RUNNING, facts.now))
     if task.state is State.DELETION_PENDING and persisted:
-        return Step(task, Action.RETAIN if stays(task, pod, facts) else Action.DELETE, pod.metadata.uid)
+        if stays(task, pod, facts):
+            return Step(task, Action.RETAIN, pod.metadata.uid)
+        until = logs_awaited_until(task, pod, facts.kept, facts.now)
+        return Step(task, Action.AWAIT_LOGS if until else Action.DELETE, pod.metadata.uid, until)
     return Step(task)
 
 

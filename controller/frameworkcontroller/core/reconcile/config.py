@@ -28,5 +28,7 @@ class CoreConfig:
     """Whether ranks follow the topology of nodes where a Framework asks for it."""
     ask_progress: bool
     """Whether sidecars are asked how far their gangs are."""
+    history: bool
+    """Whether an archive keeps what has run: last states and logs wait for it."""
     codes: tuple[CodeInfo, ...]
     """Of failed Pods, in the order in which they are tried."""

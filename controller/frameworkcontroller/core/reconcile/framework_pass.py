@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.meta import Identity
+from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import duration
@@ -33,6 +34,7 @@ from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
+from frameworkcontroller.core.reconcile.history_pass import holds_config_map
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.task_pass import TASKS_WAIT, TaskPass, ends_turn
 from frameworkcontroller.core.restart import hang
@@ -178,19 +180,23 @@ class FrameworkPass:
         self._had_pods = self._state.has_pods
         paused_until = self._paused_until(ctx)
         ctx.decision.wake(paused_until)
+        being_deleted = ctx.framework.metadata.deletion_timestamp is not None
         return framework.AttemptFacts(
             now=ctx.stamp,
             name=self._meta.name,
             uid=self._meta.uid,
             spec=ctx.spec,
-            being_deleted=ctx.framework.metadata.deletion_timestamp is not None,
+            being_deleted=being_deleted,
+            is_held=being_deleted and ctx.framework.is_held,
             held_back=self._state.held_back is not None,
             creation_timeout=duration(self._config.object_local_cache_creation_timeout_sec),
             completed_retain=duration(self._config.framework_completed_retain_sec),
             conflict_delay_sec=low + int(self._conflict_draw * (high - low + 1)),
             requests_in_flight=ctx.in_flight.any_of("pod", "configmap"),
             creates_pods=ctx.in_flight.creates_pods,
-            retains_pods=self._state.status.state is State.DELETION_PENDING and self._tasks.retains_pods(ctx),
+            retains_pods=self._state.status.state is State.DELETION_PENDING
+            and (self._config.history or ctx.spec.retain_pods != RETAIN_NEVER)
+            and holds_config_map(self._state, ctx, self._tasks.facts_of),
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.sightings.gone,
             has_pods=self._had_pods,
             is_paused=paused_until is not None,

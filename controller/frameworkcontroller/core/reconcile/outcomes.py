@@ -30,6 +30,7 @@ from frameworkcontroller.core.effects import (
     Outcome,
     Refused,
     RetainPod,
+    StaleStatus,
     WriteStatus,
 )
 from frameworkcontroller.core.machines import attempt, framework, task
@@ -184,7 +185,21 @@ def _count_creation(in_flight: InFlight, effect: CreatePod, outcome: Outcome, no
     return in_flight.fail_creation(failure, now.steady)
 
 
-def apply_status_failure(
+def apply_status_outcome(
+    state: FrameworkState, in_flight: InFlight, writer: StatusWriter, effect: WriteStatus, outcome: Outcome, now: Now
+) -> bool:
+    """Take in the outcome of a write of the status, and report whether another writer has changed it."""
+    match outcome:
+        case Done():
+            writer.apply_outcome(effect, outcome, state)
+        case Missing():
+            in_flight.recheck_later(effect.key, now.steady)
+        case Refused() | Failed():
+            _apply_status_failure(state, in_flight, writer, effect, outcome)
+    return isinstance(outcome, StaleStatus)
+
+
+def _apply_status_failure(
     state: FrameworkState, in_flight: InFlight, writer: StatusWriter, effect: WriteStatus, outcome: Failed | Refused
 ) -> None:
     """Take in a write of the status that the API server did not take; it is asked for again after a back-off.

@@ -25,6 +25,7 @@ from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     STATUS,
     WORKLOAD,
+    AskLogs,
     AskProgress,
     CreateConfigMap,
     CreateGroup,
@@ -42,14 +43,13 @@ from frameworkcontroller.core.effects import (
     Found,
     GrantRosterAccess,
     LabelConfigMap,
-    Missing,
     NameTaken,
     Outcome,
     PatchGroup,
     PatchWorkload,
     Refused,
     RetainPod,
-    StaleStatus,
+    SetFinalizers,
     WriteRoster,
     WriteStatus,
 )
@@ -63,13 +63,14 @@ from frameworkcontroller.core.reconcile.decision import Decision, ReconcileConte
 from frameworkcontroller.core.reconcile.framework_pass import FrameworkPass
 from frameworkcontroller.core.reconcile.gang_pass import GangPass
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
+from frameworkcontroller.core.reconcile.history_pass import HistoryPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.reconcile.outcomes import (
     apply_config_map_outcome,
     apply_label_outcome,
     apply_pod_outcome,
     apply_retention_outcome,
-    apply_status_failure,
+    apply_status_outcome,
     failure_of,
 )
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
@@ -126,6 +127,7 @@ class FrameworkReconciler:
         )
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
+        self._history = HistoryPass(config, self._state, self._in_flight, self._writer)
         self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
         self._is_in_pass = False
         self._noted: object = None  # the revision of the last look at all roles, and what else the ledger depends on
@@ -251,12 +253,13 @@ class FrameworkReconciler:
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901, PLR0912 -- one for each effect
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
             case WriteStatus():
-                self._apply_status_outcome(effect, outcome, now)
+                found = apply_status_outcome(self._state, self._in_flight, self._writer, effect, outcome, now)
+                self.stale = self.stale or found
             case CreatePod() | DeletePod() | FindPod():
                 assert self._spec.spec is not None
                 policy = self._spec.spec.task_of(effect.role).retry_policy
@@ -271,6 +274,8 @@ class FrameworkReconciler:
                 apply_label_outcome(self._state, self._in_flight, outcome, now)
             case WriteRoster() | AskProgress():
                 self._gang.apply_outcome(effect, outcome, now)
+            case SetFinalizers() | AskLogs():
+                self._history.apply_outcome(effect, outcome, now)
             case GrantRosterAccess() if failure is None:
                 self._gang.granted = effect
                 # Somebody may edit the accounts all the time, and each grant takes three requests or more.
@@ -296,17 +301,6 @@ class FrameworkReconciler:
         if isinstance(outcome, NameTaken) and not isinstance(effect, CreateWorkload | CreateGroup):
             self._state.sightings.in_use[effect.key] = None
         return failure
-
-    def _apply_status_outcome(self, effect: WriteStatus, outcome: Outcome, now: Now) -> None:
-        match outcome:
-            case Done():
-                self._writer.apply_outcome(effect, outcome, self._state)
-            case StaleStatus():
-                self.stale = True
-            case Missing():
-                self._in_flight.recheck_later(effect.key, now.steady)
-            case Refused() | Failed():
-                apply_status_failure(self._state, self._in_flight, self._writer, effect, outcome)
 
     # --- the pass ----------------------------------------------------------------------------------------------------
 
@@ -372,6 +366,7 @@ class FrameworkReconciler:
         self._gang.write(ctx)
         self._queue.write(ctx)
         self._groups.write(ctx)
+        self._history.write(ctx)
         ctx.decision.wake(self._state.dirty.next_alarm)
         ctx.decision.reports = self._state.reports.take(self._state.revisions.persisted)
         ctx.decision.at_rest = self._is_at_rest(ctx)
@@ -400,6 +395,7 @@ class FrameworkReconciler:
             and framework.is_going(ctx.view.config_map())
             and self._queue.is_quiet
             and self._groups.is_quiet
+            and self._history.is_quiet
         )
 
     def _write_status(self, ctx: ReconcileContext) -> None:

@@ -22,7 +22,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.pod_group import preemption
-from frameworkcontroller.api.spec import RETAIN_NEVER, FrameworkSpec
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core import events
@@ -91,7 +91,7 @@ class TaskPass:
             if current is None or ctx.in_flight.is_busy(("pod", *task_key)):
                 continue  # its outcome will make it dirty again
             role, pod = task_key[0], ctx.view.pod(current.attempt_status.pod_name)
-            facts = contexts.get(role) or contexts.setdefault(role, self._task_facts(role, ctx))
+            facts = contexts.get(role) or contexts.setdefault(role, self.facts_of(role, ctx))
             step = task.step(current, pod, facts, persisted=self._state.is_persisted(task_key))
             if step.status != current:
                 self._state.put(task_key, step.status)
@@ -200,7 +200,8 @@ class TaskPass:
         ctx.decision.wake(until)
         return until is not None
 
-    def _task_facts(self, role: str, ctx: ReconcileContext) -> task.TaskFacts:
+    def facts_of(self, role: str, ctx: ReconcileContext) -> task.TaskFacts:
+        """Return what decisions on the Tasks of a role depend on."""
         return task.TaskFacts(
             now=ctx.stamp,
             retry_policy=ctx.spec.task_of(role).retry_policy,
@@ -218,6 +219,7 @@ class TaskPass:
             ends_together=role in self._state.facts.end_together,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.sightings.not_retained,
+            kept=self._state.sightings.kept if self._config.history else None,
             next_attempt=self._is_followed_by_another(ctx),
         )
 
@@ -233,6 +235,11 @@ class TaskPass:
             effect: Effect = FindPod(*task_key)
         elif step.action is task.Action.CREATE and ("pod", *task_key) in self._state.sightings.in_use:
             effect = self._find_or_delete(task_key, ctx)
+        elif step.action is task.Action.AWAIT_LOGS:
+            assert step.uid is not None
+            assert step.wake_at is not None
+            self._state.sightings.awaited[step.uid] = task_key, ctx.clock.steadily(step.wake_at)
+            return
         elif step.action is task.Action.RETAIN:
             assert step.uid is not None
             effect = RetainPod(*task_key, step.uid)
@@ -266,23 +273,8 @@ class TaskPass:
     def _find_or_delete(self, task_key: TaskKey, ctx: ReconcileContext) -> Effect:
         """Return what to do about a Pod that the cache does not show, but that has the Task's name."""
         found = self._state.sightings.in_use["pod", *task_key]
-        is_lost = found is not None and is_hidden_pod(found) and task.is_ours(found, self._task_facts(task_key[0], ctx))
+        is_lost = found is not None and is_hidden_pod(found) and task.is_ours(found, self.facts_of(task_key[0], ctx))
         return DeletePod(*task_key, found.uid, orphan=True) if found is not None and is_lost else FindPod(*task_key)
-
-    def retains_pods(self, ctx: ReconcileContext) -> bool:
-        """Report whether Pods are still to be let go before the ConfigMap is deleted, which would take them along."""
-        if ctx.spec.retain_pods == RETAIN_NEVER:
-            return False
-        for name, role_state in self._state.roles.items():
-            if not any(role_state.by_state[state] for state in task.UNEXPECTED):
-                continue
-            facts = self._task_facts(name, ctx)
-            for current in role_state.tasks:
-                pod = ctx.view.pod(current.attempt_status.pod_name) if current.state in task.UNEXPECTED else None
-                is_its = pod is not None and pod.metadata.uid == current.attempt_status.pod_uid
-                if pod is not None and is_its and task.stays(current, pod, facts):
-                    return True
-        return False
 
     def forget(self, role: str, gone: TaskStatus, ctx: ReconcileContext) -> None:
         """Forget what is known of a Task that is not there any more: edits may name any number of others."""

@@ -7,9 +7,11 @@ hidden, and waited for otherwise.
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core.effects import EffectKey
+from frameworkcontroller.core.policies.role import TaskKey
 
 
 @dataclass
@@ -22,8 +24,13 @@ class Sightings:
     """The UIDs of Pods that were to stay and cannot."""
     in_use: dict[EffectKey, Meta | None] = field(default_factory=dict)
     """The names that a creation found in use, by its key, with the object if it was looked at."""
+    kept: set[str] = field(default_factory=set)
+    """The UIDs of Pods whose logs the archive keeps."""
+    awaited: dict[str, tuple[TaskKey, datetime]] = field(default_factory=dict)
+    """The Pods whose deletion waits for that: of which Task, and until when by the steady clock."""
 
     def forget(self, uid: str | None) -> None:
         """Forget a Pod of an attempt that is over."""
         self.gone -= {uid}
         self.not_retained -= {uid}
+        self.kept -= {uid}

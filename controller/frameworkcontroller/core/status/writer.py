@@ -86,6 +86,11 @@ class StatusWriter:
         """Report whether this is the Framework as the last write has left it."""
         return seen.metadata.resource_version == self._resource_version
 
+    def go_on_from(self, before: str, version: str) -> None:
+        """Build on this version: this program has changed the rest of the object."""
+        if before == self._resource_version:
+            self._resource_version = version or before
+
     def due(
         self, state: FrameworkState, spec: FrameworkSpec, now: datetime, *, backpressure: timedelta = NO_WAIT
     ) -> datetime | None:

@@ -7,11 +7,12 @@ needs no more.
 """
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import Waiting
@@ -73,13 +74,17 @@ def outline_of(found: Framework) -> Outline | None:
     # A deletion counts as a generation, which nobody writes any more.
     if status.observed_generation != meta.generation and not is_going:
         return None
-    identity = {
+    identity: dict[str, Any] = {
         "name": meta.name,
         "namespace": meta.namespace,
         "uid": meta.uid,
         "resourceVersion": meta.resource_version,
         "generation": meta.generation,
     }
+    if is_going:
+        identity["deletionTimestamp"] = meta.deletion_timestamp
+    if found.is_held:
+        identity["finalizers"] = [names.HISTORY_FINALIZER]
     return Outline(
         raw_metadata=Raw(msgspec.json.encode(identity)),
         raw_spec=Raw(b"{}"),

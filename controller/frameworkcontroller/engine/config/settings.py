@@ -49,6 +49,13 @@ class SettingsError(ValueError):
     """The configuration is not usable; one line that names the file and the key."""
 
 
+def _check_address(key: str, address: str) -> None:
+    try:
+        Endpoint(server=address)
+    except CredentialsError:
+        raise ValueError(f"{key}: must be http[s]://host:port, found the text {address!r}") from None
+
+
 class _Group(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Base of the mappings in the file."""
 
@@ -157,6 +164,17 @@ class ProgressSettings(_Group, frozen=True):
     """Whether their sidecars are asked."""
 
 
+class HistorySettings(_Group, frozen=True):
+    """`history`: the archive that keeps what has run."""
+
+    url: str = ""
+    """Where it says which logs it keeps, "" without one."""
+
+    def __post_init__(self) -> None:
+        if self.url:
+            _check_address("url", self.url)
+
+
 class LeaderElectionSettings(_Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
@@ -213,15 +231,12 @@ class Settings(_Group, frozen=True):
     foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
     rank_topology: RankTopologySettings = RankTopologySettings()
     progress: ProgressSettings = ProgressSettings()
+    history: HistorySettings = HistorySettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
 
     def __post_init__(self) -> None:
         if self.kube_api_server_address:
-            try:
-                Endpoint(server=self.kube_api_server_address)
-            except CredentialsError:
-                found = f"found the text {self.kube_api_server_address!r}"
-                raise ValueError(f"kubeApiServerAddress: must be http[s]://host:port, {found}") from None
+            _check_address("kubeApiServerAddress", self.kube_api_server_address)
         low, high = self.framework_min_retry_delay_sec, self.framework_max_retry_delay_sec
         if low > high:
             raise ValueError(f"{_MIN_DELAY}: must not be greater than {_MAX_DELAY}, which is {high}; found {low}")
@@ -262,6 +277,7 @@ class Settings(_Group, frozen=True):
             group_schedulers=self.gang_scheduling.schedulers,
             rank_topology=self.rank_topology.enabled,
             ask_progress=self.progress.ask_pods,
+            history=bool(self.history.url),
             codes=(*CONTAINER_CONTRACT, *(spec.info() for spec in self.pod_failure_spec)),
         )
 

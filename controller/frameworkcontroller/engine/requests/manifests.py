@@ -19,6 +19,7 @@ from frameworkcontroller.core.effects import (
     PatchGroup,
     PatchWorkload,
     RetainPod,
+    SetFinalizers,
     Subject,
     WriteRoster,
 )
@@ -41,6 +42,12 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
     }
     whole = {"apiVersion": names.API_VERSION, "kind": names.KIND, "metadata": metadata, "status": msgspec.Raw(status)}
     return msgspec.json.encode(whole)
+
+
+def finalizers(subject: Subject, effect: SetFinalizers) -> bytes:
+    """Return a merge patch of the finalizers, for this version of the Framework alone."""
+    version = {"uid": subject.uid, "resourceVersion": effect.resource_version}
+    return msgspec.json.encode({"metadata": version | {"finalizers": effect.finalizers}})
 
 
 def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:

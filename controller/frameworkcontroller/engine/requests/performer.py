@@ -22,6 +22,7 @@ from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
 from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkcontroller.core.effects import (
+    AskLogs,
     AskProgress,
     CreateConfigMap,
     CreateGroup,
@@ -49,6 +50,7 @@ from frameworkcontroller.core.effects import (
     PodEffect,
     Refused,
     RetainPod,
+    SetFinalizers,
     Subject,
     Told,
     WorkloadEffect,
@@ -103,15 +105,18 @@ FINAL_REFUSALS: Final = PERMANENT_CODES | {405, 415}
 MISSING_PERMISSION: Final = 'is forbidden: User "'
 ANSWER_BYTES: Final = 512 * 1024
 """Of an answer about a Pod or a ConfigMap: more than annotations may have, and anybody may write MiB of owners."""
+LOGS_SECONDS: Final = 3.0
+LOGS_BYTES: Final = 1024 * 1024
+"""Of an answer of the archive, and how long it may take."""
 FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOTATION})
 """Those that say whose an object is."""
 
 
 class Performer:
-    """Makes the requests of all effects; large statuses may be written compressed."""
+    """Makes the requests of all effects; large statuses may be written compressed. `history` leads to the archive."""
 
-    def __init__(self, client: KubeClient, *, compress: bool = True) -> None:
-        self._client, self._compress, self._bodies = client, compress, PodBodies()
+    def __init__(self, client: KubeClient, *, compress: bool = True, history: KubeClient | None = None) -> None:
+        self._client, self._compress, self._bodies, self._history = client, compress, PodBodies(), history
         self._large_read = asyncio.Semaphore(1)
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
@@ -135,6 +140,10 @@ class Performer:
         match effect:
             case AskProgress():
                 return Told(await pod_answer.ask(effect.ip, effect.port, "/gang"))
+            case AskLogs():
+                return await self._ask_logs(effect)
+            case SetFinalizers():
+                return await self._patch_version(_framework_path(subject), manifests.finalizers(subject, effect))
             case WriteStatus():
                 return await self._write_status(subject, effect)
             case CreatePod():
@@ -162,7 +171,7 @@ class Performer:
             case DeleteConfigMap():
                 return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
             case LabelConfigMap():
-                return await self._patch_config_map(subject, manifests.config_map_patch(subject, effect))
+                return await self._patch_version(_config_map_path(subject), manifests.config_map_patch(subject, effect))
             case WriteRoster():
                 return await self._write_roster(subject, effect)
             case FindOwner():
@@ -172,7 +181,8 @@ class Performer:
             case CreateWorkload():
                 return await self._create_workload(subject, effect)
             case PatchWorkload():
-                return await self._patch_workload(subject, effect)
+                path = f"{_workload_path(subject, effect)}/status"
+                return await self._patch_version(path, manifests.workload_patch(effect))
             case DeleteWorkload():
                 return await self._delete(_workload_path(subject, effect), effect.uid)
             case CreateGroup():
@@ -183,6 +193,15 @@ class Performer:
             case DeleteFramework():
                 path, version = _framework_path(subject), effect.resource_version or None
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
+
+    async def _ask_logs(self, effect: AskLogs) -> Outcome:
+        """Ask the archive, which answers as soon as it has something to say, after a second at the latest."""
+        assert self._history is not None
+        body = msgspec.json.encode({"uids": effect.uids})
+        answer = self._history.request(
+            "POST", "/kept", body=body, timeout_seconds=LOGS_SECONDS, max_bytes=LOGS_BYTES, flow_controlled=False
+        )
+        return Told(await answer)
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
@@ -310,11 +329,12 @@ class Performer:
         if len(effect.document) >= ROSTER_GZIP_FROM_BYTES:
             # Without the time, so that the same roster is the same object.
             packed = await asyncio.to_thread(gzip.compress, effect.document, 6, mtime=0)
-        return await self._patch_config_map(subject, manifests.roster_patch(subject, effect, packed))
+        return await self._patch_version(_config_map_path(subject), manifests.roster_patch(subject, effect, packed))
 
-    async def _patch_config_map(self, subject: Subject, patch: bytes) -> Outcome:
+    async def _patch_version(self, path: str, patch: bytes) -> Outcome:
+        """Send a merge patch; where the object has changed, what is to be said may be something else now."""
         try:
-            return await self._patch(_config_map_path(subject), patch)
+            return await self._patch(path, patch)
         except ConflictError:
             return Missing()
 
@@ -370,14 +390,6 @@ class Performer:
             return outcome
         metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
         return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
-
-    async def _patch_workload(self, subject: Subject, effect: PatchWorkload) -> Outcome:
-        path = f"{_workload_path(subject, effect)}/status"
-        try:
-            return await self._patch(path, manifests.workload_patch(effect))
-        except ConflictError:
-            # Kueue has changed it; what is to be said may be something else now.
-            return Missing()
 
 
 def _failed(error: ApiStatusError) -> Failed:

@@ -41,6 +41,7 @@ kueue: {enabled: yes, manageFrameworksWithoutQueueName: yes}
 foreignGangs: {enabled: yes}
 rankTopology: {enabled: yes}
 progress: {askPods: no}
+history: {url: "http://archive:8081"}
 gangScheduling:
   schedulers: [volcano]
   default:
@@ -76,6 +77,7 @@ def test_every_key_is_read() -> None:
     flags = {"grant_roster_access": False, "crash_loop_pause": False, "kueue": True, "kueue_manages_all": True}
     groups = GangScheduling("volcano", "TaskRole", "", "p", "Single", "q")
     more = {"gang_scheduling": groups, "group_schedulers": ("volcano",), "rank_topology": True, "ask_progress": False}
+    more["history"] = True
     assert read.core == CoreConfig(60, 0, 1, 2, **flags, **more, codes=read.core.codes)
 
 
@@ -217,6 +219,7 @@ WRONG = [
     (f"{MAX_DELAY}: 59", f"{MIN_DELAY}: must not be greater than {MAX_DELAY}, which is 59; found 60"),
     # Names and addresses.
     value("kubeApiServerAddress", "10.1.1.1:80", "must be http[s]://host:port, found the text '10.1.1.1:80'"),
+    ("history: {url: 'tcp://a:1'}", "history: url: must be http[s]://host:port, found the text 'tcp://a:1'"),
     ("namespaces: [a, Team_A]", f"namespaces[1]: {NAME}"),
     ("leaderElection: {name: ''}", f"leaderElection.name: {NAME}"),
     # Groups.
