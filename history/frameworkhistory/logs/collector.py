@@ -246,6 +246,9 @@ class Collector:
         try:
             if not await self._is_done(run):
                 self._hand_on(job, tail, await self.reader.follow(run, tail, lambda: known.pod, lines))
+        except Exception as error:  # noqa: BLE001 -- as in `_work`; what there is by now is read once more
+            _log.warning("a log is not followed", key=run.key, error=_brief(error))
+            self._to_read.put_nowait(job)
         finally:
             del self._following[run]
             if job.tail is None:
