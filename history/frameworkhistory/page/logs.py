@@ -1,0 +1,160 @@
+"""Logs: of the containers of one Task, or of some merged by time; from the API server while they run, else archived."""
+
+import gzip
+import io
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from contextlib import aclosing
+from heapq import merge
+from typing import Final
+
+from aiohttp import web
+from markupsafe import Markup
+
+from frameworkclient.errors import ClientError
+from frameworkclient.logs.lines import LineCutter, LogLine, LogSource
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.pods import Stage, TaskPod
+from frameworkclient.views.text import sanitize
+from frameworkhistory.page.frameworks import log_file
+from frameworkhistory.page.people import PageError
+from frameworkhistory.page.site import SITE, Site, number_of, url
+from frameworkhistory.page.tables import Row
+from frameworkkube.errors import KubeError
+
+SOURCES: Final = 16
+"""Logs on a page."""
+KEPT_BYTES: Final = 4 << 20
+"""Of the ends of the logs of a page, together; a file has all of one."""
+LINE: Final = 4096
+"""Characters that are shown of a line."""
+LINES: Final = 2000
+"""On a page."""
+CHARACTERS: Final = 200_000
+"""Of HTML, of the lines on a page."""
+PIECE: Final = 64 << 10
+_DAMAGED: Final = (OSError, EOFError, zlib.error)
+
+
+def pieces(gzipped: bytes) -> Iterator[bytes]:
+    """Yield a log as it is kept, unpacked; a damaged one raises OSError, EOFError or zlib.error."""
+    with gzip.GzipFile(fileobj=io.BytesIO(gzipped)) as unpacked:
+        while piece := unpacked.read(PIECE):
+            yield piece
+
+
+def _tail(gzipped: bytes, source: LogSource, most: int) -> list[LogLine]:
+    """Return the last lines of a log, of about so many bytes."""
+    kept, cutter = deque(pieces(gzipped), maxlen=1 + most // PIECE), LineCutter(source)
+    return [line for piece in kept for line in cutter.feed(piece)] + cutter.rest()
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    """Answer with a page of lines: the newest, or those before so many of the newest (`skip`)."""
+    site = request.app[SITE]
+    row = await site.framework(request, logs=True)
+    wanted: Row = {key: number_of(request, key) for key in ("attempt", "index", "run")}
+    wanted |= {"role": request.query.get("role", ""), "container": request.query.get("container", "")}
+    if wanted["attempt"] is None:
+        wanted["attempt"] = max(0, row["attempts"] - 1)
+    place = {key: wanted[key] for key in ("attempt", "role", "index", "run")}
+    rows = await site.read(site.reader.logs, row["id"], **place, limit=4 * SOURCES)
+    rows = [one for one in rows if wanted["container"] in {"", one["container"]}]
+    stored = [one for one in rows if one["key"]]
+    live = site.live.pods(row["namespace"], row["name"]).values() if site.current(row) else ()
+    pods = [pod for pod in live if _is_wanted(pod, wanted, {one["pod_uid"] for one in stored})]
+    notes = [f"{_label(one)}: {one['gap']}" for one in rows if one["gap"]][:SOURCES]
+    left_out = max(0, len(stored) + len(pods) - SOURCES)
+    pods = pods[:SOURCES]
+    stored = stored[-(SOURCES - len(pods)) or len(stored) :]
+    logs = [await _running(site, row, pods, wanted["container"], notes)] if pods else []
+    logs += [await _stored(site, one, KEPT_BYTES // len(stored), notes) for one in stored]
+    skip = number_of(request, "skip") or 0
+    lines, has_more = await site.read(_page, logs, skip)
+    values: Row = {"wanted": wanted, "lines": lines, "notes": notes, "left_out": left_out, "is_live": pods and not skip}
+    values["earlier"] = url(row, "log", **wanted, skip=skip + len(lines)) if has_more else ""
+    values["newest"] = url(row, "log", **wanted) if skip else ""
+    values["files"] = [(_label(one), log_file(row, one)) for one in stored]
+    values["link"] = site.elsewhere(row, pods[0].metadata.name if pods else "")
+    return site.render(request, "log.html", framework=row, **values)
+
+
+def _is_wanted(pod: TaskPod, wanted: Row, stored: set[str]) -> bool:
+    """Report whether the logs of a Pod are asked for and not all archived."""
+    its = {"attempt": pod.attempt[0], "role": pod.role, "index": pod.index, "run": pod.attempt[1]}
+    is_over = pod.stage in {Stage.SUCCEEDED, Stage.FAILED} and pod.metadata.uid in stored
+    return not is_over and all(wanted[key] in {"", None, value} for key, value in its.items())
+
+
+def _label(log: Row) -> str:
+    return f"{log['role']}-{log['index']}/{log['container']}" + (f" restart {log['restart']}" if log["restart"] else "")
+
+
+async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, notes: list[str]) -> list[LogLine]:
+    """Return the last lines that the containers of Pods have written so far."""
+    found, size = deque[LogLine](), 0
+    try:
+        async with aclosing(site.live.log(row["namespace"], pods, LogSelection(tail=LINES))) as batches:
+            async for batch in batches:
+                notes += [batch.note] if batch.note else []
+                for line in batch.lines:
+                    if container in {"", line.source.container}:
+                        found.append(line)
+                        size += len(line.text) + 64
+                while size > KEPT_BYTES:
+                    size -= len(found.popleft().text) + 64
+    except (ClientError, KubeError) as error:
+        notes.append(f"the API server does not give the logs of Pods that run: {error}")
+    return list(found)
+
+
+async def _stored(site: Site, log: Row, most: int, notes: list[str]) -> list[LogLine]:
+    """Return the last lines of a log of the archive."""
+    source = LogSource("", (0, 0), "", log["pod_uid"], log["container"], log["restart"], _label(log))
+    try:
+        return await site.read(_tail, await site.storage.get(log["key"]), source, most)
+    except _DAMAGED as error:
+        notes.append(f"{source.label}: cannot be read from where it is kept: {type(error).__name__}")
+        return []
+
+
+def _page(logs: list[list[LogLine]], skip: int) -> tuple[list[Markup], bool]:
+    """Return lines as HTML, those before so many of the newest, and whether there are more before them."""
+    lines = list(merge(*logs, key=lambda line: line.stamp))
+    end, left, shown = max(0, len(lines) - skip), CHARACTERS, list[Markup]()
+    for line in reversed(lines[:end]):
+        text = sanitize(line.text[:LINE]) + ("… (cut)" if len(line.text) > LINE else "")
+        stamp, label = sanitize(line.stamp[:30]), sanitize(line.source.label)
+        html = Markup('<time title="{}">{}</time> <b>{}</b> {}').format(stamp, stamp[11:23], label, text)
+        left -= len(html) + 1
+        if shown and (left < 0 or len(shown) == LINES):
+            break
+        shown.append(html)
+    return shown[::-1], len(shown) < end
+
+
+async def file(request: web.Request) -> web.StreamResponse:
+    """Answer with a whole log of the archive, as text with the time of each line."""
+    site, match = request.app[SITE], request.match_info
+    row = await site.framework(request, logs=True)
+    known = await site.read(site.reader.pod_logs, row["uid"], match["pod_uid"])
+    which = match["container"], int(match["restart"])
+    log = next((one for one in known if (one["container"], one["restart"]) == which), None)
+    if log is None or not log["key"]:
+        raise PageError(404, f"The archive does not have this log{': ' + log['gap'] if log else ''}.")
+    headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Disposition": "attachment"}
+    response = web.StreamResponse(headers=headers)
+    try:
+        unpacked = pieces(await site.storage.get(log["key"]))
+        while piece := await site.read(next, unpacked, b""):
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(piece)
+    except _DAMAGED as error:
+        if response.prepared:
+            raise
+        raise PageError(404, "The log cannot be read from where it is kept.") from error
+    if not response.prepared:
+        await response.prepare(request)
+    return response

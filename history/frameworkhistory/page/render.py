@@ -1,0 +1,91 @@
+"""How values become HTML: text of others is one line without control characters, and then escaped, wherever it is."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from frameworkclient.views.ledger import SIGNS
+from frameworkclient.views.text import duration, sanitize, shorten
+from frameworkhistory.page.tables import KINDS, TABLES, TITLES
+
+_TEXT: Final = 160
+"""Characters of a text in a table."""
+_BADGES: Final = {"Succeeded": "good", "Failed": "bad", "Warning": "bad", "AttemptRunning": "live"}
+
+
+def _shown(value: object) -> object:
+    """Return what a template writes for a value, before it is escaped."""
+    return "" if value is None else sanitize(value) if isinstance(value, str) and type(value) is not Markup else value
+
+
+def stamp(seconds: float) -> str:
+    """Return a time in UTC: `2026-01-31 12:00:00`; "" if it cannot be one."""
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def span(seconds: float) -> str:
+    """Return a duration; a short one with tenths."""
+    return duration(min(seconds, 1e11)) if seconds >= 10 or seconds <= 0 else f"{seconds:.1f}s"
+
+
+def share(part: float | None) -> str:
+    """Return a part of 1 in percent, `unknown` for None."""
+    return "unknown" if part is None else f"{part * 100:.0f} %"
+
+
+def badge(value: str) -> Markup:
+    """Return a state or a result, as a sign."""
+    return Markup('<span class="badge {}">{}</span>').format(_BADGES.get(value, "plain"), sanitize(value))
+
+
+@pass_context
+def ago(context: Context, seconds: float) -> Markup:
+    """Return a time with how long ago it was."""
+    told, left = stamp(seconds), seconds - context["now"]
+    text = f"in {duration(left)}" if left > 1 else f"{duration(-left)} ago"
+    return Markup('<time datetime="{}Z" title="{} UTC">{}</time>').format(told.replace(" ", "T"), told, text)
+
+
+@pass_context
+def cell(context: Context, column: str, row: Mapping[str, Any]) -> Markup:
+    """Return the cell of a table; the row may have where it leads to, as `{column}_href`."""
+    value, kind = row.get(column), KINDS.get(column, "text")
+    match kind:
+        case _ if value is None or value == "":
+            shown: object = ""
+        case "time":
+            shown = ago(context, value)
+        case "seconds":
+            shown = span(value)
+        case "share":
+            shown = share(value)
+        case "ordinal":
+            shown = value + 1
+        case "result":
+            shown = badge(value)
+        case _:
+            shown = shorten(value, _TEXT) if isinstance(value, str) else value
+    if href := row.get(f"{column}_href"):
+        shown = Markup('<a href="{}">{}</a>').format(href, shown)
+    if kind == "head":
+        return Markup('<th scope="row">{}</th>').format(shown)
+    return Markup('<td class="{}">{}</td>').format(kind, shown)
+
+
+ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("frameworkhistory.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_shown,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+ENVIRONMENT.filters.update(ago=ago, span=span, share=share, stamp=stamp, badge=badge)
+ENVIRONMENT.globals.update(cell=cell, SIGNS=SIGNS, KINDS=KINDS, TABLES=TABLES, TITLES=TITLES)

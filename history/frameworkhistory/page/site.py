@@ -1,0 +1,162 @@
+"""What all pages share: what they are made of, what a person may see, threads for the archive, and the frame."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from urllib.parse import quote, urlencode
+
+from aiohttp import web
+from sqlalchemy.exc import DBAPIError
+
+from frameworkclient.logs.lines import LogBatch
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
+from frameworkhistory.archive.reader import Reader
+from frameworkhistory.page.feed import Feed
+from frameworkhistory.page.people import PERSON, PageError, People
+from frameworkhistory.page.render import ENVIRONMENT
+from frameworkhistory.page.security import csrf_token
+from frameworkhistory.page.tables import Row
+from frameworkkube.log import Logger
+
+READS: Final = 8
+"""Threads that read the archive at a time."""
+_log = Logger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Live(Protocol):
+    """What the API server has now."""
+
+    def current(self, namespace: str, name: str) -> FrameworkView | None:
+        """Return a Framework as it was seen last, None if it does not exist."""
+
+    def pods(self, namespace: str, name: str) -> Mapping[str, TaskPod]:
+        """Return the Pods of a Framework by Task."""
+
+    def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
+        """Yield what the containers of Pods have written, as `frameworkclient.logs.collector.read_logs` does."""
+
+
+class Storage(Protocol):
+    """Where logs are kept."""
+
+    async def get(self, key: str) -> bytes:
+        """Return a log: lines with their times, gzipped."""
+
+
+@dataclass
+class Site:
+    """Everything that a page is made of.
+
+    Attributes:
+        log_link: Where else logs are: a URL with any of `{namespace}`, `{name}` and `{pod}`; "" for nowhere.
+        clock: Seconds since 1970.
+    """
+
+    reader: Reader
+    people: People
+    live: Live
+    storage: Storage
+    feed: Feed
+    log_link: str = ""
+    clock: Callable[[], float] = time.time
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS))
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call what waits for a database, or takes the time of a processor, in a thread."""
+        async with self._turns:
+            try:
+                return await asyncio.to_thread(function, *args, **kwargs)
+            except DBAPIError as error:
+                _log.warning("the archive cannot be read", error=type(error).__name__)
+                raise PageError(503, "The archive cannot be read now; try again in a minute.") from error
+
+    async def visible(self, request: web.Request, namespace: str) -> frozenset[str] | None:
+        """Return the namespaces of which a person may list the Frameworks, None for all; with a name, that one.
+
+        Raises:
+            PageError: They may not in the one that is named.
+        """
+        if not namespace:
+            return await self.people.namespaces(request[PERSON], await self.read(self.reader.namespaces))
+        await self.people.require(request[PERSON], "list", namespace)
+        return frozenset({namespace})
+
+    async def framework(self, request: web.Request, *, logs: bool = False) -> Row:
+        """Return the Framework that a path names.
+
+        Raises:
+            PageError: There is none, or the person may not see it, or its logs.
+        """
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        await self.people.require(request[PERSON], "get", namespace)
+        if logs:
+            await self.people.require(request[PERSON], "get", namespace, "pods", "log")
+        row = await self.read(self.reader.framework, namespace, name, request.query.get("uid", ""))
+        if row is None:
+            raise PageError(404, "The archive knows no such Framework.")
+        return row
+
+    def current(self, row: Row) -> FrameworkView | None:
+        """Return what the API server has of a Framework, None if it is gone."""
+        view = self.live.current(row["namespace"], row["name"])
+        return view if view is not None and view.uid == row["uid"] else None
+
+    def elsewhere(self, row: Row, pod: str) -> str:
+        """Return where else the logs of a Pod are, "" for nowhere."""
+        link = self.log_link
+        for key, value in {"namespace": row["namespace"], "name": row["name"], "pod": pod}.items():
+            link = link.replace(f"{{{key}}}", quote(value, safe=""))
+        return link
+
+    def render(self, request: web.Request, template: str, /, *, status: int = 200, **values: Any) -> web.Response:
+        """Return the page of a template."""
+        person = request.get(PERSON)
+        common: Row = {"now": self.clock(), "path": request.path, "person": person, "url": url}
+        common |= {"csrf": csrf_token(request) if person else "", "q": lambda key: request.query.get(key, "")}
+        text = ENVIRONMENT.get_template(template).render(common | values)
+        return web.Response(text=text, content_type="text/html", status=status)
+
+
+SITE: Final = web.AppKey("site", Site)
+
+
+def url(row: Mapping[str, Any], *parts: object, **query: object) -> str:
+    """Return the path of a page about a Framework, this very instance of it."""
+    path = "/".join(quote(str(part), safe="") for part in (row["namespace"], row["name"], *parts))
+    wanted = {key: value for key, value in {"uid": row["uid"], **query}.items() if value not in {"", None}}
+    return f"/frameworks/{path}?{urlencode(wanted)}"
+
+
+def number_of(request: web.Request, key: str) -> int | None:
+    """Return a number of a query, from 0 to 999,999,999; None if there is none.
+
+    Raises:
+        PageError: It is something else.
+    """
+    text = request.query.get(key, "")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise PageError(400, f"{key}: must be a number.")
+    return int(text) if text else None
+
+
+def time_of(request: web.Request, key: str) -> float | None:
+    """Return a time of a query in seconds since 1970: it is such, or of ISO 8601, in UTC by default; None for none.
+
+    Raises:
+        PageError: It is something else.
+    """
+    text = request.query.get(key, "")
+    try:
+        if not text or text.isdigit():
+            return float(text) if text else None
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise PageError(400, f"{key}: must be a date such as 2026-01-31, or seconds since 1970.") from error

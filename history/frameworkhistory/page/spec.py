@@ -1,0 +1,59 @@
+"""The page of a spec, and of what has changed in it since another generation."""
+
+import difflib
+import json
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+from markupsafe import escape
+
+from frameworkclient.views.text import sanitize
+from frameworkhistory.archive.reader import Reader
+from frameworkhistory.page.people import PageError
+from frameworkhistory.page.site import SITE, number_of
+
+LINES: Final = 2000
+"""That are compared."""
+CHARACTERS: Final = 100_000
+"""Of HTML: of a spec, and of the changes in it."""
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    """Answer with a generation of a spec, by default the newest, and what has changed since the one before."""
+    site = request.app[SITE]
+    row = await site.framework(request)
+    seen = dict(await site.read(site.reader.specs, row["id"]))
+    if not seen:
+        raise PageError(404, "The archive has no spec of this Framework.")
+    wanted = number_of(request, "generation") or max(seen)
+    before = number_of(request, "against") or max((one for one in seen if one < wanted), default=wanted)
+    if not {wanted, before} <= set(seen):
+        raise PageError(404, "The archive does not have this generation.")
+    text, changes = await site.read(_compared, site.reader, row["id"], wanted, before)
+    values: dict[str, Any] = {"seen": seen, "wanted": wanted, "before": before, "text": text, "changes": changes}
+    return site.render(request, "spec.html", framework=row, **values)
+
+
+def _compared(reader: Reader, number: int, wanted: int, before: int) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the lines of a spec, and the changes as lines with their kinds."""
+    old, new = (_lines(reader.spec(number, one)) for one in (before, wanted))
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    changes = difflib.unified_diff(old, new, f"generation {before}", f"generation {wanted}", lineterm="")
+    return _bounded(new), [(kinds.get(line[:1], ""), line) for line in _bounded(list(changes))]
+
+
+def _lines(document: bytes | None) -> list[str]:
+    lines = json.dumps(msgspec.json.decode(document or b"{}"), indent=2, ensure_ascii=False).split("\n")
+    return [*map(sanitize, lines[:LINES]), *(["… (cut)"] if len(lines) > LINES else [])]
+
+
+def _bounded(lines: list[str]) -> list[str]:
+    """Return the first lines, as many as a page may have as HTML."""
+    left, kept = CHARACTERS, list[str]()
+    for line in lines:
+        kept.append(line if len(line) < 2000 else f"{line[:2000]}… (cut)")
+        left -= len(escape(kept[-1])) + 30
+        if left < 0:
+            return [*kept[:-1], "… (cut)"]
+    return kept

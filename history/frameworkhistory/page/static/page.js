@@ -1,0 +1,58 @@
+// Pages are whole without this: it reads a page again when something has changed, and adds keys.
+"use strict";
+(() => {
+  let busy = false;
+  let again = false;
+
+  const live = () => document.getElementById("live");
+
+  async function refresh() {
+    if (busy || document.hidden) {
+      again = true;
+      return;
+    }
+    busy = true;
+    again = false;
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (!answer.ok || answer.redirected) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
+      const old = live();
+      if (!fresh || !old || !getSelection().isCollapsed) return;
+      const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      const log = old.querySelector(".log");
+      const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
+      const top = log ? log.scrollTop : 0;
+      const left = [...old.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+      old.replaceWith(fresh);
+      fresh.querySelectorAll(".scroll").forEach((one, place) => { one.scrollLeft = left[place] || 0; });
+      const newLog = fresh.querySelector(".log");
+      if (newLog) newLog.scrollTop = atEnd ? newLog.scrollHeight : top;
+      if (focused) [...fresh.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
+    } catch {
+      // The next change tries again.
+    } finally {
+      busy = false;
+    }
+  }
+
+  const first = live();
+  if (first?.dataset.feed) new EventSource(first.dataset.feed).onmessage = refresh;
+  if (first?.dataset.every) setInterval(() => live()?.dataset.every && refresh(), 1000 * Number(first.dataset.every));
+  document.addEventListener("visibilitychange", () => again && refresh());
+  const log = document.querySelector(".log");
+  if (log) log.scrollTop = log.scrollHeight;
+
+  // `/` goes to the search, `j` and `k` from row to row.
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.key === "/") {
+      document.querySelector("[data-search]")?.focus();
+      event.preventDefault();
+    } else if (event.key === "j" || event.key === "k") {
+      const rows = [...document.querySelectorAll("tbody tr a:first-of-type")];
+      const next = rows.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
+      rows[Math.max(0, Math.min(next, rows.length - 1))]?.focus();
+    }
+  });
+})();

@@ -1,0 +1,67 @@
+"""The page of what many attempts have come to: of a namespace or of all, over a week."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+
+from frameworkhistory.archive.reader import DAY, Statistics
+from frameworkhistory.archive.tables import SPENT
+from frameworkhistory.page.frameworks import sent
+from frameworkhistory.page.render import stamp
+from frameworkhistory.page.site import SITE, time_of
+from frameworkhistory.page.tables import Row, goodput
+
+DAYS: Final = 7
+SHOWN: Final = 31
+"""Rows of a table on the page."""
+COLUMNS: Final = {
+    "days": ("day", "attempts", "failed", "goodput", *SPENT),
+    "namespaces": ("namespace", "attempts", "failed", "goodput", *SPENT),
+    "failures": ("phrase", "code", "count"),
+    "nodes": ("node", "count"),
+}
+
+
+async def _read(request: web.Request) -> tuple[float, float, Statistics]:
+    """Return the times of a week, and its statistics within what the person may see."""
+    site = request.app[SITE]
+    visible = await site.visible(request, request.query.get("namespace", ""))
+    until = time_of(request, "until") or site.clock()
+    since = time_of(request, "since") or until - (DAYS - 1) * DAY
+    return since, until, await site.read(site.reader.statistics, visible, since, until)
+
+
+def _rows(found: Statistics, name: str) -> list[Row]:
+    rows: list[Row] = getattr(found, name)
+    if "lost" in COLUMNS[name]:
+        rows = [one | {"goodput": goodput(one), "life": sum(one[state] or 0 for state in SPENT)} for one in rows]
+    return [one | {"day": stamp(one["day"] * DAY)[:10]} for one in rows] if name == "days" else rows
+
+
+async def page(request: web.Request) -> web.StreamResponse:
+    """Answer with the page."""
+    since, until, found = await _read(request)
+    rows = {name: _rows(found, name)[:SHOWN] for name in COLUMNS}
+    for one in rows["days"]:
+        one["spent"] = {state: one[state] for state in SPENT}
+    spent = {state: found.total[state] for state in SPENT}
+    values: Row = {
+        "since": since,
+        "until": until,
+        "total": found.total,
+        "goodput": goodput(found.total),
+        "spent": spent,
+    }
+    return request.app[SITE].render(request, "statistics.html", rows=rows, COLUMNS=COLUMNS, **values)
+
+
+async def file(request: web.Request) -> web.StreamResponse:
+    """Answer with one of its tables as a file."""
+    *_, found = await _read(request)
+    name = request.match_info["table"]
+
+    async def batches() -> AsyncIterator[list[Row]]:
+        yield _rows(found, name)
+
+    return await sent(request, name, COLUMNS[name], batches())

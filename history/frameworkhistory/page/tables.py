@@ -1,0 +1,107 @@
+"""The tables of the page by the keys of their columns, what is worked out for their rows, and the same as CSV."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from frameworkcontroller.api.states import LedgerState
+from frameworkhistory.archive.tables import SPENT
+
+Row = dict[str, Any]
+FRAMEWORKS: Final = (
+    "name",
+    "namespace",
+    "state",
+    "phrase",
+    "person",
+    "tasks",
+    "gpus",
+    "attempts",
+    "created",
+    "seconds",
+    "goodput",
+)
+RUNS: Final = (
+    "task",
+    "attempt",
+    "run",
+    "state",
+    "phrase",
+    "code",
+    "pod",
+    "node",
+    "started",
+    "seconds",
+    "diagnostics",
+    "gap",
+    "log",
+)
+TABLES: Final = {
+    "tasks": RUNS,
+    "runs": RUNS,
+    "attempts": (
+        "attempt",
+        "result",
+        "phrase",
+        "code",
+        "trigger",
+        "diagnostics",
+        "tasks",
+        "restarts",
+        "started",
+        "seconds",
+        "goodput",
+        "gap",
+    ),
+    "epochs": ("attempt", "epoch", "began", "reason", "task", "code", "message", "gap"),
+    "events": ("last", "type", "reason", "object", "count", "message"),
+    "logs": ("container", "attempt", "run", "restart", "bytes", "taken", "gap"),
+}
+KINDS: Final = (
+    dict.fromkeys(("created", "started", "began", "last", "taken"), "time")
+    | dict.fromkeys(("tasks", "gpus", "attempts", "restarts", "code", "epoch", "count", "restart", "bytes"), "number")
+    | dict.fromkeys((*SPENT, "failed"), "number")
+    | dict.fromkeys(("name", "task", "container"), "head")
+    | dict.fromkeys(("state", "result", "type"), "result")
+    | {"attempt": "ordinal", "run": "ordinal", "seconds": "seconds", "goodput": "share"}
+)
+"""Of columns that are not text; an `ordinal` is kept from 0 and shown from 1."""
+TITLES: Final = {"gpus": "GPUs", "seconds": "Duration", "gap": "Not known", "last": "Last seen", "count": "Times"}
+TITLES.update(trigger="By", taken="Read")
+
+
+def goodput(row: Mapping[str, Any]) -> float | None:
+    """Return the share of the time that a Framework, an attempt or many of them have run; None if it is not known."""
+    life = sum(row[column] or 0.0 for column in SPENT)
+    return None if row["lost"] is None or life <= 0 else row[LedgerState.RUNNING] / life
+
+
+def derived(row: Mapping[str, Any], now: float) -> Row:
+    """Return a row of any table with its duration, its goodput, and what it is called; an end is its state."""
+    found = dict(row)
+    if (start := row.get("created") or row.get("started")) is not None:
+        found["seconds"] = (row.get("completed") or row.get("deleted") or row.get("ended") or now) - start
+    if "role" in row:
+        found["task"] = f"{row['role']}-{row['index']}"
+    if "lost" in row:
+        found["goodput"] = goodput(row)
+    if row.get("result"):
+        found["state"] = row["result"]
+    return found
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: bool) -> bytes:
+    """Return rows as CSV in UTF-8, with times in ISO 8601; no cell is a formula for a spreadsheet."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerows([columns] if head else ())
+    writer.writerows([_plain(column, row.get(column)) for column in columns] for row in rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _plain(column: str, value: object) -> object:
+    if KINDS.get(column) == "time" and isinstance(value, float):
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    return f"'{value}" if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value

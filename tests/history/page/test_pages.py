@@ -1,0 +1,265 @@
+"""Every page with a real archive: its status, what it says, how large it is, and that text stays text."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from frameworkhistory.archive.changes import Changes
+from frameworkhistory.page import feed as feeds
+from frameworkhistory.page.tables import as_csv
+from tests.client.documents import pod, training
+from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, log_row, plain, room, run
+from tests.support.rows import each
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+ONE = "/frameworks/demo/training"
+PAGES = (
+    "/",
+    "/?namespace=demo&state=Completed&result=Failed&person=alice&label=team%3Dvision&since=2025-12-31&until=2026-02-01",
+    ONE,
+    f"{ONE}?attempt=0",
+    f"{ONE}/tasks",
+    f"{ONE}/tasks?failed=1&role=worker&attempt=0",
+    f"{ONE}/attempts",
+    f"{ONE}/epochs",
+    f"{ONE}/events",
+    f"{ONE}/tasks/worker/1",
+    f"{ONE}/spec",
+    f"{ONE}/spec?generation=1&against=2",
+    f"{ONE}/log",
+    f"{ONE}/log?role=worker&index=1&run=0&container=main",
+    "/statistics?since=2025-12-31&until=2026-01-02",
+)
+FILES = (
+    "/frameworks.{}?label=team",
+    *(f"{ONE}/{table}.{{}}" for table in ("tasks", "attempts", "epochs", "events")),
+    *(f"/statistics/{table}.{{}}?since=2025-12-31" for table in ("days", "namespaces", "failures", "nodes")),
+)
+
+
+async def test_each_page_is_shown_and_well_formed(tmp_path: Path) -> None:
+    async with room(tmp_path, plain()) as page:
+        page.kept.logs = {"zero": lines("hello"), "one": lines("world")}
+        for path in PAGES:
+            await page.page(path)
+        for path, words in {
+            "/": ("training", "alice", "20m ago", "86 %", 'scope="col"'),
+            ONE: ("it is Completed and has failed", "deleted", "s-queued", "epoch 1, after worker-1 Exited", "BackOff"),
+            f"{ONE}/tasks/worker/1": ("it broke", "the kubelet was away", "ContainerPermanentFailed (1)"[:24]),
+            f"{ONE}/spec": ('<span class="removed">-', '<span class="added">+', "generation 2"),
+            f"{ONE}/log": ("hello", "world", "worker-0/main", "worker-1/side: the kubelet was away"),
+            "/statistics?since=2025-12-31": ("1 attempts ended", "node-1", "2026-01-01, 75 %"),
+        }.items():
+            text = await page.page(path)
+            assert all(word in text for word in words), (path, [word for word in words if word not in text])
+
+
+async def test_hostile_text_is_text_on_each_page_and_in_each_file(tmp_path: Path) -> None:
+    async with room(tmp_path, hostile(), log_link="https://logs/?q={namespace}&n={name}&p={pod}") as page:
+        page.kept.logs = {"zero": lines(HOSTILE), "one": lines(HOSTILE)}
+        kept = quote(HOSTILE.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+        for path in PAGES:
+            asked = path.replace("training", quote(NAME)).replace("=alice", f"={kept}").replace("=main", f"={kept}")
+            text = await page.page(asked)
+            assert "alert(1)" in text or "training" not in path, path
+            assert not {"\x1b", "\x07", "\x00", "\u202e"} & set(text), path
+            assert "49gone" not in text, path
+            # JSON has its own words for control characters.
+            for wrong in ("<script>alert", "<b>\"'", *(() if "/spec" in path else ("[31m",))):
+                assert wrong not in text, path
+        for path in FILES:
+            for suffix in ("csv", "json"):
+                status, _, text = await page.get(path.format(suffix).replace("training", quote(NAME)))
+                assert status == 200, path
+                assert suffix == "csv" or json.loads(text), path
+        search = "/?" + "&".join(f"{key}={quote(HOSTILE)}" for key in ("name", "person", "label", "state", "result"))
+        assert "&lt;script&gt;" in await page.page(search)
+
+
+REFUSED = [
+    ("nobody", ONE, 403, "get frameworks in namespace demo"),
+    ("demo", "/frameworks/other/training", 403, "get frameworks in namespace other"),
+    ("demo", "/?namespace=other", 403, "list frameworks in namespace other"),
+    ("demo", f"{ONE}/log", 403, "get pods/log in namespace demo"),
+    ("demo", f"/api/v1{ONE}/logs", 403, "get pods/log"),
+    ("demo", f"/api/v1{ONE}/logs/pod-0/main/0", 403, "get pods/log"),
+    ("demo", "/statistics?namespace=other", 403, "list frameworks in namespace other"),
+    ("demo", "/feed?namespace=other&uid=framework-uid", 403, "get frameworks in namespace other"),
+    ("demo", "/feed?namespace=other", 403, "list frameworks in namespace other"),
+    ("stranger", "/", 401, "Bearer token"),
+    ("stranger", f"/api/v1{ONE}", 401, "Sign in"),
+    ("root", "/frameworks/demo/other", 404, "knows no such Framework"),
+    ("root", f"{ONE}?uid=other", 404, "knows no such Framework"),
+    ("root", f"{ONE}/tasks/worker/7", 404, "knows no such Task"),
+    ("root", f"{ONE}/spec?generation=9", 404, "does not have this generation"),
+    ("root", f"/api/v1{ONE}/logs/pod-1/side/0", 404, "the kubelet was away"),
+    ("root", f"/api/v1{ONE}/logs/pod-0/main/0", 404, "cannot be read from where it is kept"),
+    ("root", f"{ONE}/log?attempt=-1", 400, "attempt: must be a number"),
+    ("root", "/?since=yesterday", 400, "since: must be a date"),
+    ("root", "/?since=99999999999999999999", 200, "None."),
+    ("root", "/?since=%D9%A3", 200, "Frameworks"),
+    ("root", "/?before=x", 400, "before: must be"),
+    ("root", f"{ONE}/tasks?after=0:worker", 400, "after: must be"),
+    ("root", "/?limit=0", 200, "Frameworks"),
+]
+
+
+async def test_what_is_refused_says_why(tmp_path: Path) -> None:
+    async with room(tmp_path, plain()) as page:
+        for person, path, status, words in REFUSED:
+            found = await page.get(path, person)
+            assert found[0] == status, (path, found)
+            assert words in found[2], (path, found)
+
+
+async def test_a_person_sees_their_namespaces_alone(tmp_path: Path) -> None:
+    other = Changes("other-uid", framework_row(namespace="other", name="secret"))
+    async with room(tmp_path, plain(), other) as page:
+        for path in ("/", "/frameworks.csv", "/frameworks.json", "/api/v1/frameworks", "/statistics?since=2025-12-31"):
+            assert "secret" not in (await page.get(path, "demo"))[2], path
+            assert "secret" not in (await page.get(path, "nobody"))[2], path
+        assert "secret" in await page.page("/")
+        assert "training" not in await page.page("/", "nobody")
+
+
+async def test_the_list_goes_on_from_page_to_page(tmp_path: Path) -> None:
+    many = [Changes(f"uid-{n}", framework_row(name=f"job-{n}", created=NOW - n // 3)) for n in range(230)]
+    async with room(tmp_path, *many) as page:
+        seen, after = [], ""
+        for _ in range(4):
+            answer = await page.json(f"/api/v1/frameworks?limit=60&before={after}")
+            seen += [one["name"] for one in answer["frameworks"]]
+            after = answer["next"]
+        assert not after
+        assert sorted(seen) == sorted(f"job-{n}" for n in range(230))
+        text = await page.page("/")
+        assert text.count('<th scope="row">') == 100
+        assert "Older ones" in text
+        rows = list(csv.DictReader(io.StringIO((await page.get("/frameworks.csv?name=job-1"))[2])))
+        assert len(rows) == 111
+        assert rows[0]["created"].startswith("2026-01-01T12:")
+
+
+async def test_ten_thousand_tasks_stay_small_and_are_all_in_the_files(tmp_path: Path) -> None:
+    bad = {"result": "Failed", "code": 137, "phrase": "ContainerTransientFailed", "diagnostics": HOSTILE * 40}
+    runs = [run(n, **(bad if n % 50 == 7 else {}), node=HOSTILE[:60]) for n in range(10_000)]
+    whole = Changes("framework-uid", framework_row(tasks=10_000), runs=runs)
+    async with room(tmp_path, whole) as page:
+        text = await page.page(ONE)
+        assert text.count("worker-7<") >= 1
+        assert "9500 more runs" in text or "more runs" in text
+        first = await page.page(f"{ONE}/tasks")
+        assert "after=0%3Aworker%3A99%3A0" in first
+        assert "worker-150<" in await page.page(f"{ONE}/tasks?after=0:worker:99:0")
+        assert "worker-8<" not in await page.page(f"{ONE}/tasks?failed=1")
+        assert len(await page.json(f"{ONE}/tasks.json")) == 1
+        found = await page.json(f"/api/v1{ONE}/runs")
+        assert [one["index"] for one in found["runs"]] == list(range(10_000))
+        assert len((await page.json(f"{ONE}/tasks.json?failed=1"))["tasks"]) == 200
+        assert (await page.get(f"{ONE}/tasks.csv"))[2].count("\r\n") == 10_001
+
+
+async def test_the_interface_for_programs_has_the_object_and_what_is_known_beside(tmp_path: Path) -> None:
+    async with room(tmp_path, plain()) as page:
+        page.kept.logs = {"zero": lines("hello", "world")}
+        found = await page.json(f"/api/v1{ONE}")
+        assert found["framework"]["metadata"]["name"] == "training"
+        assert found["archive"] == {"uid": "framework-uid", "deleted": NOW - 30, "seen": NOW - 30, "gap": ""}
+        assert found["attempts"][0]["trigger"] == "worker-1"
+        assert found["epochs"][0]["epoch"] == 1
+        assert (await page.json(f"/api/v1{ONE}/events"))["events"][0]["reason"] == "BackOff"
+        assert [one["key"] for one in (await page.json(f"/api/v1{ONE}/logs?index=1"))["logs"]] == ["one", ""]
+        log = await page.get(f"/api/v1{ONE}/logs/pod-0/main/0")
+        assert log[:2] == (200, "text/plain")
+        assert log[2].splitlines()[1] == "2026-01-01T12:00:01.000000000Z world"
+
+
+async def test_a_newer_framework_of_the_name_is_another_one(tmp_path: Path) -> None:
+    newer = Changes("newer-uid", framework_row(created=NOW - 10, deleted=None, completed=None, result=None, state=""))
+    async with room(tmp_path, plain(), newer) as page:
+        assert "There is <a" in await page.page(f"{ONE}?uid=framework-uid")
+        assert "There is <a" not in await page.page(ONE)
+
+
+async def test_a_framework_that_exists_is_told_from_what_it_is_now(tmp_path: Path) -> None:
+    async with room(
+        tmp_path, Changes("framework-uid", framework_row(result=None, completed=None, deleted=None))
+    ) as page:
+        page.live.views["demo/training"] = training()
+        text = await page.page(ONE)
+        assert 'data-feed="/feed?namespace=demo&amp;uid=framework-uid"' in text
+        assert "step 1200..1204 of 2 Tasks" in text
+        assert "/frameworks/demo/training/stop?uid=framework-uid" in text
+        assert "/stop" not in await page.page(ONE, "demo")
+
+
+async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
+    async with room(tmp_path, plain()) as page:
+        page.kept.logs = {"zero": lines(*(f"even {n}" for n in range(9))), "one": lines("odd", second=3)}
+        text = await page.page(f"{ONE}/log")
+        assert text.index("even 2") < text.index("odd") < text.index("even 4")
+        many = "".join(f"2026-01-01T12:00:00.{n:09}Z line {n}.\n" for n in range(5000))
+        page.kept.logs = {"zero": gzip.compress(many.encode()), "one": b"damaged"}
+        text = await page.page(f"{ONE}/log?index=0")
+        assert "line 4999." in text
+        assert "line 2999." not in text
+        assert "skip=" in text
+        assert "line 0." in await page.page(f"{ONE}/log?index=0&skip=3500")
+        assert "No lines." in await page.page(f"{ONE}/log?index=0&skip=999999")
+        assert "cannot be read from where it is kept: BadGzipFile" in await page.page(f"{ONE}/log?index=1")
+        huge = b"2026-01-01T12:00:00.000000000Z " + b"<" * 50_000_000
+        page.kept.logs = {
+            "zero": gzip.compress(huge),
+            "one": gzip.compress(huge + b"\n2026-01-01T12:00:01.0000000Z end\n"),
+        }
+        await page.page(f"{ONE}/log?index=0")
+        assert " end" in await page.page(f"{ONE}/log?index=1")
+
+
+async def test_a_pod_that_runs_is_read_from_the_api_server(tmp_path: Path) -> None:
+    async with room(tmp_path, Changes("framework-uid", framework_row(deleted=None), logs=[log_row(0, "zero")])) as page:
+        page.kept.logs = {"zero": lines("before")}
+        page.live.views["demo/training"] = training()
+        page.live.tasks = {"worker-1": pod("worker-1")}
+        page.live.lines = [("2026-01-01T12:00:05.000000000Z", "live <line>")]
+        text = await page.page(f"{ONE}/log")
+        assert text.index("before") < text.index("live &lt;line&gt;")
+        assert 'data-every="3"' in text
+
+
+async def test_the_feed_tells_whom_it_concerns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "PAUSE_SECONDS", 0.01)
+    async with room(tmp_path, plain()) as page:
+        headers = {"Authorization": "Bearer demo"}
+        async with page.session.get(f"{page.url}/feed", headers=headers) as answer:
+            assert answer.content_type == "text/event-stream"
+            assert await answer.content.readuntil(b"\n\n") == b":\n\n"
+            page.site.feed.publish("other", "other-uid")
+            page.site.feed.publish("demo", "framework-uid")
+            assert await answer.content.readuntil(b"\n\n") == b"data: changed\n\n"
+            monkeypatch.setattr(feeds, "SUBSCRIBERS", 1)
+            assert (await page.get("/feed"))[0] == 503
+
+
+async def test_an_archive_that_is_away_is_said(tmp_path: Path) -> None:
+    async with room(tmp_path, plain()) as page:
+        with page.site.reader._engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE frameworks RENAME TO gone")
+        status, _, text = await page.get("/")
+        assert status == 503
+        assert "cannot be read now" in text
+
+
+@each("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
+def test_no_cell_of_a_file_is_a_formula(text: str) -> None:
+    row = next(csv.reader(io.StringIO(as_csv(("phrase",), [{"phrase": text}], head=False).decode(), newline="")))
+    assert row == [f"'{text}"]
