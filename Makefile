@@ -162,7 +162,7 @@ preset: venv ## Begin a preset, or renew its goldens and the pages once its file
 	FRAMEWORKINJECTOR_WRITE_GOLDENS=1 $(BIN)/pytest -q -n 0 tests/injector/test_goldens.py
 	$(MAKE) manifests
 
-images: venv ## Build the images of the three programs and of the examples (root)
+images: venv ## Build the images of the programs and of the examples (root)
 	$(BIN)/python -m localcluster build
 
 cut: venv ## Name the next version in all files, and turn "Unreleased" of the changelog into it (VERSION=1.2.3)
