@@ -116,6 +116,11 @@ CASES: dict[str, tuple[Series, Series]] = {
     ),
     "FrameworkInjectorCertificateExpires": (always(EXPIRY, 3600 * 24), always(EXPIRY, 3600 * 24 * 30)),
     "FrameworkVersionSkew": grows("frameworkinjector_version_skew_total"),
+    "FrameworkHistoryDown": ({}, always("frameworkhistory_frameworks_followed", 0)),
+    "FrameworkHistoryBehind": (
+        always("frameworkhistory_seconds_behind", 3600),
+        always("frameworkhistory_seconds_behind", 60),
+    ),
 }
 
 

@@ -83,6 +83,12 @@ REFUSED: dict[str, tuple[Values, str]] = {
         {"controller": {"config": {"leaderElection": {"enabled": False}}}},
         "Set controller.replicas=1",
     ),
+    "an archive with two databases": (
+        {"history": {"enabled": True, "database": {"secret": "s", "url": "sqlite:////x"}}},
+        "Set one of them",
+    ),
+    "an Ingress without a host": ({"history": {"enabled": True, "ingress": {"enabled": True}}}, "history.ingress.host"),
+    "a size without a unit": ({"history": {"retention": {"size": "10"}}}, "/history/retention/size"),
     "a Secret without a name": ({"certificates": {"source": "secret"}}, "needs the name of your Secret"),
 }
 
@@ -264,12 +270,15 @@ def test_another_text_of_a_preset_replaces_the_pods_of_the_injector(render: Rend
 
 
 def test_two_releases_have_no_object_in_common(render: Render) -> None:
-    first = render({"watchNamespaces": ["team-a"]}, release="a", namespace="a-system")
-    second = render({"watchNamespaces": ["team-b"], "crds": {"enabled": False}}, release="b", namespace="b-system")
+    archive = {"history": {"enabled": True}}
+    first = render({"watchNamespaces": ["team-a"], **archive}, release="a", namespace="a-system")
+    values = {"watchNamespaces": ["team-b"], "crds": {"enabled": False}, **archive}
+    second = render(values, release="b", namespace="b-system")
     assert by_identity(first).keys() & by_identity(second).keys() == set()
     lease = read_settings(only(first, "ConfigMap")["data"][FILE_NAME]).leader_election.name
     assert lease == "a-frameworkcontroller"
-    assert {name for kind, _, name in by_identity(first) if kind == "Deployment"} == {lease, "a-frameworkinjector"}
+    deployments = {name for kind, _, name in by_identity(first) if kind == "Deployment"}
+    assert deployments == {lease, "a-frameworkhistory", "a-frameworkinjector"}
 
 
 def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render: Render) -> None:
@@ -277,13 +286,38 @@ def test_the_name_of_a_service_stays_a_label_however_long_the_release_is(render:
     assert all(len(name) <= 63 for kind, _, name in by_identity(manifests) if kind in {"Service", "Deployment"})
 
 
-def test_alerts_of_the_injector_are_only_where_it_is(render: Render) -> None:
+def test_alerts_of_a_program_are_only_where_it_is(render: Render) -> None:
     made = render({"monitoring": {"prometheusRule": {"enabled": True}}, "injection": "none"})
     groups = only(made, "PrometheusRule")["spec"]["groups"]
-    assert groups == [one for one in GROUPS if one["name"] != "frameworkinjector"]
+    assert groups == [one for one in GROUPS if one["name"] not in {"frameworkhistory", "frameworkinjector"}]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_controller_asks_the_archive_at_the_port_that_its_service_and_both_policies_open(render: Render) -> None:
+    manifests = render({"history": {"enabled": True}}, release="a", namespace="a-system")
+    (settings,) = (yaml.safe_load(one["data"][FILE_NAME]) for one in manifests if FILE_NAME in one.get("data", {}))
+    assert settings["history"] == {"url": "http://a-frameworkhistory.a-system.svc:8081"}
+    service, archive = (only(manifests, kind, "a-frameworkhistory")["spec"] for kind in ("Service", "Deployment"))
+    (container,) = archive["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert ports == {one["targetPort"]: one["port"] for one in service["ports"]} == {"page": 8080, "health": 8081}
+    labels = {
+        part: only(manifests, "Deployment", f"a-framework{part}")["spec"]["template"]["metadata"]["labels"]
+        for part in ("controller", "history")
+    }
+    for kind, own, other in (("ingress", "history", "controller"), ("egress", "controller", "history")):
+        rules = only(manifests, "NetworkPolicy", f"a-framework{own}")["spec"][kind]
+        peer = "from" if kind == "ingress" else "to"
+        chosen = [
+            one["podSelector"]["matchLabels"]
+            for rule in rules
+            if rule["ports"] == [{"port": "health"}]
+            for one in rule.get(peer, [])
+            if "podSelector" in one
+        ]
+        assert [found.items() <= labels[other].items() for found in chosen] == [True]
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "frameworkhistory"])
 def test_a_monitor_selects_the_pods_and_the_port_that_there_are(render: Render, name: str) -> None:
     manifests = render("monitors of Prometheus")
     pods, services = (only(manifests, f"{kind}Monitor", name)["spec"] for kind in ("Pod", "Service"))

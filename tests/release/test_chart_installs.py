@@ -68,7 +68,9 @@ def test_the_oldest_supported_version_accepts_them(pytestconfig: pytest.Config, 
         check_applies(cluster, render, "default", tmp_path)
 
 
-@pytest.mark.parametrize("case", ["defaults", "everything placed", "a certificate of cert-manager"])
+@pytest.mark.parametrize(
+    "case", ["defaults", "everything placed", "a certificate of cert-manager", "the archive in a claim of yours"]
+)
 def test_the_pods_meet_the_restricted_standard(render: Render, raw: RawClient, namespace: str, case: str) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     raw.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.chart
 
 @pytest.fixture(scope="module")
 def rendered() -> str:
-    return chart.rendered()
+    return chart.rendered(*permissions.VALUES)
 
 
 def rules_of(manifests: Manifests) -> list[tuple[str, Any]]:
@@ -41,7 +41,8 @@ def test_a_reason_is_the_comment_above_its_rule_in_one_line_and_without_one_the_
 
 def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, rendered: str) -> None:
     # Two lines of head, and what the controller makes for the Pods of a gang.
-    assert len(permissions.table(rendered).splitlines()) == 2 + len(rules_of(render())) + 1
+    rules = rules_of(render({"history": {"enabled": True, "url": "https://history.example"}}))
+    assert len(permissions.table(rendered).splitlines()) == 2 + len(rules) + 1
 
 
 def test_no_values_but_those_of_what_is_optional_add_a_permission(render: Render) -> None:
@@ -50,7 +51,8 @@ def test_no_values_but_those_of_what_is_optional_add_a_permission(render: Render
 
     by_default = rules("defaults")
     added = {case: more for case in MATRIX if (more := rules(case) - by_default)}
-    assert added.keys() == {"gangs of others", "groups of a scheduler", "queues of Kueue", "ranks by topology"}
+    optional = {"gangs of others", "groups of a scheduler", "queues of Kueue", "ranks by topology"}
+    assert added.keys() == optional | {case for case, values in MATRIX.items() if "history" in values}
     resources = {json.loads(rule)[0][0] for each in added.values() for _, rule in each}
     page = (chart.REPOSITORY / "docs" / "operate" / "security.md").read_text()
     assert [one for one in sorted(resources) if f"`{one}`" not in page] == []
@@ -60,6 +62,26 @@ def test_a_controller_that_grants_nothing_may_not_grant_anything(render: Render)
     manifests = render({"controller": {"config": {"grantRosterAccess": False}}})
     role = only(manifests, "ClusterRole", "frameworkcontroller")
     assert "roles" not in {resource for rule in role["rules"] for resource in rule["resources"]}
+
+
+def test_an_archive_without_actions_may_change_finalizers_alone(render: Render) -> None:
+    def writes(actions: bool) -> list[tuple[str, str]]:
+        rules = rules_of(render({"history": {"enabled": True, "actions": actions}}))
+        own = [rule for name, rule in rules if name == "frameworkhistory"]
+        reading = {"get", "list", "watch"}
+        return [
+            (one, verb) for rule in own for one in rule["resources"] for verb in rule["verbs"] if verb not in reading
+        ]
+
+    more = [("frameworks", "create"), ("frameworks", "delete"), ("pods", "delete"), ("configmaps", "delete")]
+    assert writes(actions=True) == [("frameworks", "patch"), *more]
+    assert writes(actions=False) == [("frameworks", "patch")]
+    least = render({"history": {"enabled": True, "actions": False}})
+    policy = only(least, "ValidatingAdmissionPolicy", "frameworkhistory")["spec"]
+    assert f"system:serviceaccount:{chart.NAMESPACE}:frameworkhistory" in policy["matchConditions"][0]["expression"]
+    assert (
+        only(least, "ValidatingAdmissionPolicyBinding", "frameworkhistory")["spec"]["policyName"] == "frameworkhistory"
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     schema.FILE: schema.text,
     fields.PAGE: fields.page,
     plain.FILE: lambda _: plain.manifests(),
-    permissions.PAGE: lambda written: permissions.page(written, chart.rendered()),
+    permissions.PAGE: lambda written: permissions.page(written, chart.rendered(*permissions.VALUES)),
     matrix.PAGE: lambda written: matrix.page(written, performance.read(matrix.FILE)),
     presets.PAGE: presets.page,
     presets.INDEX: presets.page,

@@ -1,5 +1,5 @@
 {{/*
-Names, labels and metadata. A "part" is `controller` or `injector`; the argument is (dict "root" $ "part" PART ...).
+Names, labels and metadata. A "part" is `controller`, `injector` or `history`; the argument is (dict "root" $ "part" PART ...).
 
 Objects of a release `frameworkcontroller` are named as in the plain manifests; those of another release carry its name,
 so that several releases fit into one cluster.
@@ -15,6 +15,10 @@ so that several releases fit into one cluster.
 {{ include "fc.controller" . | replace "frameworkcontroller" "frameworkinjector" }}
 {{- end }}
 
+{{- define "fc.history" -}}
+{{ include "fc.controller" . | replace "frameworkcontroller" "frameworkhistory" }}
+{{- end }}
+
 {{- define "fc.name" -}}
 {{ include (printf "fc.%s" .part) .root }}
 {{- end }}
@@ -26,6 +30,11 @@ so that several releases fit into one cluster.
 {{/* Whether the injector is installed: "true" or nothing. */}}
 {{- define "fc.hasInjector" -}}
 {{ if eq .Values.injection "webhook" }}true{{ end }}
+{{- end }}
+
+{{/* The parts that are installed, with spaces between them. */}}
+{{- define "fc.parts" -}}
+controller{{ if include "fc.hasInjector" . }} injector{{ end }}{{ if .Values.history.enabled }} history{{ end }}
 {{- end }}
 
 {{- define "fc.selector" -}}

@@ -1,5 +1,5 @@
 {{/*
-What the Pods of the controller and of the injector have in common. The argument is (dict "root" $ "part" PART).
+What the Pods of the programs have in common. The argument is (dict "root" $ "part" PART).
 */}}
 
 {{/* The metadata of a Pod template; "checksum" is that of the configuration, whose change replaces the Pods. */}}
@@ -116,6 +116,16 @@ metadata:
   ports:
     - port: health
 {{- end }}
+{{- end }}
+
+{{/* The rule of a NetworkPolicy about names; Pods of OpenShift's DNS listen on another port than its Service. */}}
+{{- define "fc.namesEgress" -}}
+- ports:
+    {{- range $protocol := list "UDP" "TCP" }}
+    {{- range list 53 5353 }}
+    - {port: {{ . }}, protocol: {{ $protocol }}}
+    {{- end }}
+    {{- end }}
 {{- end }}
 
 {{- define "fc.apiServerEgress" -}}

@@ -21,6 +21,8 @@ from frameworkrelease.generate import pages
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+VALUES: Final = ("--set=history.enabled=true", "--set=history.url=https://history.example")
+"""With which the chart is rendered: the archive is optional, and its permissions are more than a sentence."""
 PAGE: Final = REPOSITORY / "docs" / "operate" / "security.md"
 _REASONS: Final = re.compile(r"((?:^  # .*\n)*)^  - apiGroups:", re.MULTILINE)
 _HASH: Final = re.compile(r"^  # ", re.MULTILINE)
@@ -31,6 +33,9 @@ _ROLES: Final = {
     ("ClusterRole", "frameworkcontroller-view"): ("users who may view a namespace", "their namespaces"),
     ("ClusterRole", "frameworkinjector"): ("injector", "the cluster"),
     ("Role", "frameworkinjector"): ("injector", "that of the release"),
+    ("ClusterRole", "frameworkhistory"): ("archive", "all namespaces"),
+    ("ClusterRole", "frameworkhistory-reviews"): ("archive", "the cluster"),
+    ("Role", "frameworkhistory"): ("everybody who is known to the cluster", "`kube-public`"),
     ("Role", names.roster_access_name("FRAMEWORK")): ("Pods of a gang", "their namespace"),
 }
 """Who has a role, and where, in the order of the table."""
@@ -46,7 +51,7 @@ def page(written: str, rendered: str) -> str:
 
 
 def table(rendered: str) -> str:
-    """Return the table of all permissions, of what helm renders of the chart without values.
+    """Return the table of all permissions, of what helm renders of the chart with `VALUES`.
 
     Raises:
         ReleaseError: A rule has no reason; the text names it.

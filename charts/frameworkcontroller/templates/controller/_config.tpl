@@ -23,6 +23,9 @@ The text of frameworkcontroller.yaml: the settings that are set, and the shipped
 {{- if not .Values.progress.askPods }}
 {{- $_ := set $chosen "progress" (dict "askPods" false) }}
 {{- end }}
+{{- if .Values.history.enabled }}
+{{- $_ := set $chosen "history" (dict "url" (printf "http://%s.%s.svc:8081" (include "fc.history" .) .Release.Namespace)) }}
+{{- end }}
 {{- $chosen = mergeOverwrite $chosen (deepCopy .Values.controller.config) }}
 {{- with $chosen -}}
 {{ toYaml . }}
