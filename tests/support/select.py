@@ -98,17 +98,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
 }
 ALWAYS: Final = (
-    *(
-        "controller/",
-        "injector/",
-        "barrier/",
-        "kube/",
-        "client/",
-        "history/",
-        "tests/",
-        "tools/bench/",
-        "tools/testkit/",
-    ),
+    *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", "tools/testkit/"),
     *(".github/", "pyproject.toml", "Makefile"),
 )
 NOBODY: Final = (
