@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 PROBE = "docker.io/frameworkcontroller/probe:dev"
-PROGRAMS = {"barrier": "frameworkbarrier", "controller": "frameworkcontroller", "injector": "frameworkinjector"}
+PROGRAMS = {name: f"framework{name}" for name in ("barrier", "controller", "history", "injector")}
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -154,7 +154,7 @@ def test_a_name_that_does_not_exist_is_refused_at_once(pods: Pods) -> None:
 
 @pytest.fixture(scope="module")
 def archives(cluster: Cluster) -> dict[str, Path]:
-    """The images of the three programs, loaded into the node."""
+    """The images of the programs, loaded into the node."""
     built = images.build_all(PROGRAMS)
     for file in built.values():
         cluster.load(file)

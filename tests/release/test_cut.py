@@ -50,7 +50,7 @@ def test_every_place_names_the_version_of_the_one_source() -> None:
     assert set(programs.split()) <= set(FILES)
 
 
-@pytest.mark.parametrize("program", ["barrier", "client", "controller", "injector"])
+@pytest.mark.parametrize("program", ["barrier", "client", "controller", "history", "injector"])
 def test_each_program_says_the_version_of_the_one_source(program: str) -> None:
     said = run(sys.executable, "-m", f"framework{program}", "--version")
     assert said.split()[-1] == metadata.version("frameworkcontroller") == CURRENT

@@ -91,6 +91,7 @@ def installed(cluster: Cluster, release: Release, prefix: str) -> None:
             "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={release.version}", "--plain-http",
             f"--values={release.folder / IMAGES}", f"--set=image.registry={prefix.partition('/')[0]}",
             _NAMESPACE, "--create-namespace", "--wait", _TIMEOUT, "--set=crds.keep=false",
+            "--set=history.enabled=true", "--set=history.persistence.enabled=false",
             kubeconfig=cluster.kubeconfig,
         )  # fmt: skip
     _run_gang(cluster, release, prefix)
