@@ -38,6 +38,7 @@ from frameworkclient.version import __version__
 if TYPE_CHECKING:
     from frameworkclient.access import Impersonation
     from frameworkclient.aio import AsyncClient
+    from frameworkclient.archive import Archived
     from frameworkclient.client import Client
     from frameworkclient.code import read_code
     from frameworkclient.logs.lines import LogLine
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "access": ("Impersonation",),
     "aio": ("AsyncClient",),
+    "archive": ("Archived",),
     "client": ("Client",),
     "code": ("read_code",),
     "views.events": ("EventView",),
@@ -73,6 +75,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AccessError",
     "AlreadyExistsError",
+    "Archived",
     "ArgumentError",
     "AsyncClient",
     "Client",

@@ -14,6 +14,7 @@ from frameworkclient.cluster.again import delete_view, perform
 from frameworkclient.cluster.goals import GOALS, reached
 from frameworkclient.cluster.pages import objects, pods_of
 from frameworkclient.errors import (
+    AccessError,
     ArgumentError,
     ConflictError,
     DeletedError,
@@ -31,8 +32,10 @@ from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
+    from frameworkclient.archive import Archive, Archived
     from frameworkclient.cluster.goals import Goal
     from frameworkclient.logs.lines import LogBatch, LogLine
     from frameworkclient.logs.selection import LogSelection, Wanted
@@ -54,11 +57,15 @@ class AsyncClient:
         context: str | None = None,
         namespace: str | None = None,
         impersonate: access.Impersonation | None = None,
+        history: str = "",
+        history_token_file: str = "",
         found: access.Access | None = None,
     ) -> None:
         self._access = found or access.find(kubeconfig=kubeconfig, context=context, impersonate=impersonate)
         self.namespace = namespace or self._access.namespace
         self._kube: KubeClient | None = None
+        self._named_archive = history, history_token_file
+        self._archive: Archive | None = None
 
     @property
     def kube(self) -> KubeClient:
@@ -75,9 +82,11 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        kube, self._kube = self._kube, None
-        if kube is not None:
-            await kube.close()
+        clients = self._kube, self._archive
+        self._kube = self._archive = None
+        for client in clients:
+            if client is not None:
+                await client.close()
 
     # --- one request -------------------------------------------------------------------------------------------------
 
@@ -263,6 +272,39 @@ class AsyncClient:
         with translated(f"list Events of {namespace or self.namespace}/{name}"):
             found = (one for each in chosen async for one in objects(self.kube, path, field_selector=each))
             return await newest(found, name)
+
+    # --- what is gone ------------------------------------------------------------------------------------------------
+
+    async def archive(self) -> Archive | None:
+        """Return the archive of the cluster, for requests that this class has no method for; None if there is none."""
+        from frameworkclient.archive import find
+
+        if self._archive is None:
+            self._archive = await find(self.kube, self._access.endpoint, *self._named_archive)
+        return self._archive
+
+    async def history(
+        self,
+        *,
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+        label: str = "",
+        since: datetime | None = None,
+        limit: int = 1000,
+    ) -> tuple[Archived, ...]:
+        """Return what the archive has of Frameworks, also of those that do not exist any more, the newest first.
+
+        `label` is one, such as `team=vision` or `team`; with `since`, only those that were created after that time.
+
+        Raises:
+            AccessError: There is no archive, or it takes no token of this user.
+            ForbiddenError: The user may not list Frameworks there.
+        """
+        from frameworkclient.archive import NONE
+
+        if (archive := await self.archive()) is None:
+            raise AccessError(NONE)
+        return await archive.list("" if all_namespaces else namespace or self.namespace, label, since, limit)
 
     # --- following ---------------------------------------------------------------------------------------------------
 

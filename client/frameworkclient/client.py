@@ -43,6 +43,8 @@ class Client:
         context: A context of it; None for the current one.
         namespace: Of all calls that name no other; None for that of the context.
         impersonate: Whom to act as; None for what the kubeconfig says.
+        history: The address of the archive; "" for `FRAMEWORKCTL_HISTORY`, else for what the cluster names.
+        history_token_file: A file with the token for it; "" for `FRAMEWORKCTL_HISTORY_TOKEN`, else for the user's own.
 
     Raises:
         AccessError: There is no cluster to talk to; the message names the file or the variable.
@@ -55,8 +57,17 @@ class Client:
         context: str | None = None,
         namespace: str | None = None,
         impersonate: Impersonation | None = None,
+        history: str = "",
+        history_token_file: str = "",
     ) -> None:
-        self._client = AsyncClient(kubeconfig=kubeconfig, context=context, namespace=namespace, impersonate=impersonate)
+        self._client = AsyncClient(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            impersonate=impersonate,
+            history=history,
+            history_token_file=history_token_file,
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="frameworkclient", daemon=True)
         self._thread.start()
@@ -96,6 +107,7 @@ class Client:
     result = _blocking(AsyncClient.result)
     pods = _blocking(AsyncClient.pods)
     events = _blocking(AsyncClient.events)
+    history = _blocking(AsyncClient.history)
 
     def retry(self, name: str, task: str = "", *, namespace: str | None = None) -> Retry:
         """Begin another attempt of a Framework, or of one Task, such as `worker-0`.

@@ -1,46 +1,60 @@
-"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`."""
+"""The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`, `ui`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format, Name, Output, Report, Rows, command
-from frameworkclient.cli.run import Cluster
+from frameworkclient.cli.run import Cluster, ClusterAndArchive
+from frameworkclient.errors import ArgumentError
 
 app = typer.Typer()
+_SystemNamespace: TypeAlias = Annotated[str, typer.Option(help="Namespace of the controller.")]
+_Release: TypeAlias = Annotated[str, typer.Option(help="Its release of the chart.")]
+SYSTEM: Final = "frameworkcontroller-system"
 
 
 @command(app, "list -A --watch")
 def list_frameworks(
-    cluster: Cluster,
+    cluster: ClusterAndArchive,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
     selector: Annotated[str, typer.Option("--selector", "-l", help="Only with these labels, like team=vision.")] = "",
     output: Output = Format.TABLE,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, with a line for each change.")] = False,
+    all_times: Annotated[bool, typer.Option("--all", help="Also those that the archive alone still has.")] = False,
+    since: Annotated[str, typer.Option(help="Only those that were created so recently, like 12h or 7d.")] = "",
 ) -> None:
     """List Frameworks, and what they wait for."""
     from frameworkclient.cli.commands import reading
 
+    if watch and (all_times or since):
+        raise ArgumentError("--watch: not with --all or --since")
     cluster.run(
         lambda client: reading.list_frameworks(
-            client, all_namespaces=all_namespaces, selector=selector, output=output, watch=watch
+            client,
+            all_namespaces=all_namespaces,
+            selector=selector,
+            output=output,
+            watch=watch,
+            with_archive=all_times,
+            since=since,
         )
     )
 
 
 @command(app, "get training -o yaml")
-def get(cluster: Cluster, name: Name, output: Output = Format.TABLE) -> None:
+def get(cluster: ClusterAndArchive, name: Name, output: Output = Format.TABLE) -> None:
     """Show one Framework, also as YAML or JSON."""
     from frameworkclient.cli.commands import reading
 
-    view = cluster.run(lambda client: client.get(name))
-    reading.write_frameworks([view], output, single=True)
+    found = cluster.run(lambda client: reading.look_up(client, name))
+    reading.write_frameworks([found.view], output, single=True)
 
 
 @command(app, "describe training")
-def describe(cluster: Cluster, name: Name) -> None:
+def describe(cluster: ClusterAndArchive, name: Name) -> None:
     """Show its Tasks as a tree: what has failed, what follows."""
     from frameworkclient.cli.commands import reading
 
@@ -59,7 +73,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
 
 
 @command(app, "why training")
-def why(cluster: Cluster, name: Name, output: Report = Format.TABLE) -> None:
+def why(cluster: ClusterAndArchive, name: Name, output: Report = Format.TABLE) -> None:
     """Say why a Framework does not run, and what to do; or a gang of another controller: jobset/NAME."""
     from frameworkclient.cli.commands import gangs
     from frameworkclient.cli.commands import why as diagnosis
@@ -84,7 +98,7 @@ def list_gangs(
 
 
 @command(app, "events training")
-def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
+def events(cluster: ClusterAndArchive, name: Name, output: Rows = Format.TABLE) -> None:
     """List the Events of a Framework and its Pods."""
     from frameworkclient.cli.commands import reading
 
@@ -93,7 +107,7 @@ def events(cluster: Cluster, name: Name, output: Rows = Format.TABLE) -> None:
 
 @command(app, "logs training -f --role worker --grep 'loss=[0-9]'")
 def logs(
-    cluster: Cluster,
+    cluster: ClusterAndArchive,
     name: Name,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
@@ -108,6 +122,9 @@ def logs(
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
     ] = False,
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="All of this attempt of the Framework, from 1, also from the archive.")
+    ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Write the time of each line.")] = False,
     save: Annotated[
         Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.")
@@ -115,6 +132,9 @@ def logs(
 ) -> ExitCode | None:
     """Show the logs of all Tasks, each line with its Task."""
     from frameworkclient.cli.commands import reading
+
+    if attempt is not None and (follow or previous):
+        raise ArgumentError("--attempt: not with --follow or --previous")
 
     async def work(client: Any) -> ExitCode:
         selection = reading.selection_of(
@@ -127,7 +147,9 @@ def logs(
             grep=grep,
             grep_text=grep_text,
         )
-        return await reading.write_logs(client, name, selection, follow=follow, timestamps=timestamps, folder=save)
+        return await reading.write_logs(
+            client, name, selection, follow=follow, timestamps=timestamps, folder=save, attempt=attempt
+        )
 
     return cluster.stay(name, work)
 
@@ -135,11 +157,21 @@ def logs(
 @command(app, "doctor")
 def doctor(
     cluster: Cluster,
-    system_namespace: Annotated[str, typer.Option(help="Namespace of the controller.")] = "frameworkcontroller-system",
-    release: Annotated[str, typer.Option(help="Its release of the chart.")] = "frameworkcontroller",
+    system_namespace: _SystemNamespace = SYSTEM,
+    release: _Release = "frameworkcontroller",
     output: Report = Format.TABLE,
 ) -> ExitCode:
     """Say whether the cluster can run Frameworks for you."""
     from frameworkclient.cli.commands import doctor as checks
 
     return cluster.run(lambda client: checks.doctor(client, system_namespace, release, output))
+
+
+@command(app, "ui")
+def ui(
+    cluster: Cluster, system_namespace: _SystemNamespace = SYSTEM, release: _Release = "frameworkcontroller"
+) -> None:
+    """Open the page of the archive, by kubectl port-forward, until Ctrl-C."""
+    from frameworkclient.cli.commands import page
+
+    page.show(cluster, system_namespace, release)

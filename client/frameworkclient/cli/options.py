@@ -1,8 +1,9 @@
 """Flags and arguments that several commands share, and how a command is declared with them."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -72,24 +73,27 @@ Settings: TypeAlias = Annotated[
 ]
 
 
-_CLUSTER_FLAGS: Final = inspect.signature(Cluster, eval_str=True).parameters
+@cache
+def _flags_of(kind: type[Cluster]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind, eval_str=True).parameters
 
 
 def command(app: typer.Typer, example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function as the command of an example, which its help shows.
 
-    One whose first parameter is `cluster` gets the flags that choose a cluster.
+    One whose first parameter is `cluster` gets the flags that choose one: those of its type.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         own = list(inspect.signature(function).parameters.values())
-        works_on_cluster = bool(own) and own[0].name == "cluster"
-        flags = [*own[1:], *_CLUSTER_FLAGS.values()] if works_on_cluster else own
+        kind = own[0].annotation if own and own[0].name == "cluster" else None
+        of_cluster = _flags_of(kind) if kind else {}
+        flags = [*own[1:], *of_cluster.values()] if kind else own
         parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in flags]
 
         def call(**arguments: Any) -> None:
-            if works_on_cluster:
-                arguments["cluster"] = Cluster(**{key: arguments.pop(key) for key in _CLUSTER_FLAGS})
+            if kind:
+                arguments["cluster"] = kind(**{key: arguments.pop(key) for key in of_cluster})
             raise typer.Exit(guarded(lambda: function(**arguments)))
 
         call.__name__ = function.__name__

@@ -68,7 +68,12 @@ class Cluster:
 
         async def connected() -> T:
             async with AsyncClient(
-                kubeconfig=self.kubeconfig, context=self.context, namespace=self.namespace, impersonate=whom
+                kubeconfig=self.kubeconfig,
+                context=self.context,
+                namespace=self.namespace,
+                impersonate=whom,
+                history=getattr(self, "history", ""),
+                history_token_file=getattr(self, "history_token_file", ""),
             ) as client:
                 return await work(client)
 
@@ -84,6 +89,18 @@ class Cluster:
             again, end = f"{program()} logs -f {place}", f"{program()} stop {place}"
             say(f"\nFramework {name} goes on. See it again: {again}; end it: {end}")
             return ExitCode.INTERRUPTED
+
+
+@dataclass(frozen=True)
+class ClusterAndArchive(Cluster):
+    """The same for commands that ask the archive for what is gone."""
+
+    history: Annotated[
+        str, typer.Option(help="Address of the archive; FRAMEWORKCTL_HISTORY or what the cluster says by default.")
+    ] = ""
+    history_token_file: Annotated[
+        str, typer.Option(help="File with a token for it; FRAMEWORKCTL_HISTORY_TOKEN or your own token by default.")
+    ] = ""
 
 
 def guarded(work: Callable[[], int | None]) -> int:

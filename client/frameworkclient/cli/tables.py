@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frameworkclient.views.ledger import ledger_of
+from frameworkclient.views.ledger import ledger_of, share_text
 from frameworkclient.views.outlook import waiting
 from frameworkclient.views.progress import step_text
 from frameworkclient.views.text import sanitize, shorten, since
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from frameworkclient.archive import Archived
     from frameworkclient.cli.terminal import Colours
     from frameworkclient.views.events import EventView
     from frameworkclient.views.framework import FrameworkView
@@ -26,37 +27,65 @@ STATE_COLOURS: Final = {
     "Completed": "dim",
 }
 _GAP: Final = "   "
+_SOURCE: Final = 6
+"""Where in a row is where it comes from, if that is told."""
 _WAITING: Final = 80
 """Characters of a waiting reason in a table; `describe` has all."""
 
 
 def frameworks_table(
-    views: Sequence[FrameworkView], now: datetime, colours: Colours, *, wide: bool = False, with_namespace: bool = False
+    views: Sequence[FrameworkView],
+    now: datetime,
+    colours: Colours,
+    *,
+    wide: bool = False,
+    with_namespace: bool = False,
+    archived: Sequence[Archived] | None = None,
 ) -> str:
-    """Return a table of Frameworks; a wide one has goodput, step, roles, description, and all of the waiting reason."""
+    """Return a table of Frameworks; a wide one has goodput, step, roles, description, and all of the waiting reason.
+
+    With those of the archive, it says where each was found, and the newest is the first.
+    """
     head = ["NAME", "STATE", "READY", "ATTEMPTS", "RESULT", "AGE", "WAITS FOR"]
     if wide:
         head += ["GOODPUT", "STEP", "ROLES", "DESCRIPTION"]
-    rows = []
-    for view in views:
-        result = view.result
-        reason = waiting(view, now)
-        row = [
-            view.name,
-            view.state or "-",
-            view.ready_text or "-",
-            str(view.attempts),
-            result.phrase if result else "",
-            since(view.created, now),
-            reason if wide else shorten(reason, _WAITING),
-        ]
-        if wide:
-            roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
-            ledger = ledger_of(view, now)
-            share, step = ledger.share if ledger else "-", step_text(view)
-            row += [share, step, roles, shorten(view.spec.description or "", _WAITING)]
-        rows.append([view.namespace, *row] if with_namespace else row)
+    found: list[tuple[FrameworkView | Archived, list[str]]] = [(view, _row(view, now, wide=wide)) for view in views]
+    if archived is not None:
+        head.insert(_SOURCE, "SOURCE")
+        for _, row in found:
+            row.insert(_SOURCE, "cluster")
+        found += [(one, _archived_row(one, now, wide=wide)) for one in archived]
+        found.sort(key=lambda pair: pair[0].created, reverse=True)
+    rows = [[one.namespace, *row] if with_namespace else row for one, row in found]
     return table(["NAMESPACE", *head] if with_namespace else head, rows, colours)
+
+
+def _row(view: FrameworkView, now: datetime, *, wide: bool) -> list[str]:
+    result = view.result
+    reason = waiting(view, now)
+    row = [
+        view.name,
+        view.state or "-",
+        view.ready_text or "-",
+        str(view.attempts),
+        result.phrase if result else "",
+        since(view.created, now),
+        reason if wide else shorten(reason, _WAITING),
+    ]
+    if wide:
+        roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
+        ledger = ledger_of(view, now)
+        share, step = ledger.share if ledger else "-", step_text(view)
+        row += [share, step, roles, shorten(view.spec.description or "", _WAITING)]
+    return row
+
+
+def _archived_row(one: Archived, now: datetime, *, wide: bool) -> list[str]:
+    row = [one.name, one.state or "-", one.ready or "-", str(one.attempts), one.phrase, since(one.created, now)]
+    row += ["archive", ""]
+    if wide:
+        row += [share_text(one.goodput), "-", "", ""]
+    return row
 
 
 def gangs_table(gangs: Sequence[GangView], now: datetime, colours: Colours, *, with_namespace: bool) -> str:

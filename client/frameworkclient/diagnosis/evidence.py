@@ -38,6 +38,8 @@ class Evidence:
     """Its number in its LocalQueue, from 1, if that is known."""
     program: str = "frameworkctl"
     """How the user calls this program, for the next steps."""
+    is_gone: bool = False
+    """Whether it does not exist any more, so that nothing is known of its Pods."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,14 @@ _GROUPS: Final = {
 
 def findings(evidence: Evidence) -> list[Finding]:
     """Return why the Framework does not run, the most important reason first; [] if all its Tasks run."""
+    found = _findings(evidence)
+    if not evidence.is_gone or evidence.view.finished:
+        return found
+    # It has no next step, and what its Tasks waited for, their Pods would say.
+    return [Finding(one.what) for one in found if not one.tasks]
+
+
+def _findings(evidence: Evidence) -> list[Finding]:
     view = evidence.view
     if view.problem:
         return [
@@ -69,9 +77,9 @@ def _completed(evidence: Evidence) -> Finding:
     if result.succeeded:
         return Finding("it is Completed and has succeeded")
     why = cause(view)
+    again = "submit it again" if evidence.is_gone else f"run it again: {evidence.program} retry {view.name}"
     return Finding(
-        f"it is Completed and has failed{why}",
-        f"{advice(CREATION, why, 'correct the reason')}, and run it again: {evidence.program} retry {view.name}",
+        f"it is Completed and has failed{why}", f"{advice(CREATION, why, 'correct the reason')}, and {again}"
     )
 
 

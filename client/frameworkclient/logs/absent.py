@@ -8,14 +8,20 @@ from frameworkclient.views.text import listed
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_NEVER, RETAIN_ON_FAILURE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from frameworkclient.logs.selection import LogSelection
     from frameworkclient.views.framework import FrameworkView, TaskView
     from frameworkclient.views.pods import TaskPod
 
 
-def absent(view: FrameworkView, pods: Mapping[str, TaskPod], selection: LogSelection, program: str) -> list[str]:
+def absent(
+    view: FrameworkView,
+    pods: Mapping[str, TaskPod],
+    selection: LogSelection,
+    program: str,
+    archived: Container[str] = (),
+) -> list[str]:
     """Return a sentence for each reason for which Tasks that are wanted have no logs, with these Tasks.
 
     Args:
@@ -23,10 +29,11 @@ def absent(view: FrameworkView, pods: Mapping[str, TaskPod], selection: LogSelec
         pods: Its Pods by Task.
         selection: What is wanted.
         program: How the user calls this program, for the next steps.
+        archived: Tasks of whose logs the archive says more.
     """
     by_reason: dict[str, list[str]] = {}
     for task in view.tasks:
-        if selection.role in {"", task.role} and selection.task in {"", task.name}:
+        if selection.takes(task.role, task.name) and task.name not in archived:
             pod = pods.get(task.name)
             reason = _without_pod(view, task, program) if pod is None else _without_lines(view, pod, selection, program)
             if reason:

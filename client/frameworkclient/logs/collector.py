@@ -6,7 +6,7 @@ the connections, and so the API server; nothing is dropped, and memory stays the
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Final
@@ -28,9 +28,13 @@ AFTER_END_SECONDS: Final = 30.0
 
 
 async def read_logs(
-    kube: KubeClient, namespace: str, pods: Iterable[TaskPod], selection: LogSelection
+    kube: KubeClient,
+    namespace: str,
+    pods: Iterable[TaskPod],
+    selection: LogSelection,
+    more: Sequence[AsyncGenerator[LogBatch, None]] = (),
 ) -> AsyncGenerator[LogBatch, None]:
-    """Yield the lines that the containers of Pods have written, in the order of time.
+    """Yield the lines that the containers of Pods have written, and those of `more` logs, in the order of time.
 
     Where there are more containers than connections (`most_connections`), one part of them follows the other.
 
@@ -43,6 +47,7 @@ async def read_logs(
         for source, status in selection.sources(pod)
         if (status.restart_count > 0 if selection.previous else status.has_started)
     ]
+    logs += more
     most = most_connections()
     for start in range(0, len(logs), most):
         async with AsyncExitStack() as stack:

@@ -73,9 +73,13 @@ class LogSelection:
         others: Any = {key: value for key, value in wanted.items() if key != "since"}
         return cls(since_seconds=None if seconds is None else max(1, round(seconds)), **others)
 
+    def takes(self, role: str, task: str) -> bool:
+        """Report whether the logs of a Task are wanted."""
+        return self.role in {"", role} and self.task in {"", task}
+
     def sources(self, pod: TaskPod) -> Iterator[tuple[LogSource, ContainerStatus]]:
         """Yield the containers of a Pod that are wanted and have started, as they are now."""
-        if (self.role and pod.role != self.role) or (self.task and pod.task != self.task):
+        if not self.takes(pod.role, pod.task):
             return
         wanted = (names.BARRIER_CONTAINER,) if self.barrier else pod.application
         for name in wanted:

@@ -47,7 +47,7 @@ class LedgerView:
     @property
     def share(self) -> str:
         """The goodput as text: `91 %`, `unknown`."""
-        return "unknown" if self.goodput is None else f"{self.goodput:.0%}".replace("%", " %")
+        return share_text(self.goodput)
 
     def bar(self, width: int) -> Iterator[tuple[LedgerState, str]]:
         """Yield each state that took time with its part of a bar of this width: each has a character at least."""
@@ -57,6 +57,11 @@ class LedgerView:
             lengths[max(lengths, key=lengths.__getitem__)] -= 1
         for state, length in lengths.items():
             yield state, SIGNS[state] * length
+
+
+def share_text(goodput: float | None) -> str:
+    """Return a share of 1 as text: `91 %`, `unknown`."""
+    return "unknown" if goodput is None else f"{goodput:.0%}".replace("%", " %")
 
 
 def ledger_of(view: FrameworkView, now: datetime) -> LedgerView | None:

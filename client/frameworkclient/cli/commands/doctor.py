@@ -48,8 +48,7 @@ _COLOURS: Final = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.FAILING: "r
 async def doctor(client: AsyncClient, system_namespace: str, release: str, output: Format) -> ExitCode:
     """Write the page; ERROR if something is failing."""
     with translated("examine the cluster"):
-        # The chart names what belongs to a release so.
-        name = release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
+        name = name_of(release)
         facts, placement = await asyncio.gather(
             gather(client, system_namespace, name), gather_placement(client, system_namespace, name)
         )
@@ -61,6 +60,11 @@ async def doctor(client: AsyncClient, system_namespace: str, release: str, outpu
         width = max(len(one.subject) for one in found)
         write("".join(_line(one, width) for one in found))
     return ExitCode.ERROR if any(one.grade is Grade.FAILING for one in found) else ExitCode.DONE
+
+
+def name_of(release: str) -> str:
+    """Return how the chart names the controller of a release."""
+    return release if LEASE in release else f"{release[:35].removesuffix('-')}-{LEASE}"
 
 
 def _line(answer: Answer, width: int) -> str:

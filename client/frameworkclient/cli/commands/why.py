@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from frameworkclient.cli.commands.reading import pods_and_events
+from frameworkclient.cli.commands.reading import look_up, pods_and_events
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_document
 from frameworkclient.cli.terminal import program
@@ -43,11 +42,12 @@ async def why(client: AsyncClient, name: str, output: Format) -> None:
     Raises:
         ClientError: There is no such Framework.
     """
-    view = await client.get(name)
-    pods, events = await pods_and_events(client, view)
+    seen = await look_up(client, name)
+    view, is_gone = seen.view, seen.archive is not None
+    pods, events = await pods_and_events(client, seen)
     logs = await _barrier_logs(client, name, pods)
-    queue = await _queue(client, view)
-    evidence = Evidence(view, pods, events, datetime.now(UTC), logs, *queue, program=program())
+    queue = ("", None) if is_gone else await _queue(client, view)
+    evidence = Evidence(view, pods, events, seen.time, logs, *queue, program=program(), is_gone=is_gone)
     found = findings(evidence)
     if output in {Format.JSON, Format.YAML}:
         document = {

@@ -1,0 +1,278 @@
+"""What the archive of the cluster (`frameworkhistory`) knows of Frameworks that do not exist any more."""
+
+import ipaddress
+import os
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from frameworkclient.errors import (
+    AccessError,
+    ArgumentError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+)
+from frameworkclient.version import __version__
+from frameworkclient.views.events import About, EventMeta, EventView
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.text import sanitize
+from frameworkcontroller.api.states import LedgerState
+from frameworkkube.errors import ApiStatusError, CredentialsError, KubeError
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.paths import resource_path
+
+ADDRESS: Final = "FRAMEWORKCTL_HISTORY"
+TOKEN_FILE: Final = "FRAMEWORKCTL_HISTORY_TOKEN"  # noqa: S105 -- the name of a variable
+CONFIG_MAP: Final = ("kube-public", "frameworkhistory")
+NONE: Final = (
+    "this cluster names no archive: name it with --history, or ask an administrator for history.url of the chart"
+)
+PAGE: Final = 1000
+TIMEOUT_SECONDS: Final = 60.0
+_LABEL: Final = re.compile(r"[^=,!() ]+(=[^=,!() ]*)?")
+
+
+class Archived(msgspec.Struct, frozen=True):
+    """A Framework in the list of the archive; times are aware datetimes in UTC."""
+
+    namespace: str
+    name: str
+    uid: str
+    created: datetime
+    seen: datetime
+    deleted: datetime | None = None
+    state: str = ""
+    ready: str = ""
+    attempts: int = 0
+    result: str = ""
+    phrase: str = ""
+    goodput: float | None = None
+
+
+class ArchivedLog(msgspec.Struct, frozen=True):
+    """The log of one run of a container; without a `key` it is empty, or not kept, for which `gap` is the reason."""
+
+    pod_uid: str
+    container: str
+    restart: int
+    attempt: int
+    role: str
+    index: int
+    run: int
+    key: str = ""
+    is_whole: bool = True
+    gap: str = ""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A Framework as it was at a time, after which it was deleted or not seen any more; `gap` is what is not known."""
+
+    view: FrameworkView
+    time: datetime
+    deleted: bool
+    gap: str
+
+    def __str__(self) -> str:
+        why = "it was deleted then" if self.deleted else "it was not seen after that"
+        gap = f"; not known: {sanitize(self.gap)}" if self.gap else ""
+        return f"from the archive, as of {self.time:%Y-%m-%d %H:%M} UTC: {why}{gap}"
+
+
+class _Event(msgspec.Struct):
+    uid: str
+    first: datetime
+    last: datetime
+    count: int = 1
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    object: str = ""
+
+
+async def find(
+    kube: KubeClient, user: Endpoint, url: str, token_file: str, environ: Mapping[str, str] = os.environ
+) -> "Archive | None":
+    """Return the archive at a URL, else at that of the environment, else at that of the cluster; None if there is none.
+
+    `user` is who asks at the API server; the archive knows them by their token, or by that in `token_file`.
+
+    Raises:
+        ClientError: The URL cannot be used, or not with the token.
+    """
+    where = "--history" if url else ADDRESS
+    if not (url := url or environ.get(ADDRESS, "")):
+        where = f"ConfigMap {'/'.join(CONFIG_MAP)}"
+        path = resource_path("v1", "configmaps", namespace=CONFIG_MAP[0], name=CONFIG_MAP[1])
+        try:
+            url = str(msgspec.json.decode(await kube.get(path))["data"]["url"])
+        except (KubeError, msgspec.MsgspecError, LookupError, TypeError):
+            return None
+    return Archive(_endpoint(url, where, token_file or environ.get(TOKEN_FILE, ""), user))
+
+
+def _endpoint(url: str, where: str, token_file: str, user: Endpoint) -> Endpoint:
+    try:
+        if token_file:
+            found = Endpoint(url, token_file=Path(token_file))
+        elif user.headers:
+            raise AccessError("the archive knows you, not whom you act as: name their token with --history-token-file")
+        else:
+            bearer = user.authorization if (user.authorization or "").startswith("Bearer ") else None
+            again = user.reload
+            reload = None if again is None else lambda: _endpoint(url, where, "", again())
+            found = Endpoint(url, token_file=user.token_file, authorization=bearer, reload=reload)
+    except CredentialsError as error:
+        raise ArgumentError(f"{where} {url}: must be an address such as https://history.example") from error
+    if (found.token_file or found.authorization) and not _is_safe(url):
+        raise AccessError(f"{where} {url}: your token would travel in clear text; use https, or kubectl port-forward")
+    return found
+
+
+def _is_safe(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
+
+
+class Archive:
+    """The archive at one address, as one user."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.url = endpoint.server
+        self._has_token = bool(endpoint.token_file or endpoint.authorization)
+        self._http = KubeClient(endpoint, user_agent=f"frameworkctl/{__version__}", max_connections=32)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+    async def list(self, namespace: str, label: str, since: datetime | None, limit: int) -> tuple[Archived, ...]:
+        """Return Frameworks of a namespace ("": all that may be seen), the newest first."""
+        if label and not _LABEL.fullmatch(label):
+            raise ArgumentError(f"label {label}: the archive looks for one label, like team=vision or team")
+        query = {"namespace": namespace, "label": label, "since": "" if since is None else since.isoformat()}
+        found: list[Archived] = []
+        while len(found) < limit:
+            query["limit"] = str(min(PAGE, limit - len(found)))
+            page = await self._get("list Frameworks", query, dict[str, Any])
+            with self._asking("list Frameworks"):
+                found += [_archived(row) for row in page["frameworks"]]
+            if not (cursor := page.get("next")):
+                break
+            query["before"] = str(cursor)
+        return tuple(found)
+
+    async def get(self, namespace: str, name: str, uid: str = "") -> Past:
+        """Return a Framework as it was last; of several of one name the newest, unless a UID chooses."""
+        what = f"get Framework {namespace}/{name}"
+        found = await self._get(what, {"uid": uid}, dict[str, msgspec.Raw], namespace, name)
+        with self._asking(what):
+            about = msgspec.json.decode(found["archive"])
+            time = datetime.fromtimestamp(about["deleted"] or about["seen"], UTC)
+            return Past(FrameworkView.decode(bytes(found["framework"])), time, bool(about["deleted"]), about["gap"])
+
+    async def events(self, view: FrameworkView) -> tuple[EventView, ...]:
+        """Return the Events of a Framework that were seen, the oldest first."""
+        found = await self._get(
+            "list Events", {"uid": view.uid}, dict[str, list[_Event]], view.namespace, view.name, "events"
+        )
+        rows = sorted(found.get("events", ()), key=lambda row: row.last)
+        return tuple(
+            EventView(
+                EventMeta(name=one.uid, namespace=view.namespace, uid=one.uid, creation_timestamp=one.first),
+                type=one.type,
+                reason=one.reason,
+                message=one.message,
+                involved_object=About(*one.object.partition(" ")[::2]),
+                count=one.count,
+                first_timestamp=one.first,
+                last_timestamp=one.last,
+            )
+            for one in rows
+        )
+
+    async def logs(self, view: FrameworkView, attempt: int, role: str, index: str) -> tuple[ArchivedLog, ...]:
+        """Return which logs there are of an attempt, from 0; only of a role, or of a Task of it, unless it is ""."""
+        query = {"uid": view.uid, "attempt": str(attempt), "role": role, "index": index}
+        found = await self._get("list logs", query, dict[str, list[ArchivedLog]], view.namespace, view.name, "logs")
+        return tuple(found.get("logs", ()))
+
+    async def log(self, view: FrameworkView, log: ArchivedLog) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of a log: lines with their times."""
+        path = _path(view.namespace, view.name, "logs", log.pod_uid, log.container, str(log.restart))
+        with self._asking(f"read the log of {log.role}-{log.index}"):
+            query, limit = {"uid": view.uid}, TIMEOUT_SECONDS
+            chunks = self._http.chunks(path, query, accept="*/*", connect_timeout_seconds=limit)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _get(self, what: str, query: Mapping[str, str], kind: Any, *path: str) -> Any:
+        given = {key: value for key, value in query.items() if value}
+        with self._asking(what):
+            body = await self._http.request("GET", _path(*path), query=given, timeout_seconds=TIMEOUT_SECONDS)
+            return msgspec.json.decode(body, type=kind, strict=False)
+
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        """Raise what goes wrong as an error that names the archive and what was to be done there."""
+        try:
+            yield
+        except CredentialsError as error:
+            raise AccessError(f"cannot {what}: {error}") from error
+        except ApiStatusError as error:
+            raise self._refused(what, error) from error
+        except KubeError as error:
+            raise UnreachableError(f"cannot {what}: the archive {self.url} cannot be reached: {error}") from error
+        except (msgspec.MsgspecError, LookupError, TypeError, ValueError, OverflowError) as error:
+            raise UnreachableError(f"cannot {what}: {self.url} does not answer as an archive does: {error}") from error
+
+    def _refused(self, what: str, error: ApiStatusError) -> RefusedError:
+        kind, text = RefusedError, sanitize(_sentence(error.message))
+        match error.code:
+            case 401 if not self._has_token:
+                text = "it knows people by tokens, and your kubeconfig has none: give one by "
+                text += "`kubectl create token NAME | frameworkctl ... --history-token-file /dev/stdin`"
+            case 401:
+                text = "it does not accept your token; log in again, or name another one with --history-token-file"
+            case 403:
+                kind = ForbiddenError
+            case 404:
+                kind = NotFoundError
+            case code if code < 400:
+                text = "it sends you elsewhere to sign in; name an address that takes the tokens of the cluster"
+        return kind(f"cannot {what}: the archive {self.url}: {text}", error.code)
+
+
+def _path(*parts: str) -> str:
+    return "/".join(("/api/v1/frameworks", *(quote(part, safe="") for part in parts)))
+
+
+def _sentence(body: str) -> str:
+    """Return the sentence in a refusal."""
+    try:
+        return str(msgspec.json.decode(body)["error"])
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        return body
+
+
+def _archived(row: Mapping[str, Any]) -> Archived:
+    life = sum(row.get(state) or 0.0 for state in (*LedgerState, "lost"))
+    known = row.get("lost") is not None and life > 0
+    given = {key: value for key, value in row.items() if value is not None}
+    return msgspec.convert(
+        given | {"goodput": row[LedgerState.RUNNING] / life if known else None}, Archived, strict=False
+    )
