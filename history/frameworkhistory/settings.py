@@ -56,7 +56,12 @@ def parse(argv: Sequence[str] | None) -> Settings:
     add(
         "--log-bytes", type=_natural, default=1 << 20, metavar="N", help="bytes of each log, from its end (%(default)s)"
     )
-    add("--log-link", default="", metavar="TEMPLATE", help="where logs are elsewhere, such as https://logs/{{pod}}")
+    add(
+        "--log-link",
+        default="",
+        metavar="TEMPLATE",
+        help="where logs are elsewhere, such as https://logs/{namespace}/{pod}",
+    )
     add("--retention-days", type=float, default=90.0, metavar="N", help="days after the end (%(default)s)")
     add("--retention-bytes", type=_natural, default=0, metavar="N", help="of the database (0: no bound)")
     add("--namespace", action="append", default=[], help="only of this namespace; once for each of several")

@@ -52,8 +52,6 @@ POD_LABELS: Final = (FRAMEWORK_NAME, TASKROLE_NAME, TASK_INDEX)
 PLACEHOLDERS: Final = (FRAMEWORK_NAMESPACE, FRAMEWORK_NAME, TASKROLE_NAME, TASK_INDEX, CONFIGMAP_NAME, POD_NAME)
 
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
-HISTORY_FINALIZER: Final = f"{GROUP}/history"
-"""By it a Framework waits until the archive has its last state."""
 
 # The version of the controller that created a Pod: the injector compares it with that of the barrier.
 CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"

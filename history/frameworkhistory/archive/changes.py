@@ -13,12 +13,14 @@ class Changes:
 
     Attributes:
         uid: Of the Framework.
+        namespace: Where the rows come from: they are of no Framework of another one, whatever UID they name.
         framework: Its own row. Without it the others belong to one that is known; if it is not, they are dropped.
         whole: Its newest state with all Tasks, as JSON, None to leave it as it is.
         labels: All that it has, None to leave them as they are.
     """
 
     uid: str
+    namespace: str
     framework: Row | None = None
     whole: bytes | None = None
     labels: dict[str, str] | None = None

@@ -38,9 +38,10 @@ _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
 
 @dataclass
 class _Known:
-    """What is stored of a Framework: its number, its version, and when it was created."""
+    """What is stored of a Framework: its number, its namespace, its version, and when it was created."""
 
     id: int
+    namespace: str
     version: int
     created: float
 
@@ -52,8 +53,8 @@ class Writer:
         self._engine = engine
         self._insert = insert(engine)
 
-    def apply(self, batch: Sequence[Changes]) -> None:
-        """Store all changes, or none.
+    def apply(self, batch: Sequence[Changes]) -> set[str]:
+        """Store all changes, or none, and return the UIDs of Frameworks that are not known.
 
         Changes whose Framework is stored in a newer version add rows, and change none that is there.
 
@@ -62,15 +63,18 @@ class Writer:
         """
         with writing(self._engine) as connection:
             uids = {changes.uid for changes in batch}
-            columns = FRAMEWORKS.c.uid, FRAMEWORKS.c.id, FRAMEWORKS.c.version, FRAMEWORKS.c.created
+            columns = [FRAMEWORKS.c[name] for name in ("uid", "id", "namespace", "version", "created")]
             stored = connection.execute(select(*columns).where(FRAMEWORKS.c.uid.in_(uids)).with_for_update())
-            known = {uid: _Known(id_, _number(version), created) for uid, id_, version, created in stored}
+            known = {uid: _Known(id_, where, _number(version), created) for uid, id_, where, version, created in stored}
             newest: _Rows = defaultdict(dict)
             others: _Rows = defaultdict(dict)
             labels: dict[int, dict[_Key, Row]] = {}
+            unknown: set[str] = set()
             for changes in batch:
                 is_new = self._framework(connection, changes, known)
-                if (framework := known.get(changes.uid)) is None:
+                framework = known.get(changes.uid)
+                if framework is None or framework.namespace != changes.namespace:
+                    unknown.add(changes.uid)
                     continue
                 rows = newest if is_new else others
                 parts: dict[str, list[Row]] = {name: getattr(changes, name) for name in _PARTS}
@@ -90,6 +94,7 @@ class Writer:
             self._upsert(connection, others, is_new=False)
             counted.append(_count(connection, newest, others))
             self._add(connection, *counted)
+        return unknown
 
     def gap(self, began: float, ended: float, what: str) -> None:
         """Record a time in which nothing was followed, and what is unknown for that."""
@@ -113,7 +118,7 @@ class Writer:
         version = _number(row.get("version", ""))
         if stored is None:
             added = connection.execute(self._insert(FRAMEWORKS).returning(FRAMEWORKS.c.id), {**row, "uid": changes.uid})
-            known[changes.uid] = _Known(added.scalar_one(), version, row["created"])
+            known[changes.uid] = _Known(added.scalar_one(), changes.namespace, version, row["created"])
         elif "version" in row and version < stored.version:
             return False
         else:

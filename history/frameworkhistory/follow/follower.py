@@ -48,6 +48,9 @@ PENDING_ROWS: Final = 20_000
 """Events and rosters that wait."""
 BATCH: Final = 64
 """Frameworks in one transaction."""
+SAVE_TRIES: Final = 20
+SAVE_SECONDS: Final = 1.0
+"""Between them: a Pod may be seen before its Framework."""
 AT_WORK: Final = "at-work"
 AT_WORK_SECONDS: Final = 10.0
 """Between two marks by which a pause is known afterwards."""
@@ -84,6 +87,13 @@ class Seen:
     state: Framework | None = None
     is_gone: bool = False
     rows: Changes | None = None
+    written: asyncio.Future[bool] | None = None
+    """Whether the Framework of the rows is known, once they are written."""
+
+    def settle(self, *, is_known: bool = True) -> None:
+        """Tell who waits for it that it is written, or passed over."""
+        if self.written is not None and not self.written.done():
+            self.written.set_result(is_known)
 
 
 class Pending:
@@ -118,11 +128,11 @@ class Pending:
                     self.passed_over += 1
         self.wake.set()
 
-    def add_rows(self, rows: Changes) -> None:
+    def add_rows(self, rows: Changes, written: asyncio.Future[bool] | None = None) -> None:
         """Add rows that need no Framework to be looked at."""
-        self._rows.append(Seen(time.time(), rows=rows))
+        self._rows.append(Seen(time.time(), rows=rows, written=written))
         if len(self._rows) > PENDING_ROWS:
-            self._rows.popleft()
+            self._rows.popleft().settle(is_known=False)
             self.passed_over += 1
         self.wake.set()
 
@@ -220,6 +230,15 @@ class Follower:
         found = (one.get(namespace, name) for one in self._frameworks)
         return next((one for one in found if one is not None), None)
 
+    async def save(self, rows: Changes) -> None:
+        """Write rows, after the Framework that they are of; of one that is not followed they are dropped."""
+        for _ in range(SAVE_TRIES):
+            written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self.pending.add_rows(rows, written)
+            if await written:
+                return
+            await asyncio.sleep(SAVE_SECONDS)
+
     async def run(self) -> None:
         """Follow until cancelled.
 
@@ -260,7 +279,7 @@ class Follower:
             if framework is not None and is_about(event, framework.metadata.name):
                 uid = framework.metadata.uid
         if uid:
-            self.pending.add_rows(Changes(uid, events=[records.event(event)]))
+            self.pending.add_rows(Changes(uid, event.metadata.namespace, events=[records.event(event)]))
 
     def _on_config_map(self, _: _ConfigMap | None, found: _ConfigMap | None) -> None:
         if found is None or names.ROSTER_ANNOTATION not in found.metadata.annotations:
@@ -274,7 +293,7 @@ class Follower:
                     "namespace": found.metadata.namespace,
                     "roster": document,
                 }
-                self.pending.add_rows(Changes(roster.framework.uid, attempts=[row]))
+                self.pending.add_rows(Changes(roster.framework.uid, found.metadata.namespace, attempts=[row]))
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
@@ -349,7 +368,7 @@ class Follower:
     async def _write(self, batch: list[Seen]) -> None:
         """Write what was seen; what the database refuses for what it says is told, and left out."""
         try:
-            looks = await self._insist(lambda: self._write_now(batch))
+            looks, unknown = await self._insist(lambda: self._write_now(batch))
         except Exception as error:  # noqa: BLE001 -- whatever one says must not keep the others out
             if len(batch) > 1:
                 for one in batch:
@@ -358,8 +377,11 @@ class Follower:
             self.refused += 1
             where = batch[0].state.metadata.name if batch[0].state is not None else ""
             _log.error("a state cannot be kept", framework=where, error=str(error)[:500])
+            batch[0].settle()
             return
         for seen in batch:
+            if seen.rows is not None:
+                seen.settle(is_known=seen.rows.uid not in unknown)
             if (state := seen.state) is not None:
                 self._took(state, looks[state.metadata.uid], is_gone=seen.is_gone)
 
@@ -374,7 +396,7 @@ class Follower:
             self._hold(state)
         self._on_kept(state.metadata.namespace, uid)
 
-    def _write_now(self, batch: list[Seen]) -> dict[str, Look]:
+    def _write_now(self, batch: list[Seen]) -> tuple[dict[str, Look], set[str]]:
         looks: dict[str, Look] = {}
         made: list[Changes] = []
         for seen in batch:
@@ -388,8 +410,7 @@ class Follower:
                 state, look, time.time(), person_label=self._person_label, is_gone=seen.is_gone
             )
             made.append(changes)
-        self._writer.apply(made)
-        return looks
+        return looks, self._writer.apply(made)
 
     # --- finalizers --------------------------------------------------------------------------------------------------
 

@@ -109,7 +109,7 @@ def changes(
         problem = f"it cannot be read: {cut(str(error), TEXT)}"
         status = None
     labels = msgspec.json.decode(framework.raw_metadata, type=_Metadata).labels
-    found = Changes(meta.uid, labels=labels)
+    found = Changes(meta.uid, meta.namespace, labels=labels)
     tasks = {(role.name, task.index): task for role in roles for task in role.task_statuses}
     gpus = sum(_gpus(role.task.pod) * role.task_number for role in spec.task_roles or ())
     found.framework = {

@@ -8,9 +8,9 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.log import Logger
+from frameworkkube.paths import resource_path
 
 _log = Logger(__name__)
 
@@ -85,7 +86,9 @@ class Collector:
         client: Of the API server.
         storage: Where logs go.
         save: Saves rows of logs. What it raises is tried again, for ever.
-        known: Returns container and restart of the runs of a Pod, by its UID, that have a row.
+        known: Returns container and restart of the runs of a Pod that have a row, by the UIDs of its Framework and its
+            own.
+        namespaces: Where Pods are looked at, everywhere if none is named.
         limits: What it may cost.
 
     Attributes:
@@ -100,8 +103,9 @@ class Collector:
         client: KubeClient,
         storage: Storage,
         save: Callable[[Changes], Awaitable[None]],
-        known: Callable[[str], Awaitable[set[tuple[str, int]]]],
+        known: Callable[[str, str], Awaitable[set[tuple[str, int]]]],
         limits: Limits = Limits(),
+        namespaces: Sequence[str] = (),
     ) -> None:
         self.changed = asyncio.Event()
         self.reader = Reader(client, limits.bytes_per_second)
@@ -112,10 +116,22 @@ class Collector:
         self._to_read: asyncio.Queue[_Job] = asyncio.Queue()
         self._to_keep: asyncio.Queue[_Job] = asyncio.Queue()
         self._following: dict[Run, asyncio.Task[None]] = {}
-        path, selector = "/api/v1/pods", names.FRAMEWORK_NAME
-        self.informer = Informer(
-            client, path, TASK_POD_DECODER, on_change=self.on_change, keep=_slim, label_selector=selector
-        )
+        self.informers = [
+            Informer(
+                client,
+                resource_path("v1", "pods", namespace=namespace),
+                TASK_POD_DECODER,
+                on_change=self.on_change,
+                keep=_slim,
+                label_selector=names.FRAMEWORK_NAME,
+            )
+            for namespace in namespaces or (None,)
+        ]
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all Pods were seen once."""
+        return all(one.has_synced for one in self.informers)
 
     @property
     def waiting(self) -> dict[str, int]:
@@ -127,10 +143,16 @@ class Collector:
         """Report whether nothing more is to be read of a Pod: each log has its row, or there is no such Pod."""
         known = self._pods.get(pod_uid)
         if known is None:
-            return self.informer.has_synced
+            return self.has_synced
         return not known.pending and (known.pod is None or runs.is_over(known.pod))
 
-    async def run(self) -> NoReturn:
+    def pods(self, namespace: str, framework: str) -> dict[str, TaskPod]:
+        """Return the Pods of a Framework that exist, by Task."""
+        found = (known.pod for known in self._pods.values() if known.pod is not None)
+        place = namespace, framework
+        return {pod.task: pod for pod in found if (pod.metadata.namespace, pod.metadata.labels.framework) == place}
+
+    async def run(self) -> None:
         """Keep logs until cancelled.
 
         Raises:
@@ -138,7 +160,7 @@ class Collector:
         """
         work = asyncio.create_task(self.work())
         try:
-            await self.informer.run()
+            await asyncio.gather(*(one.run() for one in self.informers))
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
@@ -207,7 +229,7 @@ class Collector:
         if not known.was_asked:
             # While the database is away, a log is rather read twice.
             with contextlib.suppress(Exception):
-                known.done |= await self._has_row(run.pod_uid)
+                known.done |= await self._has_row(run.framework, run.pod_uid)
                 known.was_asked = True
         if run.place in known.done:
             self._settle(run)
@@ -277,7 +299,7 @@ class Collector:
             job.tail = None
         row = {"key": job.key, "bytes": job.bytes, "is_whole": job.is_whole and not job.gap, "taken": time.time()}
         row["gap"] = job.gap.replace("\0", "")[:_MOST_GAP]
-        await self._save(Changes(run.framework, logs=[run.row() | row]))
+        await self._save(Changes(run.framework, run.namespace, logs=[run.row() | row]))
         self.stored += bool(job.key)
         self.gaps += bool(job.gap)
         self._settle(run)

@@ -27,26 +27,27 @@ class Kept(msgspec.Struct):
 _DECODER: Final = msgspec.json.Decoder(Kept)
 
 
-def kept_handler(collector: Collector) -> Callable[[web.Request], Awaitable[web.Response]]:
+def kept_handler(collector: Collector | None) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
     """Return the handler of `POST /kept` with `{"uids": [...]}`, at most 1,000 in 64 KiB.
 
-    It answers `{"kept": [...]}` as soon as one of them is kept, after a second in any case.
+    It answers `{"kept": [...]}` as soon as one of them is kept, after a second in any case. Without a collector no log
+    is waited for.
     """
 
-    async def handle(request: web.Request) -> web.Response:
+    async def handle(request: web.BaseRequest) -> web.Response:
         body = b""
         async for chunk in request.content.iter_any():
             body += chunk
             if len(body) > _MOST_BYTES:
-                raise web.HTTPRequestEntityTooLarge(_MOST_BYTES, len(body))
+                return web.Response(status=413, text=f"at most {_MOST_BYTES} bytes\n")
         try:
             uids = _DECODER.decode(body).uids
         except msgspec.MsgspecError as error:
-            raise web.HTTPBadRequest(text=str(error)) from error
+            return web.Response(status=400, text=f"{error}\n")
         until = time.monotonic() + MOST_SECONDS
         while True:
-            changed = collector.changed
-            found = [uid for uid in uids if collector.kept(uid)]
+            changed = asyncio.Event() if collector is None else collector.changed
+            found = [uid for uid in uids if collector is None or collector.kept(uid)]
             if found or not uids or (left := until - time.monotonic()) <= 0:
                 return web.Response(body=msgspec.json.encode({"kept": found}), content_type="application/json")
             try:

@@ -140,7 +140,7 @@ async def serving(server: LogServer) -> AsyncIterator[LogServer]:
     await runner.setup()
     listening = await asyncio.get_running_loop().create_server(runner.server, "127.0.0.1", 0)  # type: ignore[arg-type]
     try:
-        server.url = "http://127.0.0.1:{}".format(listening.sockets[0].getsockname()[1])
+        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
         yield server
     finally:
         await close_listener(listening)
@@ -163,7 +163,7 @@ class Archive:
         for row in changes.logs:
             self.rows[row["pod_uid"], row["container"], row["restart"]] = row
 
-    async def known(self, uid: str) -> set[tuple[str, int]]:
+    async def known(self, _: str, uid: str) -> set[tuple[str, int]]:
         self.asked += 1
         if self.is_away:
             raise ConnectionError("the database is away")

@@ -42,7 +42,7 @@ async def test_it_answers_when_a_pod_is_kept_and_after_a_second_in_any_case(tmp_
             await asyncio.sleep(0.2)
             scene.show(ended("worker-0"))
             assert (await asking)[0] == UIDS[:1]
-            scene.collector.informer.synced.set()
+            scene.collector.informers[0].synced.set()
             assert (await ask(["of no Pod", *UIDS]))[0] == ["of no Pod", UIDS[0]]
             assert (await ask([]))[0] == []
 

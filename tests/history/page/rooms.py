@@ -212,6 +212,7 @@ def plain() -> Changes:
     spans += [{"began": NOW - 1000, "ended": NOW - 60, "attempt": 0, "state": "running"}]
     return Changes(
         "framework-uid",
+        "demo",
         framework_row(),
         labels={"team": "vision"},
         specs=specs,

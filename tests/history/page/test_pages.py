@@ -122,7 +122,7 @@ async def test_what_is_refused_says_why(tmp_path: Path) -> None:
 
 
 async def test_a_person_sees_their_namespaces_alone(tmp_path: Path) -> None:
-    other = Changes("other-uid", framework_row(namespace="other", name="secret"))
+    other = Changes("other-uid", "other", framework_row(namespace="other", name="secret"))
     async with room(tmp_path, plain(), other) as page:
         for path in ("/", "/frameworks.csv", "/frameworks.json", "/api/v1/frameworks", "/statistics?since=2025-12-31"):
             assert "secret" not in (await page.get(path, "demo"))[2], path
@@ -132,7 +132,7 @@ async def test_a_person_sees_their_namespaces_alone(tmp_path: Path) -> None:
 
 
 async def test_the_list_goes_on_from_page_to_page(tmp_path: Path) -> None:
-    many = [Changes(f"uid-{n}", framework_row(name=f"job-{n}", created=NOW - n // 3)) for n in range(230)]
+    many = [Changes(f"uid-{n}", "demo", framework_row(name=f"job-{n}", created=NOW - n // 3)) for n in range(230)]
     async with room(tmp_path, *many) as page:
         seen, after = [], ""
         for _ in range(4):
@@ -152,7 +152,7 @@ async def test_the_list_goes_on_from_page_to_page(tmp_path: Path) -> None:
 async def test_ten_thousand_tasks_stay_small_and_are_all_in_the_files(tmp_path: Path) -> None:
     bad = {"result": "Failed", "code": 137, "phrase": "ContainerTransientFailed", "diagnostics": HOSTILE * 40}
     runs = [run(n, **(bad if n % 50 == 7 else {}), node=HOSTILE[:60]) for n in range(10_000)]
-    whole = Changes("framework-uid", framework_row(tasks=10_000), runs=runs)
+    whole = Changes("framework-uid", "demo", framework_row(tasks=10_000), runs=runs)
     async with room(tmp_path, whole) as page:
         text = await page.page(ONE)
         assert text.count("worker-7<") >= 1
@@ -184,7 +184,9 @@ async def test_the_interface_for_programs_has_the_object_and_what_is_known_besid
 
 
 async def test_a_newer_framework_of_the_name_is_another_one(tmp_path: Path) -> None:
-    newer = Changes("newer-uid", framework_row(created=NOW - 10, deleted=None, completed=None, result=None, state=""))
+    newer = Changes(
+        "newer-uid", "demo", framework_row(created=NOW - 10, deleted=None, completed=None, result=None, state="")
+    )
     async with room(tmp_path, plain(), newer) as page:
         assert "There is <a" in await page.page(f"{ONE}?uid=framework-uid")
         assert "There is <a" not in await page.page(ONE)
@@ -192,7 +194,7 @@ async def test_a_newer_framework_of_the_name_is_another_one(tmp_path: Path) -> N
 
 async def test_a_framework_that_exists_is_told_from_what_it_is_now(tmp_path: Path) -> None:
     async with room(
-        tmp_path, Changes("framework-uid", framework_row(result=None, completed=None, deleted=None))
+        tmp_path, Changes("framework-uid", "demo", framework_row(result=None, completed=None, deleted=None))
     ) as page:
         page.live.views["demo/training"] = training()
         text = await page.page(ONE)
@@ -226,7 +228,9 @@ async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
 
 
 async def test_a_pod_that_runs_is_read_from_the_api_server(tmp_path: Path) -> None:
-    async with room(tmp_path, Changes("framework-uid", framework_row(deleted=None), logs=[log_row(0, "zero")])) as page:
+    async with room(
+        tmp_path, Changes("framework-uid", "demo", framework_row(deleted=None), logs=[log_row(0, "zero")])
+    ) as page:
         page.kept.logs = {"zero": lines("before")}
         page.live.views["demo/training"] = training()
         page.live.tasks = {"worker-1": pod("worker-1")}

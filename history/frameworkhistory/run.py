@@ -1,0 +1,226 @@
+"""The process: builds the parts, runs them until SIGTERM, and answers for its health from the start."""
+
+import asyncio
+import contextlib
+import random
+import signal
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from itertools import count
+from typing import Final
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector as Collects
+from sqlalchemy.exc import SQLAlchemyError
+
+from frameworkclient.access import DEFAULT_NAMESPACE, Access
+from frameworkclient.aio import AsyncClient
+from frameworkclient.logs.collector import read_logs
+from frameworkclient.logs.lines import LogBatch
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
+from frameworkhistory.archive.database import Database
+from frameworkhistory.archive.reader import Reader
+from frameworkhistory.archive.retention import Retention
+from frameworkhistory.follow.follower import Follower
+from frameworkhistory.logs import kept
+from frameworkhistory.logs.collector import Collector, Limits
+from frameworkhistory.logs.storage import Storage
+from frameworkhistory.page import actions
+from frameworkhistory.page.app import make_app
+from frameworkhistory.page.feed import Feed
+from frameworkhistory.page.people import People
+from frameworkhistory.page.site import Site
+from frameworkhistory.settings import Settings
+from frameworkkube.backoff import pause_seconds
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
+from frameworkkube.serving.health import HealthServer
+from frameworkkube.serving.listener import ConnectionLimits, Listener
+
+_log = structlog.get_logger(__name__)
+RETENTION_SECONDS: Final = 600.0
+"""Between two looks for what is old."""
+STOP_SECONDS: Final = 5.0
+LOOPBACK: Final = "127.0.0.1"
+# The controller asks about each Framework whose Pods have ended, from one address.
+INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0)
+# Behind an Ingress or a proxy all people come from one address; a page that follows keeps a connection open.
+PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256, waiting_of_one_source=256)
+
+
+async def serve(settings: Settings, endpoint: Endpoint) -> None:
+    """Keep and show what runs until SIGTERM or SIGINT.
+
+    Raises:
+        NewerSchemaError: A newer version has written the database.
+        EtcdRestoredError: What is cached may never have happened: the process must start again.
+    """
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    history = History(settings, endpoint)
+    working = asyncio.create_task(history.run())
+    waiting = asyncio.create_task(stopping.wait())
+    await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+    _log.info("stopping")
+    waiting.cancel()
+    working.cancel()
+    try:
+        await working
+    except asyncio.CancelledError:
+        pass
+    except BaseExceptionGroup as errors:
+        raise _first_of(errors) from None
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+class History(Collects):
+    """All parts of the program; created inside a running event loop."""
+
+    def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
+        self._settings = settings
+        self._kube = KubeClient(endpoint, user_agent="frameworkhistory", max_connections=64)
+        self._client = AsyncClient(found=Access(endpoint, DEFAULT_NAMESPACE))
+        self._database = Database(settings.database)
+        self._reader = Reader(self._database.engine)
+        self._feed, self._storage = Feed(), Storage(settings.logs)
+        self._follower = Follower(
+            self._kube,
+            self._database.engine,
+            settings.namespaces,
+            person_label=settings.user_label,
+            on_kept=self._feed.publish,
+        )
+        self._collector = Collector(
+            self._kube,
+            self._storage,
+            self._follower.save,
+            self._stored,
+            Limits(log_bytes=settings.log_bytes),
+            settings.namespaces,
+        )
+        self._is_open = False
+        more = {kept.PATH: kept.kept_handler(None if settings.log_link else self._collector)}
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        self._health = HealthServer(str, self.not_ready, lambda: generate_latest(registry), INTERNAL, more=more)
+
+    async def _stored(self, framework: str, pod: str) -> set[tuple[str, int]]:
+        rows = await asyncio.to_thread(self._reader.pod_logs, framework, pod)
+        return {(row["container"], row["restart"]) for row in rows}
+
+    def not_ready(self) -> list[str]:
+        """Return why there is nothing to show yet, one clause each."""
+        if not self._is_open:
+            return ["the database does not answer"]
+        return [] if self._follower.has_synced else ["the API server has not answered yet"]
+
+    async def run(self) -> None:
+        """Run all parts until cancelled."""
+        settings = self._settings
+        host = LOOPBACK if settings.local else None
+        await self._health.start(host, settings.internal_port)
+        try:
+            await self._open()
+            async with self._page(host), asyncio.TaskGroup() as group:
+                group.create_task(self._follower.run())
+                group.create_task(self._drop_always())
+                if not settings.log_link:
+                    group.create_task(self._collector.run())
+        finally:
+            await self._health.stop()
+            await self._client.close()
+            await self._kube.close()
+            self._database.close()
+
+    async def _open(self) -> None:
+        for failures in count():
+            try:
+                await asyncio.to_thread(self._database.open)
+            except SQLAlchemyError as error:
+                _log.warning("the database does not answer, and is asked again", error=str(error)[:500])
+                await asyncio.sleep(pause_seconds(failures, random.random))
+            else:
+                self._is_open = True
+                return
+
+    @contextlib.asynccontextmanager
+    async def _page(self, host: str | None) -> AsyncGenerator[None, None]:
+        settings = self._settings
+        people = People(self._kube, password_file=settings.proxy_password_file, local=settings.local)
+        site = Site(self._reader, people, self, self._storage, self._feed, settings.log_link)
+        app = make_app(site)
+        if settings.actions:
+            actions.setup(app, people, self._client, site.render)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
+        await runner.setup()
+        assert runner.server is not None
+        listener = Listener(runner.server, PAGES)
+        port = listener.start(host, settings.port)
+        _log.info("serving", port=port)
+        try:
+            yield
+        finally:
+            listener.close()
+            await runner.cleanup()
+            listener.abort()
+
+    async def _drop_always(self) -> None:
+        """Drop what is old, and its logs before: of a log that nobody knows nobody would delete it."""
+        settings = self._settings
+        engine, size = self._database.engine, settings.retention_bytes or None
+        retention = Retention(engine, days=settings.retention_days or None, size=size)
+        while True:
+            await asyncio.sleep(RETENTION_SECONDS)
+            try:
+                while (due := await asyncio.to_thread(retention.due)) is not None:
+                    await self._storage.delete(due.logs)
+                    await asyncio.to_thread(retention.drop, due)
+                await asyncio.to_thread(retention.tidy)
+            except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
+                _log.warning("what is old is not dropped yet", error=str(error)[:500])
+
+    # --- what the page asks of the cluster ---------------------------------------------------------------------------
+
+    def current(self, namespace: str, name: str) -> FrameworkView | None:
+        """Return a Framework as it was seen last, None if it does not exist."""
+        found = self._follower.current(namespace, name)
+        return None if found is None else FrameworkView(found)
+
+    def pods(self, namespace: str, name: str) -> Mapping[str, TaskPod]:
+        """Return the Pods of a Framework by Task."""
+        return self._collector.pods(namespace, name)
+
+    def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
+        """Yield what the containers of Pods have written."""
+        return read_logs(self._kube, namespace, pods, selection)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what `/metrics` shows."""
+        follower, collector = self._follower, self._collector
+        gauges = {
+            "frameworks_followed": ("Frameworks that exist.", follower.followed),
+            "pending_changes": ("What was seen and is not written yet.", len(follower.pending)),
+            "seconds_behind": ("For how long the oldest of it has waited.", follower.seconds_behind),
+        }
+        for name, (text, value) in gauges.items():
+            yield GaugeMetricFamily(f"frameworkhistory_{name}", text, value)
+        counters = {
+            "database_errors": ("Writes that the database has refused, and were tried again.", follower.errors),
+            "states_refused": ("States that the database refuses for what they say.", follower.refused),
+            "log_bytes": ("Read from the API server.", collector.reader.read),
+        }
+        for name, (text, value) in counters.items():
+            yield CounterMetricFamily(f"frameworkhistory_{name}", text, value)
+        logs = CounterMetricFamily("frameworkhistory_logs", "Logs by what is kept of them.", labels=["outcome"])
+        for outcome in ("kept", "gap"):
+            logs.add_metric([outcome], collector.stored if outcome == "kept" else collector.gaps)
+        yield logs
