@@ -37,7 +37,7 @@ _MERGES: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
     "stop": ({"executionType": "Stop"}, "It ends for good: its Pods are deleted, its status stays."),
     "suspend": (
         {"suspend": True},
-        "The attempt that runs ends, and none begins until it is resumed. No retry is counted for it.",
+        "Its attempt ends, and none begins until it is resumed; no retry is counted for it.",
     ),
     "resume": ({"suspend": False}, "It goes on, with its next attempt."),
 }
@@ -46,15 +46,7 @@ _log = Logger(__name__)
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be done to a Framework.
-
-    Attributes:
-        verb: The word of the path.
-        action: A retry, or the patch of the Framework.
-        rights: What a person needs for it: verb and resource.
-        sentence: What will happen.
-        task: The Task that is retried, "" for the Framework.
-    """
+    """What is to be done to a Framework, or to a Task of it, with what a person needs for it: verbs and resources."""
 
     verb: str
     action: actions.Retry | dict[str, Any] | list[dict[str, Any]]
@@ -99,7 +91,7 @@ def _retry(view: FrameworkView, task: str) -> Change:
         case actions.DeleteConfigMap():
             rights, sentence = (
                 [("delete", "configmaps")],
-                "This attempt ends: its Pods are deleted, and the next begins.",
+                "Its attempt ends: the Pods are deleted. The next one begins.",
             )
         case actions.SubmitAgain():
             rights = [("delete", names.PLURAL), ("create", names.PLURAL)]
@@ -164,11 +156,7 @@ class _Pages:
             await asyncio.wait(self._running, timeout=STOP_SECONDS)
 
     async def _decide(self, request: web.Request, fields: Mapping[str, Any]) -> tuple[FrameworkView, Change]:
-        """Return the Framework and what is to be done to it, if the person saw this one and may do it.
-
-        Raises:
-            PageError: It is not to be done.
-        """
+        """Return the Framework and what is to be done to it, if the person saw this one and may do it."""
         namespace, name, verb = (request.match_info[key] for key in ("namespace", "name", "verb"))
         person, uid = request[PERSON], str(fields.get("uid", ""))
         try:
@@ -184,7 +172,7 @@ class _Pages:
                 await self._people.require(person, right, namespace, resource)
         except PageError as error:
             if request.method == "POST":
-                _audit(person, verb, namespace, name, uid, fields, error)
+                _audit(person, verb, namespace, name, fields, error)
             raise
         return view, change
 
@@ -204,42 +192,28 @@ class _Pages:
             _log.warning("a change failed", error=str(error))
             refused = _told(error)
             if kept and kept[0].exists():
-                refused = PageError(
-                    503,
-                    "It is deleted, or is being deleted, and could not be created again; its spec is in the archive.",
-                )
-        _audit(person, change.verb, view.namespace, view.name, view.uid, {"task": change.task}, refused)
+                told = "It is deleted, or being deleted, and could not be created again; its spec is in the archive."
+                refused = PageError(503, told)
+        _audit(person, change.verb, view.namespace, view.name, {"uid": view.uid, "task": change.task}, refused)
         return refused
 
 
 def _told(error: ClientError) -> PageError:
     """Return for a person what the API server, or the client, has said."""
-    text = shorten(f"{str(error)[:1].upper()}{str(error)[1:]}", 600)
-    match error:
-        case ArgumentError():
-            return PageError(422, f"{text}.")
-        case RefusedError(code=code) if code in {403, 404, 409, 422}:
-            return PageError(code, f"{text}.")
-        case RefusedError():
-            return PageError(503, f"{text}.")
-        case _:
-            # The text has addresses.
-            return PageError(
-                503, "The API server does not answer, so it is not known whether this happened: look at the Framework."
-            )
+    text = f"{shorten(str(error)[:1].upper() + str(error)[1:], 600)}."
+    if isinstance(error, ArgumentError):
+        return PageError(422, text)
+    if isinstance(error, RefusedError):
+        return PageError(error.code if error.code in {403, 404, 409, 422} else 503, text)
+    # Its text has addresses.
+    return PageError(503, "The API server does not answer; look at the Framework to see whether it has happened.")
 
 
 def _audit(
-    person: Person,
-    verb: str,
-    namespace: str,
-    name: str,
-    uid: str,
-    fields: Mapping[str, Any],
-    refused: PageError | None,
+    person: Person, verb: str, namespace: str, name: str, fields: Mapping[str, Any], refused: PageError | None
 ) -> None:
     """Log who has done what, or wanted to."""
     outcome = "done" if refused is None else f"{refused.status} {refused.sentence}"
-    task = shorten(str(fields.get("task", "")), 80)
-    line = {"person": person.user, "verb": verb, "namespace": namespace, "framework": name, "uid": shorten(uid, 80)}
-    _log.info("a person changes a Framework", **line, task=task, outcome=outcome)
+    of_form = {key: shorten(str(fields.get(key, "")), 80) for key in ("uid", "task")}
+    line = {"person": person.user, "verb": verb, "namespace": namespace, "framework": name, **of_form}
+    _log.info("a person changes a Framework", **line, outcome=outcome)

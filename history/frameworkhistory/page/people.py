@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -37,20 +36,14 @@ AT_ONCE: Final = 16
 """Rights of one person that are asked at the same time."""
 _ASKED: Final = 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
-_GROUPS: Final = {names.PLURAL: names.GROUP}
-_LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
+_LOOPBACK: Final = re.compile(r"(?i:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _log = Logger(__name__)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class PageError(Exception):
-    """A request is not answered as it was meant; a page, or JSON, says why in one sentence.
-
-    Attributes:
-        status: The HTTP status of the answer, 4xx or 503.
-        sentence: For the person; it names nothing that they may not know.
-    """
+    """A request is refused, with this HTTP status; the sentence says why, and nothing that the person may not know."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -76,13 +69,8 @@ SESSION: Final = web.RequestKey("session", str)
 class Answers(Generic[K, V]):
     """Answers of the API server, each for some seconds since it was asked; who asks what is asked waits for that.
 
-    What is false or None has room of its own, so that a flood of wrong tokens drives nobody out.
-
-    Args:
-        entries: Answers of either sort that are kept; the oldest goes first.
-        seconds: For which an answer is good.
-        refused_seconds: The same for what is false or None.
-        clock: Monotonic seconds.
+    What is false or None has other seconds and room of its own: a flood of wrong tokens drives nobody out. Of either
+    sort as many as `entries` are kept.
     """
 
     def __init__(self, entries: int, seconds: float, refused_seconds: float, clock: Callable[[], float]) -> None:
@@ -90,11 +78,8 @@ class Answers(Generic[K, V]):
         self._rooms: tuple[dict[K, tuple[float, V]], dict[K, tuple[float, V]]] = ({}, {})
         self._asked: dict[K, asyncio.Task[V]] = {}
 
-    def __len__(self) -> int:
-        return sum(map(len, self._rooms))
-
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """Return the answer of this key, and ask for it if there is none."""
+        """Return the answer of this key; `ask` is called if there is none."""
         now = self._clock()
         for room in self._rooms:
             if key in room and now < room[key][0]:
@@ -134,20 +119,22 @@ class _User(msgspec.Struct):
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
 
+    @property
+    def person(self) -> Person | None:
+        if not self.username:
+            return None
+        return Person(self.username, self.groups, self.uid, tuple(sorted(self.extra.items())))
 
-class _Verdict(msgspec.Struct, rename="camel"):
+
+class _Status(msgspec.Struct, rename="camel"):
     authenticated: bool = False
     user: _User = msgspec.field(default_factory=_User)
     user_info: _User = msgspec.field(default_factory=_User)
     allowed: bool = False
-    denied: bool = False
 
 
 class _Review(msgspec.Struct):
-    status: _Verdict
-
-
-_DECODER: Final = msgspec.json.Decoder(_Review)
+    status: _Status
 
 
 class People:
@@ -177,13 +164,11 @@ class People:
     # --- who ---------------------------------------------------------------------------------------------------------
 
     async def identify(self, request: web.Request) -> Person | None:
-        """Return who has sent a request, None if nobody is known by it; what it claims is never passed over.
+        """Return who has sent a request, None if nobody is known by it; one claim that fails is not made up by another.
 
         Raises:
             PageError: The API server does not answer, or a proxy names somebody whom it may not name.
         """
-        if PERSON in request:
-            return request[PERSON]
         if self._local:
             return await self._persons.get(b"", self._myself)
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
@@ -198,11 +183,7 @@ class People:
 
     def check_host(self, request: web.Request) -> None:
         """Refuse, in local mode, a request to a name that is not of loopback: a page of that name may have sent it."""
-        try:
-            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
-        except ValueError:
-            host = None
-        if self._local and host not in _LOOPBACK:
+        if self._local and not _LOOPBACK.fullmatch(request.headers.get("Host", "")):
             raise PageError(403, "This page is for this machine alone: open it as localhost.")
 
     async def of_token(self, token: str) -> Person | None:
@@ -213,10 +194,10 @@ class People:
 
     async def _reviewed(self, token: str) -> Person | None:
         found = await self._review("authentication.k8s.io", "TokenReview", {"token": token})
-        return _person(found.user) if found.authenticated else None
+        return found.user.person if found.authenticated else None
 
     async def _myself(self) -> Person | None:
-        return _person((await self._review("authentication.k8s.io", "SelfSubjectReview", {})).user_info)
+        return (await self._review("authentication.k8s.io", "SelfSubjectReview", {})).user_info.person
 
     def _of_proxy(self, credentials: str, groups: Iterable[str]) -> Person | None:
         try:
@@ -229,13 +210,12 @@ class People:
         found = [group.strip() for header in groups for group in header.split(",") if group.strip()]
         if not user or any(name.startswith("system:") or not name.isprintable() for name in (user, *found)):
             raise PageError(
-                403, "The proxy names nobody, or a user or group that begins with system: as Kubernetes' own."
+                403, "The proxy names nobody, or a user or group of Kubernetes' own, which begin with system:."
             )
         # The API server adds this group for whom it knows itself.
         return Person(user, (*dict.fromkeys(found), "system:authenticated"))
 
     def _secret(self) -> bytes:
-        """Return the password of the proxy, empty if there is none."""
         if self._password_file is None:
             return b""
         try:
@@ -267,7 +247,7 @@ class People:
     def begin_session(self, person: Person, token: str) -> str:
         """Return the secret of a new session; it ends 8 h from now, an hour after its last use, or with its token."""
         now, own = self._clock(), [key for key, one in self._sessions.items() if one.user == person.user]
-        for key in own[: len(own) - SESSIONS_OF_ONE + 1] if len(own) >= SESSIONS_OF_ONE else ():
+        for key in own[: max(0, len(own) + 1 - SESSIONS_OF_ONE)]:
             del self._sessions[key]
         while len(self._sessions) >= SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -284,26 +264,17 @@ class People:
     async def may(
         self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
     ) -> bool:
-        """Report whether a person may do this in a namespace, in all of them for "".
-
-        Raises:
-            PageError: The API server does not answer.
-        """
+        """Report whether a person may do this in a namespace, in all of them for ""; a `PageError` if nobody knows."""
         key = (person, verb, namespace, resource, subresource)
         return await self._rights.get(key, lambda: self._allowed(*key))
 
     async def require(
         self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
     ) -> None:
-        """Return if a person may do this.
-
-        Raises:
-            PageError: They may not (403); or the API server does not answer (503).
-        """
+        """Return if a person may do this, else raise a `PageError` that names what they may not."""
         if not await self.may(person, verb, namespace, resource, subresource):
-            what = f"{resource}/{subresource}" if subresource else resource
-            where = f"namespace {namespace}" if namespace else "all namespaces"
-            raise PageError(403, f"You may not {verb} {what} in {where}.")
+            what, where = "/".join(filter(None, (resource, subresource))), namespace and f"namespace {namespace}"
+            raise PageError(403, f"You may not {verb} {what} in {where or 'all namespaces'}.")
 
     async def namespaces(self, person: Person, known: list[str]) -> frozenset[str] | None:
         """Return of which of these namespaces a person may list the Frameworks, None for all there are."""
@@ -319,29 +290,23 @@ class People:
         return frozenset(namespace for namespace, yes in zip(known, allowed, strict=True) if yes)
 
     async def _allowed(self, person: Person, verb: str, namespace: str, resource: str, subresource: str) -> bool:
-        group = _GROUPS.get(resource, "")
         attributes = {"verb": verb, "namespace": namespace, "resource": resource, "subresource": subresource}
-        spec: dict[str, object] = {"resourceAttributes": attributes | {"group": group}}
+        attributes["group"] = names.GROUP if resource == names.PLURAL else ""
+        spec: dict[str, object] = {"resourceAttributes": attributes}
         if not self._local:
             spec |= {"user": person.user, "groups": person.groups, "uid": person.uid, "extra": dict(person.extra)}
         kind = "SelfSubjectAccessReview" if self._local else "SubjectAccessReview"
-        found = await self._review("authorization.k8s.io", kind, spec)
-        return found.allowed and not found.denied
+        return (await self._review("authorization.k8s.io", kind, spec)).allowed
 
-    async def _review(self, group: str, kind: str, spec: dict[str, object]) -> _Verdict:
+    async def _review(self, group: str, kind: str, spec: dict[str, object]) -> _Status:
         body = msgspec.json.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         try:
             answer = await self._client.request("POST", f"/apis/{group}/v1/{kind.lower()}s", body=body)
-            return _DECODER.decode(answer).status
+            return msgspec.json.decode(answer, type=_Review).status
         except (KubeError, msgspec.MsgspecError) as error:
             _log.warning("no answer to a review", kind=kind, error=str(error))
-            raise PageError(
-                503, "The API server cannot be asked who you are and what you may; try again in a minute."
-            ) from error
-
-
-def _person(user: _User) -> Person | None:
-    return Person(user.username, user.groups, user.uid, tuple(sorted(user.extra.items()))) if user.username else None
+            told = "The API server cannot be asked who you are and what you may; try again in a minute."
+            raise PageError(503, told) from error
 
 
 def is_secure(request: web.Request) -> bool:

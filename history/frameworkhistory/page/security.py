@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -43,14 +43,9 @@ _SENTENCES: Final = {
     500: "Something went wrong here; the log of this program says what.",
 }
 _PATH: Final = re.compile(r"/[!-\[\]-~]*")
+Render: TypeAlias = Callable[..., web.Response]
+"""Makes a page: `render(request, template, *, status=200, **values)`."""
 _log = Logger(__name__)
-
-
-class Render(Protocol):
-    """Makes a page of a template."""
-
-    def __call__(self, request: web.Request, template: str, /, *, status: int = 200, **values: Any) -> web.Response:
-        """Return the page."""
 
 
 def setup(app: web.Application, people: People, render: Render) -> None:
@@ -107,7 +102,8 @@ class _Guard:
             # The router says no more than the status, a handler what is wrong.
             own = error.text if error.text != f"{error.status}: {error.reason}" else ""
             response = self._refusal(request, error.status, own or _SENTENCES.get(error.status, ""))
-            response.headers.update({key: error.headers[key] for key in ("Allow",) if key in error.headers})
+            if isinstance(error, web.HTTPMethodNotAllowed):
+                response.headers["Allow"] = error.headers["Allow"]
             return response
         except ConnectionResetError:
             raise  # the person has left
@@ -130,8 +126,8 @@ class _Guard:
         elif status == 401:
             response = self._signin(request, request.path_qs if request.method == "GET" else "/", text)
         else:
-            values = {"title": HTTPStatus(status).phrase, "sentence": text}
-            response = self._render(request, "error.html", status=status, **values)
+            title = HTTPStatus(status).phrase
+            response = self._render(request, "error.html", status=status, title=title, sentence=text)
         if status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
@@ -189,14 +185,12 @@ async def _check_form(request: web.Request) -> None:
         raise PageError(413, _SENTENCES[413])
     try:
         async with asyncio.timeout(FORM_SECONDS):
-            token = (await request.post()).get("csrf", "")
+            token = str((await request.post()).get("csrf", "")).encode("utf-8", "replace")
     except TimeoutError:
         raise PageError(408, "The form did not arrive in time.") from None
     except (ValueError, LookupError):
         raise PageError(400, "The form cannot be read.") from None
-    if PERSON in request and not hmac.compare_digest(
-        str(token).encode("utf-8", "replace"), csrf_token(request).encode()
-    ):
+    if PERSON in request and not hmac.compare_digest(token, csrf_token(request).encode()):
         raise PageError(403, "The form is too old, or another person's: open the page again and repeat.")
 
 
