@@ -1,44 +1,29 @@
 """Reads what pages and commands show; every list has a bound, and goes on after a key."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Table, and_, exists, func, select, tuple_
 
+from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Row
-from frameworkhistory.archive.tables import (
-    ATTEMPTS,
-    DAYS,
-    EPOCHS,
-    EVENTS,
-    FAILURES,
-    FRAMEWORKS,
-    GAPS,
-    LABELS,
-    LOGS,
-    MARKS,
-    RUNS,
-    SPANS,
-    SPECS,
-    WHOLES,
-)
 
 DAY: Final = 86_400
 """Seconds."""
+RunKey: TypeAlias = tuple[int, str, int, int]
+"""Of an attempt of a Task: the attempt of the Framework, role, index and run."""
 _FEW: Final = 20_000  # are sorted; among more, the newest are found soon in the order of their creation
 _SOME: Final = 50  # namespaces are asked one by one; among more, the newest are found soon, too
 _MOST: Final = 5_000  # rows of one Framework, the newest
 
 
-def _columns(table: Table, *without: str) -> list[ColumnElement[Any]]:
-    return [column for column in table.c if column.name not in ("framework", *without)]
+def _columns(table: Table) -> list[ColumnElement[Any]]:
+    """Return the columns of a list: documents are read one by one."""
+    return [column for column in table.c if column.name != "framework" and not isinstance(column.type, t.Document)]
 
 
-_F: Final = FRAMEWORKS.c
-_LISTED: Final = _columns(FRAMEWORKS, "document")
-_COUNTED: Final = [func.sum(DAYS.c[name]).label(name) for name in DAYS.c.keys()[2:]]
-_COUNT: Final = func.sum(FAILURES.c.count).label("count")
+_F: Final = t.FRAMEWORKS.c
+_LISTED: Final = _columns(t.FRAMEWORKS)
 
 
 @dataclass(frozen=True)
@@ -88,7 +73,10 @@ class Statistics:
 
 
 class Reader:
-    """Answers questions, each by a few short statements; it raises `sqlalchemy.exc.DBAPIError` as the database does."""
+    """Answers questions, each by a few short statements; it raises `sqlalchemy.exc.DBAPIError` as the database does.
+
+    Rows of a Framework are in the order of their keys, unless another order is told.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -123,65 +111,64 @@ class Reader:
 
     def whole(self, id_: int) -> bytes | None:
         """Return the newest state that was stored with all Tasks, as JSON."""
-        return self._document(select(WHOLES.c.document).where(WHOLES.c.framework == id_))
+        return self._document(select(t.WHOLES.c.document).where(*_of(t.WHOLES, id_)))
 
     def roster(self, id_: int, attempt: int) -> bytes | None:
         """Return the last roster of an attempt."""
-        return self._document(select(ATTEMPTS.c.roster).where(*_of(ATTEMPTS, id_, attempt=attempt)))
-
-    def labels(self, id_: int) -> dict[str, str]:
-        """Return the labels of a Framework."""
-        return {row["key"]: row["value"] for row in self._rows(select(LABELS).where(*_of(LABELS, id_)))}
-
-    def attempts(self, id_: int) -> list[Row]:
-        """Return the attempts of a Framework, from the first."""
-        return self._newest(ATTEMPTS, _of(ATTEMPTS, id_), "roster")
-
-    def epochs(self, id_: int, attempt: int | None = None) -> list[Row]:
-        """Return the epochs of a Framework or an attempt, from the first."""
-        return self._newest(EPOCHS, _of(EPOCHS, id_, attempt=attempt))
-
-    def spans(self, id_: int) -> list[Row]:
-        """Return what the time of a Framework was spent on, from the first."""
-        return self._newest(SPANS, _of(SPANS, id_))
-
-    def events(self, id_: int, limit: int = 500) -> list[Row]:
-        """Return the last Events, from the oldest of them."""
-        query = select(*_columns(EVENTS)).where(*_of(EVENTS, id_))
-        return self._rows(query.order_by(EVENTS.c.last.desc(), EVENTS.c.uid).limit(limit))[::-1]
-
-    def specs(self, id_: int) -> list[tuple[int, float]]:
-        """Return the generations of the spec, and when each was seen first, from the first."""
-        return [(row["generation"], row["seen"]) for row in self._newest(SPECS, _of(SPECS, id_), "document")]
+        return self._document(select(t.ATTEMPTS.c.roster).where(*_of(t.ATTEMPTS, id_, attempt=attempt)))
 
     def spec(self, id_: int, generation: int) -> bytes | None:
         """Return the spec of a generation as JSON."""
-        return self._document(select(SPECS.c.document).where(*_of(SPECS, id_, generation=generation)))
+        return self._document(select(t.SPECS.c.document).where(*_of(t.SPECS, id_, generation=generation)))
+
+    def specs(self, id_: int) -> list[tuple[int, float]]:
+        """Return the generations of the spec, and when each was seen first."""
+        return [(row["generation"], row["seen"]) for row in self._last(t.SPECS, id_)]
+
+    def labels(self, id_: int) -> dict[str, str]:
+        """Return the labels of a Framework."""
+        return {row["key"]: row["value"] for row in self._last(t.LABELS, id_)}
+
+    def attempts(self, id_: int) -> list[Row]:
+        """Return the attempts of a Framework."""
+        return self._last(t.ATTEMPTS, id_)
+
+    def epochs(self, id_: int, attempt: int | None = None) -> list[Row]:
+        """Return the epochs of a Framework, or of an attempt."""
+        return self._last(t.EPOCHS, id_, attempt=attempt)
+
+    def spans(self, id_: int) -> list[Row]:
+        """Return what the time of a Framework was spent on."""
+        return self._last(t.SPANS, id_)
+
+    def events(self, id_: int, limit: int = 500) -> list[Row]:
+        """Return the last Events, from the oldest of them."""
+        query = select(*_columns(t.EVENTS)).where(*_of(t.EVENTS, id_))
+        return self._rows(query.order_by(t.EVENTS.c.last.desc(), t.EVENTS.c.uid).limit(limit))[::-1]
 
     def runs(
         self,
         id_: int,
         attempt: int | None = None,
         role: str = "",
-        after: tuple[int, str, int, int] | None = None,
+        after: RunKey | None = None,
         *,
         failed: bool = False,
         limit: int = 200,
     ) -> list[Row]:
-        """Return attempts of Tasks in the order of `attempt`, `role`, `index` and `run`, those after such a key."""
-        key = RUNS.c.attempt, RUNS.c.role, RUNS.c.index, RUNS.c.run
-        where = _of(RUNS, id_, attempt=attempt, role=role or None, result="Failed" if failed else None)
-        query = select(*_columns(RUNS)).where(*where, *([tuple_(*key) > after] if after else []))
-        return self._rows(query.order_by(*key).limit(limit))
+        """Return attempts of Tasks, those after a key."""
+        key = [t.RUNS.c[name] for name in ("attempt", "role", "index", "run")]
+        query = select(*_columns(t.RUNS)).where(*_runs(id_, attempt, role, failed=failed)).order_by(*key).limit(limit)
+        return self._rows(query.where(tuple_(*key) > after) if after else query)
 
     def count_runs(self, id_: int, attempt: int | None = None, role: str = "", *, failed: bool = False) -> int:
         """Return how many attempts of Tasks there are."""
-        where = _of(RUNS, id_, attempt=attempt, role=role or None, result="Failed" if failed else None)
-        return int(self._rows(select(func.count().label("count")).select_from(RUNS).where(*where))[0]["count"])
+        query = select(func.count().label("count")).select_from(t.RUNS)
+        return int(self._rows(query.where(*_runs(id_, attempt, role, failed=failed)))[0]["count"])
 
-    def run_history(self, id_: int, attempt: int, role: str, index: int) -> list[Row]:
-        """Return all attempts of a Task, from the first."""
-        return self._newest(RUNS, _of(RUNS, id_, attempt=attempt, role=role, index=index))
+    def run_history(self, id_: int, attempt: int | None, role: str, index: int) -> list[Row]:
+        """Return the attempts of a Task, in one attempt of the Framework or in all."""
+        return self._last(t.RUNS, id_, attempt=attempt, role=role, index=index)
 
     def logs(
         self,
@@ -193,65 +180,67 @@ class Reader:
         limit: int = _MOST,
     ) -> list[Row]:
         """Return where logs are, in the order of the Tasks and of the times at which they were taken."""
-        where = _of(LOGS, id_, attempt=attempt, role=role or None, index=index, run=run)
-        order = LOGS.c.attempt, LOGS.c.role, LOGS.c.index, LOGS.c.run, LOGS.c.taken, LOGS.c.container, LOGS.c.restart
-        return self._rows(select(*_columns(LOGS)).where(*where).order_by(*order).limit(limit))
+        where = _of(t.LOGS, id_, attempt=attempt, role=role or None, index=index, run=run)
+        order = [t.LOGS.c[name] for name in ("attempt", "role", "index", "run", "taken", "container", "restart")]
+        return self._rows(select(*_columns(t.LOGS)).where(*where).order_by(*order).limit(limit))
 
     def pod_logs(self, uid: str, pod_uid: str) -> list[Row]:
         """Return the logs of a Pod, by the UIDs of its Framework and its own."""
         known = select(_F.id).where(_F.uid == uid).scalar_subquery()
-        return self._rows(select(*_columns(LOGS)).where(LOGS.c.framework == known, LOGS.c.pod_uid == pod_uid))
+        return self._rows(select(*_columns(t.LOGS)).where(*_of(t.LOGS, known, pod_uid=pod_uid)))
 
     def statistics(self, namespaces: frozenset[str] | None, since: float, until: float) -> Statistics:
         """Return what was counted from the day of one time to that of another, in namespaces (None: all)."""
 
-        def of(table: Table) -> list[ColumnElement[bool]]:
-            days = table.c.day.between(int(since // DAY), int(until // DAY))
-            return [days] if namespaces is None else [days, table.c.namespace.in_(namespaces)]
+        def ask(table: Table, *by: ColumnElement[Any]) -> Select[Any]:
+            numbers = [column for column in table.c if not column.primary_key]
+            query = select(*by, *(func.sum(column).label(column.name) for column in numbers)).group_by(*by)
+            query = query.where(table.c.day.between(int(since // DAY), int(until // DAY)))
+            return query if namespaces is None else query.where(table.c.namespace.in_(namespaces))
 
-        def counted(*by: ColumnElement[Any]) -> list[Row]:
-            return self._rows(select(*by, *_COUNTED).where(*of(DAYS)).group_by(*by).order_by(*by))
+        def failed(*by: ColumnElement[Any]) -> Select[Any]:
+            return ask(t.FAILURES, *by).order_by(func.sum(t.FAILURES.c.count).desc(), *by).limit(100)
 
-        def failed(is_task: ColumnElement[bool], *by: ColumnElement[Any]) -> list[Row]:
-            query = select(*by, _COUNT).where(*of(FAILURES), is_task).group_by(*by)
-            return self._rows(query.order_by(_COUNT.desc(), *by).limit(100))
-
-        days = counted(DAYS.c.day)
+        node, phrase, code = t.FAILURES.c.node, t.FAILURES.c.phrase, t.FAILURES.c.code
+        days = self._rows(ask(t.DAYS, t.DAYS.c.day).order_by(t.DAYS.c.day))
         return Statistics(
-            total={column.name: sum(day[column.name] for day in days) for column in _COUNTED},
+            total={name: sum(day[name] for day in days) for name in ("attempts", "failed", *t.SPENT)},
             days=days,
-            namespaces=counted(DAYS.c.namespace),
-            failures=failed(FAILURES.c.node == "", FAILURES.c.phrase, FAILURES.c.code),
-            nodes=failed(FAILURES.c.node != "", FAILURES.c.node),
+            namespaces=self._rows(ask(t.DAYS, t.DAYS.c.namespace).order_by(t.DAYS.c.namespace)),
+            failures=self._rows(failed(phrase, code).where(node == "")),
+            nodes=self._rows(failed(node).where(node != "")),
         )
 
     def gaps(self, since: float) -> list[Row]:
         """Return the times in which nothing was followed, those that ended after one."""
-        return self._rows(select(GAPS).where(GAPS.c.ended >= since).order_by(GAPS.c.began, GAPS.c.id).limit(_MOST))
+        return self._rows(select(t.GAPS).where(t.GAPS.c.ended >= since).order_by(t.GAPS.c.began).limit(_MOST))
 
     def mark(self, key: str) -> str | None:
         """Return what the archive remembers, None if nothing."""
-        return next((row["value"] for row in self._rows(select(MARKS.c.value).where(MARKS.c.key == key))), None)
+        return next((row["value"] for row in self._rows(select(t.MARKS.c.value).where(t.MARKS.c.key == key))), None)
 
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
     def _document(self, query: Select[Any]) -> bytes | None:
-        with self._engine.connect() as connection:
-            document: bytes | None = connection.scalars(query).one_or_none()
-            return document
+        return next((next(iter(row.values())) for row in self._rows(query)), None)
 
-    def _newest(self, table: Table, where: Iterable[ColumnElement[bool]], *without: str) -> list[Row]:
-        """Return rows of a Framework in the order of their keys, the last ones if there are too many."""
+    def _last(self, table: Table, id_: int, **values: Any) -> list[Row]:
+        """Return the rows of a Framework, the last of too many."""
         order = [column.desc() for column in table.primary_key.columns]
-        return self._rows(select(*_columns(table, *without)).where(*where).order_by(*order).limit(_MOST))[::-1]
+        return self._rows(select(*_columns(table)).where(*_of(table, id_, **values)).order_by(*order).limit(_MOST))[
+            ::-1
+        ]
 
 
-def _of(table: Table, id_: int, **values: Any) -> list[ColumnElement[bool]]:
-    """Return the condition that rows are of a Framework, and have values, None for any."""
-    wanted = {"framework": id_, **values}
-    return [table.c[name] == value for name, value in wanted.items() if value is not None]
+def _of(table: Table, id_: Any, **values: Any) -> list[ColumnElement[bool]]:
+    """Return the conditions that rows are of a Framework, and have values, None for any."""
+    return [table.c[name] == value for name, value in {"framework": id_, **values}.items() if value is not None]
+
+
+def _runs(id_: int, attempt: int | None, role: str, *, failed: bool) -> list[ColumnElement[bool]]:
+    return _of(t.RUNS, id_, attempt=attempt, role=role or None, result="Failed" if failed else None)
 
 
 def _find(connection: Connection, search: Search) -> list[int]:
@@ -268,7 +257,7 @@ def _find(connection: Connection, search: Search) -> list[int]:
     where += [_F[name] == value for name in ("state", "result", "person") if (value := getattr(search, name))]
     query = select(id_, created).order_by(created.desc(), id_.desc()).limit(search.limit)
     if way is not None and (where or visible is not None):
-        query = query.join_from(way, FRAMEWORKS, id_ == _F.id)
+        query = query.join_from(way, t.FRAMEWORKS, id_ == _F.id)
     if search.since is not None:
         where.append(created >= search.since)
     if search.until is not None:
@@ -292,27 +281,16 @@ def _way(connection: Connection, search: Search) -> tuple[FromClause | None, lis
     The rows of a label of any value, or of the beginning of a name, are not in the order of a page: few can be sorted,
     among many the newest are found soon.
     """
-    way: FromClause | None = None
-    where: list[ColumnElement[bool]] = []
-    name, label = search.name, LABELS.c.key == search.label
-    if "=" in search.label:
-        key, _, value = search.label.partition("=")
-        way = (
-            select(LABELS.c.framework.label("id"), LABELS.c.created)
-            .where(LABELS.c.key == key, LABELS.c.value == value)
-            .subquery()
-        )
+    name, (key, has_value, value) = search.name, search.label.partition("=")
+    labels = select(t.LABELS.c.framework.label("id"), t.LABELS.c.created).where(t.LABELS.c.key == key)
+    way: FromClause | None = labels.where(t.LABELS.c.value == value).subquery() if has_value else None
     choices: list[tuple[Select[Any], ColumnElement[bool]]] = []
-    if search.label and way is None:
-        choices.append(
-            (
-                select(LABELS.c.framework.label("id"), LABELS.c.created).where(label),
-                exists().where(LABELS.c.framework == _F.id, label),
-            )
-        )
+    if key and not has_value:
+        choices.append((labels, exists().where(t.LABELS.c.framework == _F.id, t.LABELS.c.key == key)))
     if name:
         begins = and_(_F.name >= name, _F.name < name + chr(0x10FFFF))
         choices.append((select(_F.id, _F.created).where(begins), begins))
+    where = []
     for rows, condition in choices:
         few = rows.limit(_FEW).subquery()
         if way is None and connection.scalars(select(func.count()).select_from(few)).one() < _FEW:

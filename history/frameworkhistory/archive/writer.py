@@ -1,39 +1,24 @@
 """Writes what was seen: many looks in one transaction."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table, delete, select, tuple_, update
+from sqlalchemy import Connection, Engine, Table, delete, or_, select, tuple_, update
 
+from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import insert, writing
-from frameworkhistory.archive.tables import (
-    ATTEMPTS,
-    DAYS,
-    EPOCHS,
-    EVENTS,
-    FAILURES,
-    FRAMEWORKS,
-    GAPS,
-    LABELS,
-    LOGS,
-    MARKS,
-    RUNS,
-    SPANS,
-    SPECS,
-    SPENT,
-    WHOLES,
-)
 
 DAY: Final = 86_400
 """Seconds."""
-_PARTS: Final = {table.name: table for table in (SPECS, ATTEMPTS, EPOCHS, RUNS, SPANS, EVENTS, LOGS)}
-_KEYS: Final = {table: tuple(table.primary_key.columns.keys()) for table in (*_PARTS.values(), WHOLES, LABELS)}
+_PARTS: Final = (t.SPECS, t.ATTEMPTS, t.EPOCHS, t.RUNS, t.SPANS, t.EVENTS, t.LOGS)
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
 _Key: TypeAlias = tuple[Any, ...]
 _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
+_Counts: TypeAlias = Counter[tuple[Table, _Key, str]]  # by the columns of DAYS and FAILURES
 
 
 @dataclass
@@ -62,53 +47,50 @@ class Writer:
             sqlalchemy.exc.DBAPIError: The database is away or full: nothing is stored.
         """
         with writing(self._engine) as connection:
-            uids = {changes.uid for changes in batch}
-            columns = [FRAMEWORKS.c[name] for name in ("uid", "id", "namespace", "version", "created")]
-            stored = connection.execute(select(*columns).where(FRAMEWORKS.c.uid.in_(uids)).with_for_update())
-            known = {uid: _Known(id_, where, _number(version), created) for uid, id_, where, version, created in stored}
+            columns = [t.FRAMEWORKS.c[name] for name in ("uid", "id", "namespace", "version", "created")]
+            stored = select(*columns).where(columns[0].in_({changes.uid for changes in batch})).with_for_update()
+            found = connection.execute(stored)
+            known = {uid: _Known(id_, place, _number(version), at) for uid, id_, place, version, at in found}
             newest: _Rows = defaultdict(dict)
             others: _Rows = defaultdict(dict)
-            labels: dict[int, dict[_Key, Row]] = {}
+            labelled: dict[int, Changes] = {}
             unknown: set[str] = set()
             for changes in batch:
                 is_new = self._framework(connection, changes, known)
-                framework = known.get(changes.uid)
-                if framework is None or framework.namespace != changes.namespace:
+                own = known.get(changes.uid)
+                if own is None or own.namespace != changes.namespace:
                     unknown.add(changes.uid)
                     continue
                 rows = newest if is_new else others
-                parts: dict[str, list[Row]] = {name: getattr(changes, name) for name in _PARTS}
-                for name, named in parts.items():
-                    for row in named:
-                        _merge(rows, _PARTS[name], {"framework": framework.id, **row})
+                for table in _PARTS:
+                    for row in getattr(changes, table.name):
+                        _merge(rows, table, own.id, row)
                 if changes.whole is not None:
-                    _merge(rows, WHOLES, {"framework": framework.id, "document": changes.whole})
+                    _merge(rows, t.WHOLES, own.id, {"document": changes.whole})
                 if changes.labels is not None and is_new:
-                    labels[framework.id] = {
-                        (framework.id, key): {"value": value, "created": framework.created}
-                        for key, value in changes.labels.items()
-                    }
-            self._label(connection, labels, newest)
-            counted = [_count(connection, newest, others)]
+                    labelled[own.id] = changes
+            for id_, changes in labelled.items():
+                for key, value in (changes.labels or {}).items():
+                    named = {"key": key, "value": value, "created": known[changes.uid].created}
+                    _merge(newest, t.LABELS, id_, named)
+            counts: _Counts = Counter()
+            _count(connection, counts, -1, newest, others)
+            self._drop_labels(connection, labelled, newest)
             self._upsert(connection, newest, is_new=True)
             self._upsert(connection, others, is_new=False)
-            counted.append(_count(connection, newest, others))
-            self._add(connection, *counted)
+            _count(connection, counts, 1, newest, others)
+            self._add(connection, counts)
         return unknown
 
     def gap(self, began: float, ended: float, what: str) -> None:
         """Record a time in which nothing was followed, and what is unknown for that."""
         with writing(self._engine) as connection:
-            connection.execute(GAPS.insert(), {"began": began, "ended": ended, "what": what})
+            connection.execute(t.GAPS.insert(), {"began": began, "ended": ended, "what": what})
 
     def mark(self, key: str, value: str) -> None:
         """Remember a value, until it is given anew; `Reader.mark` returns it."""
-        add = self._insert(MARKS)
         with writing(self._engine) as connection:
-            connection.execute(
-                add.on_conflict_do_update(index_elements=["key"], set_={"value": add.excluded.value}),
-                {"key": key, "value": value},
-            )
+            self._upsert(connection, {t.MARKS: {(key,): {"key": key, "value": value}}}, is_new=True)
 
     def _framework(self, connection: Connection, changes: Changes, known: dict[str, _Known]) -> bool:
         """Store the Framework's own row; return whether the changes are as new as what is stored."""
@@ -117,95 +99,87 @@ class Writer:
             return True
         version = _number(row.get("version", ""))
         if stored is None:
-            added = connection.execute(self._insert(FRAMEWORKS).returning(FRAMEWORKS.c.id), {**row, "uid": changes.uid})
-            known[changes.uid] = _Known(added.scalar_one(), changes.namespace, version, row["created"])
+            add = self._insert(t.FRAMEWORKS).returning(t.FRAMEWORKS.c.id)
+            id_ = connection.execute(add, {**row, "uid": changes.uid}).scalar_one()
+            known[changes.uid] = _Known(id_, changes.namespace, version, row["created"])
         elif "version" in row and version < stored.version:
             return False
         else:
             stored.version = max(version, stored.version)
-            connection.execute(update(FRAMEWORKS).where(FRAMEWORKS.c.id == stored.id), row)
+            connection.execute(update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.id == stored.id), row)
         return True
 
     @staticmethod
-    def _label(connection: Connection, labels: dict[int, dict[_Key, Row]], rows: _Rows) -> None:
-        """Drop the labels that Frameworks no longer have, and add those that are new or others to the rows."""
-        stored = select(LABELS).where(LABELS.c.framework.in_(labels))
-        for framework, key, value, _ in connection.execute(stored).all() if labels else ():
-            wanted = labels[framework].get((framework, key))
-            if wanted is None:
-                connection.execute(delete(LABELS).where(LABELS.c.framework == framework, LABELS.c.key == key))
-            elif wanted["value"] == value:
-                del labels[framework][framework, key]
-        for wanted_rows in labels.values():
-            for (framework, key), row in wanted_rows.items():
-                _merge(rows, LABELS, {"framework": framework, "key": key, **row})
+    def _drop_labels(connection: Connection, frameworks: Collection[int], rows: _Rows) -> None:
+        """Drop the labels that Frameworks no longer have."""
+        keys = t.LABELS.c.framework, t.LABELS.c.key
+        stored = connection.execute(select(*keys).where(keys[0].in_(frameworks))).all() if frameworks else []
+        for framework, key in stored:
+            if (framework, key) not in rows[t.LABELS]:
+                connection.execute(delete(t.LABELS).where(keys[0] == framework, keys[1] == key))
 
     def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool) -> None:
-        """Write rows, those of the same columns by one statement."""
+        """Write rows, those of the same columns by one statement; what is stored already is not written again."""
         for table, by_key in rows.items():
             alike: dict[tuple[str, ...], list[Row]] = defaultdict(list)
             for row in by_key.values():
                 alike[tuple(sorted(row))].append(row)
+            keys = _keys(table)
             for columns, group in alike.items():
-                add, keys = self._insert(table), _KEYS[table]
+                add = self._insert(table)
                 changed = {name: add.excluded[name] for name in columns if name not in keys}
                 if is_new and changed:
-                    add = add.on_conflict_do_update(index_elements=keys, set_=changed)
+                    differs = or_(*(table.c[name].is_distinct_from(value) for name, value in changed.items()))
+                    add = add.on_conflict_do_update(index_elements=keys, set_=changed, where=differs)
                 else:
                     add = add.on_conflict_do_nothing()
                 connection.execute(add, group)
 
-    def _add(self, connection: Connection, before: _Rows, after: _Rows) -> None:
-        """Add to the counts of days what rows contribute after a change, less what they did before."""
-        for table in (DAYS, FAILURES):
-            keys = tuple(table.primary_key.columns.keys())
-            totals = [
-                {
-                    **dict(zip(keys, key, strict=True)),
-                    **{name: now.get(name, 0) - was.get(name, 0) for name in now | was},
-                }
-                for key in after[table].keys() | before[table].keys()
-                for now, was in [(after[table].get(key, {}), before[table].get(key, {}))]
-                if now != was
-            ]
-            if totals:
-                add = self._insert(table)
-                more = {one.name: one + add.excluded[one.name] for one in table.c if one.name not in keys}
-                connection.execute(add.on_conflict_do_update(index_elements=keys, set_=more), totals)
+    def _add(self, connection: Connection, counts: _Counts) -> None:
+        """Add to the counts of days."""
+        rows: _Rows = defaultdict(dict)
+        for (table, key, name), more in counts.items():
+            if more:
+                named = zip(table.c.keys(), key, strict=False)
+                rows[table].setdefault(key, dict.fromkeys(table.c.keys(), 0) | dict(named))[name] += more
+        for table, by_key in rows.items():
+            add, keys = self._insert(table), _keys(table)
+            sums = {one.name: one + add.excluded[one.name] for one in table.c if one.name not in keys}
+            connection.execute(add.on_conflict_do_update(index_elements=keys, set_=sums), list(by_key.values()))
 
 
 def _number(version: str) -> int:
     return int(version) if version.isdecimal() else 0
 
 
-def _merge(rows: _Rows, table: Table, row: Row) -> None:
+@cache
+def _keys(table: Table) -> tuple[str, ...]:
+    return tuple(table.primary_key.columns.keys())
+
+
+def _merge(rows: _Rows, table: Table, framework: int, row: Row) -> None:
     """Add a row, or what it names to that of the same key."""
-    rows[table].setdefault(tuple(row[key] for key in _KEYS[table]), {}).update(row)
+    row = {"framework": framework, **row}
+    rows[table].setdefault(tuple(row[key] for key in _keys(table)), {}).update(row)
 
 
-def _count(connection: Connection, *rows: _Rows) -> _Rows:
-    """Return what the stored attempts and failed runs, among those that rows are for, contribute to the days."""
-    counts: _Rows = {DAYS: {}, FAILURES: {}}
-
-    def add(table: Table, key: _Key, more: Row) -> None:
-        total = counts[table].setdefault(key, dict.fromkeys(more, 0))
-        for name, value in more.items():
-            total[name] += value
-
+def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) -> None:
+    """Count what the stored attempts and failed runs, among those that rows are for, contribute to the days."""
     # A run that has not failed counts nowhere, so it is not looked for: most have not.
-    attempts = sorted({key for some in rows for key in some[ATTEMPTS]})
-    runs = sorted({key for some in rows for key, row in some[RUNS].items() if row.get("result") == "Failed"})
-    for table, keys in ((ATTEMPTS, attempts), (RUNS, runs)):
-        spent = [table.c[name] for name in ("tasks", *SPENT)] if table is ATTEMPTS else [table.c.node]
-        columns = [table.c[name] for name in ("namespace", "ended", "result", "phrase", "code")]
+    attempts = sorted({key for some in rows for key in some[t.ATTEMPTS]})
+    runs = sorted({key for some in rows for key, row in some[t.RUNS].items() if row.get("result") == "Failed"})
+    for table, keys in ((t.ATTEMPTS, attempts), (t.RUNS, runs)):
+        more = ("tasks", *t.SPENT) if table is t.ATTEMPTS else ("node",)
+        columns = [table.c[name] for name in ("namespace", "ended", "result", "phrase", "code", *more)]
         for begin in range(0, len(keys), _AT_ONCE):
             among = tuple_(*table.primary_key.columns).in_(keys[begin : begin + _AT_ONCE])
-            for row in connection.execute(select(*columns, *spent).where(among, table.c.ended.is_not(None))).mappings():
+            for row in connection.execute(select(*columns).where(among, table.c.ended.is_not(None))).mappings():
                 key, is_failed = (int(row["ended"] // DAY), row["namespace"]), row["result"] == "Failed"
-                if table is ATTEMPTS:
-                    seconds = {name: (row[name] or 0.0) * row["tasks"] for name in SPENT}
-                    add(DAYS, key, {"attempts": 1, "failed": int(is_failed), **seconds})
-                if is_failed and (table is ATTEMPTS or row["node"]):
+                if table is t.ATTEMPTS:
+                    counts[t.DAYS, key, "attempts"] += times
+                    counts[t.DAYS, key, "failed"] += times * is_failed
+                    for name in t.SPENT:
+                        counts[t.DAYS, key, name] += times * row["tasks"] * (row[name] or 0)
+                if is_failed and (table is t.ATTEMPTS or row["node"]):
                     why = row.get("node", ""), row["phrase"] or "", row["code"] or 0
-                    add(FAILURES, (*key, *why), {"count": 1})
-    return counts
+                    counts[t.FAILURES, (*key, *why), "count"] += times

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +9,7 @@ from sqlalchemy import inspect, text
 
 from frameworkhistory.archive.database import Database, NewerSchemaError
 from frameworkhistory.archive.tables import METADATA
+from tests.history.archive.made import is_killed
 
 if TYPE_CHECKING:
     from tests.support.postgres import Postgres
@@ -67,25 +64,8 @@ def test_tables_of_a_newer_program_are_refused_as_they_are(database: Database) -
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "9999"
 
 
-_KILLED = """
-import os, signal, sys
-from sqlalchemy import event
-from frameworkhistory.archive.database import Database
-
-database = Database(sys.argv[1])
-
-@event.listens_for(database.engine, "after_cursor_execute")
-def after(connection, cursor, statement, *_):
-    if "CREATE TABLE runs" in statement:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-database.open()
-"""
-
-
 def test_a_program_that_is_killed_while_it_creates_the_tables_leaves_none(url: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, url], check=False, env=os.environ)
-    assert done.returncode == -signal.SIGKILL
+    assert is_killed(url, lambda statement: "CREATE TABLE runs" in statement, Database.open)
     with contextlib.closing(Database(url)) as database:
         assert inspect(database.engine).get_table_names() == []
         database.open()
