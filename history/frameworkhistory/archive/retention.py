@@ -9,21 +9,17 @@ from typing import Final
 from sqlalchemy import Connection, Engine, delete, func, select, text
 
 from frameworkhistory.archive.database import writing
-from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS
+from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
 
 DAY: Final = 86_400
 """Seconds."""
 _AT_ONCE: Final = 500  # Frameworks in one transaction
 _PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
-# A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is told by its statistics.
-_ROWS: Final = """
-SELECT coalesce(sum(pg_total_relation_size(c.oid) * least(1, greatest(c.reltuples, 0) * w.width
-    / greatest(pg_table_size(c.oid), 1))), 0)
-FROM pg_class c, LATERAL (
-    SELECT 28 + coalesce(sum(s.avg_width * (1 - s.null_frac)), 0) AS width FROM pg_stats s
-    WHERE s.schemaname = current_schema() AND s.tablename = c.relname
-) w
-WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace
+# A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is their number times what some take.
+_FILLED: Final = """
+SELECT pg_total_relation_size(oid) * least(1, greatest(reltuples, 0) * width / greatest(pg_table_size(oid), 1))
+FROM pg_class, (SELECT coalesce(avg(pg_column_size(one.*)), 0) AS width FROM (SELECT * FROM {0} LIMIT 1000) one) taken
+WHERE oid = '{0}'::regclass
 """
 
 
@@ -88,7 +84,7 @@ class Retention:
             pages = connection.execute(text(_PAGES)).scalar_one()
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
         learn(connection)
-        return float(connection.execute(text(_ROWS)).scalar_one())
+        return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
 
 
 def learn(connection: Connection) -> None:

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
+
+from frameworkhistory.archive.retention import Due, Retention
+from frameworkhistory.archive.tables import FRAMEWORKS
+from frameworkhistory.archive.writer import Writer
+from tests.history.archive.made import DAY, attempt, changes, log, run, stored
+
+if TYPE_CHECKING:
+    from frameworkhistory.archive.database import Database
+
+NOW = 100 * DAY
+
+
+def _dropped(retention: Retention) -> list[Due]:
+    """Drop all that is to go."""
+    found = []
+    while due := retention.due():
+        retention.drop(due)
+        found.append(due)
+    return found
+
+
+def test_what_was_deleted_too_long_ago_goes_with_all_its_parts_and_tells_its_logs(database: Database) -> None:
+    old, young, left = (
+        changes("old", deleted=NOW - 11 * DAY),
+        changes("young", deleted=NOW - 9 * DAY),
+        changes("exists"),
+    )
+    for one in (old, young, left):
+        one.labels, one.whole, one.attempts, one.runs = {"k": "v"}, b"", [attempt(ended=NOW - 12 * DAY)], [run()]
+        one.epochs, one.specs = [{"attempt": 0, "epoch": 0}], [{"generation": 1, "seen": 0.0, "document": b""}]
+        one.spans = [{"began": 1.0, "attempt": 0, "state": "running"}]
+        one.events = [{"uid": "e", "first": 0.0, "last": 0.0}]
+        one.logs = [log(one.uid), log(f"none-{one.uid}", key="", gap="gone")]
+    Writer(database.engine).apply([old, young, left])
+    Writer(database.engine).gap(0.0, 1.0, "long ago")
+    retention = Retention(database.engine, days=10, size=None, now=lambda: NOW)
+    before = stored(database.engine)
+    due = retention.due()
+    assert due
+    assert (len(due.frameworks), due.logs) == (1, ["logs/old"])
+    assert retention.due() == due, "what was not dropped is told again"
+    retention.drop(due)
+    assert retention.due() is None
+    after = stored(database.engine)
+    assert sorted(row["uid"] for row in after["frameworks"]) == ["exists", "young"]
+    parts = before.keys() - {"frameworks", "days", "gaps"}
+    assert {name: len(after[name]) / len(before[name]) for name in parts} == dict.fromkeys(parts, 2 / 3)
+    assert after["days"]
+    retention.tidy()
+    assert stored(database.engine).keys() == parts | {"frameworks"}
+
+
+def test_without_bounds_all_stays(database: Database) -> None:
+    Writer(database.engine).apply([changes(deleted=1.0)])
+    retention = Retention(database.engine, days=None, size=None)
+    retention.tidy()
+    assert retention.due() is None
+
+
+def test_a_database_that_is_too_large_loses_what_was_deleted_first_until_it_is_small_enough(database: Database) -> None:
+    def count() -> int:
+        with database.engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(FRAMEWORKS)) or 0
+
+    writer, size = Writer(database.engine), 4_000_000
+    for number in range(0, 2000, 100):
+        batch = [
+            changes(f"{one}", document=os.urandom(3000), deleted=2000.0 - one) for one in range(number, number + 100)
+        ]
+        for one in batch:
+            one.runs = [run(index, pod="pod" * 20) for index in range(3)]
+        writer.apply(batch)
+    retention = Retention(database.engine, days=None, size=size)
+    _dropped(retention)
+    left = count()
+    assert 2000 * 0.3 < left < 2000 * 0.6, "about half of what was there"
+    uids = sorted(int(row["uid"]) for row in stored(database.engine)["frameworks"])
+    assert uids == list(range(left)), "the last that were deleted"
+    assert _dropped(retention) == [], "room that is free within files is room"
+    writer.apply([changes(f"exists {one}", document=os.urandom(3000)) for one in range(2000)])
+    _dropped(retention)
+    assert [row["uid"] for row in stored(database.engine)["frameworks"]] == [f"exists {one}" for one in range(2000)]
