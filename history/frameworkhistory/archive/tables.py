@@ -112,12 +112,13 @@ FRAMEWORKS: Final = Table(
     *_spent(),
     Column("gap", Words(), nullable=False, default=""),
     Column("document", Document(), nullable=False),
-    Index("frameworks_created", "created", "id"),
-    Index("frameworks_namespace", "namespace", "created", "id"),
+    # In the order of a page; what follows `id` is looked at where it stands, without the row.
+    Index("frameworks_created", "created", "id", "name"),
+    Index("frameworks_namespace", "namespace", "created", "id", "state", "result"),
     Index("frameworks_name", "name", "created", "id"),
     Index("frameworks_person", "person", "created", "id"),
-    Index("frameworks_state", "state", "created", "id"),
-    Index("frameworks_result", "result", "created", "id"),
+    Index("frameworks_state", "state", "created", "id", "result"),
+    Index("frameworks_result", "result", "created", "id", "state"),
     Index("frameworks_deleted", "deleted"),
 )
 """One row for each Framework instance; `document` is the newest state without its Tasks."""

@@ -37,8 +37,12 @@ _TABLES: Final = {
 }
 """Columns by type: `!` is part of the primary key, `^` unique, `?` may be NULL; a number is a text's length."""
 _INDICES: Final = {
-    "frameworks_created": "created id",
-    **{f"frameworks_{name}": f"{name} created id" for name in ("namespace", "name", "person", "state", "result")},
+    "frameworks_created": "created id name",
+    "frameworks_namespace": "namespace created id state result",
+    "frameworks_name": "name created id",
+    "frameworks_person": "person created id",
+    "frameworks_state": "state created id result",
+    "frameworks_result": "result created id state",
     "frameworks_deleted": "deleted",
     "labels_value": "key value created framework",
     "logs_task": "framework attempt role index",
