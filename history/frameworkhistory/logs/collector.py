@@ -1,29 +1,28 @@
 """Keeps the logs of Pods: follows the Pods, has each log read once its run is over, or while it runs, and stores it.
 
-A log is read, its object is stored, its row is saved, each by a bounded number of workers. What fails comes again later
-and holds up no other. What cannot be kept becomes a row that says so.
+Each log has a task, which reads it, stores its object, and saves its row; few of them are at work at a time. What fails
+is tried again and holds up no other. What cannot be kept becomes a row that says so.
 """
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+import tenacity
 
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.logs import runs
-from frameworkhistory.logs.reader import LOST, Reader, is_gone, reason_of
+from frameworkhistory.logs.reader import Reader
 from frameworkhistory.logs.runs import Run
 from frameworkhistory.logs.storage import Storage
 from frameworkhistory.logs.tail import Memory, Tail
-from frameworkkube.backoff import pause_seconds
-from frameworkkube.errors import KubeError
+from frameworkkube.backoff import retrying
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.log import Logger
@@ -31,12 +30,13 @@ from frameworkkube.paths import resource_path
 
 _log = Logger(__name__)
 
-_KEEPERS: Final = 16
-"""Logs that are stored and saved at a time."""
+_STORES: Final = 16
+"""Logs that are stored, and rows that are saved, at a time."""
 _LEAST_LINE: Final = 31
 """Bytes of a line, with its time."""
 _MOST_GAP: Final = 300
-SNAPSHOT: Final = "its Pod was being deleted; what it wrote after this is missing"
+# Whatever storage and database raise: it may be over later.
+_ANY: Final = tenacity.retry_if_exception_type(Exception)
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,6 @@ class _Known:
     was_asked: bool = False
 
 
-@dataclass
-class _Job:
-    """A run whose log is to be kept: until when the next step is tried, and what there is of it by now."""
-
-    run: Run
-    until: float = 0.0
-    failures: int = 0
-    tail: Tail | None = None
-    gap: str = ""
-    key: str = ""
-    bytes: int = 0
-    is_whole: bool = True
-
-
 class Collector:
     """Keeps the logs of all Pods of Frameworks.
 
@@ -93,9 +79,10 @@ class Collector:
 
     Attributes:
         changed: Is set, and replaced, when nothing more is to be read of a Pod.
-        reader: Counts requests and bytes.
+        reader, memory: Count what is read, and what is in memory.
+        followed: Logs that are followed now.
         stored, gaps: Rows of logs that are stored, and of such as could not be kept, or not to their end.
-        failures: What was tried again.
+        failures: Of storage and database, which were tried again.
     """
 
     def __init__(
@@ -108,14 +95,13 @@ class Collector:
         namespaces: Sequence[str] = (),
     ) -> None:
         self.changed = asyncio.Event()
-        self.reader = Reader(client, limits.bytes_per_second)
+        self.reader = Reader(client, limits.reads, limits.bytes_per_second, limits.read_seconds)
         self.memory = Memory(limits.memory_bytes)
-        self.stored = self.gaps = self.failures = 0
+        self.followed = self.stored = self.gaps = self.failures = 0
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
+        self._turns = asyncio.Semaphore(_STORES)
         self._pods: dict[str, _Known] = {}
-        self._to_read: asyncio.Queue[_Job] = asyncio.Queue()
-        self._to_keep: asyncio.Queue[_Job] = asyncio.Queue()
-        self._following: dict[Run, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.informers = [
             Informer(
                 client,
@@ -134,10 +120,9 @@ class Collector:
         return all(one.has_synced for one in self.informers)
 
     @property
-    def waiting(self) -> dict[str, int]:
-        """How many logs wait to be read or kept, and how many are followed."""
-        queues = {"read": self._to_read, "keep": self._to_keep}
-        return {"followed": len(self._following)} | {name: queue.qsize() for name, queue in queues.items()}
+    def waiting(self) -> int:
+        """How many logs have no row yet."""
+        return len(self._tasks)
 
     def kept(self, pod_uid: str) -> bool:
         """Report whether nothing more is to be read of a Pod: each log has its row, or there is no such Pod."""
@@ -158,23 +143,17 @@ class Collector:
         Raises:
             EtcdRestoredError: Start again; what is stored is known.
         """
-        work = asyncio.create_task(self.work())
         try:
             await asyncio.gather(*(one.run() for one in self.informers))
         finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await self.close()
 
-    async def work(self) -> None:
-        """Read and keep what `on_change` finds, until cancelled."""
-        steps = [(self._to_read, self._read)] * self._limits.reads + [(self._to_keep, self._keep)] * _KEEPERS
-        try:
-            await asyncio.gather(*(self._work(queue, step) for queue, step in steps))
-        finally:
-            following = [*self._following.values()]
-            for task in following:
-                task.cancel()
-            await asyncio.gather(*following, return_exceptions=True)
+    async def close(self) -> None:
+        """Leave what is not kept yet to the next process."""
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def on_change(self, before: TaskPod | None, after: TaskPod | None) -> None:
         """Begin what a change of a Pod makes necessary."""
@@ -184,32 +163,26 @@ class Collector:
                 known.pod = None
                 for run, _ in runs.runs(before):
                     # What is not read by now is lost: the reader says so.
-                    self._queue(known, run)
+                    self._begin(known, run, before)
                 self._look_after(before.metadata.uid)
         if after is not None and runs.framework_uid(after):
             known = self._pods.setdefault(after.metadata.uid, _Known(after))
             known.pod = after
-            self._look(known, after)
+            is_deleted = after.metadata.deletion_timestamp is not None
+            for run, is_over in runs.runs(after):
+                follows = not is_over and self.followed < self._limits.followed
+                # Of one that is deleted and cannot be followed, what it has written until now is better than nothing.
+                if is_over or is_deleted or (follows and runs.is_in_place(after)):
+                    self._begin(known, run, after, follows=follows)
             self._look_after(after.metadata.uid)
 
-    def _look(self, known: _Known, pod: TaskPod) -> None:
-        is_deleted = pod.metadata.deletion_timestamp is not None
-        for run, is_over in runs.runs(pod):
-            if is_over:
-                self._queue(known, run)
-            elif run.place in known.pending or not (is_deleted or runs.is_in_place(pod)):
-                continue
-            elif len(self._following) < self._limits.followed:
-                known.pending.add(run.place)
-                self._following[run] = asyncio.create_task(self._follow(run, known, pod))
-            elif is_deleted:
-                # All that it has written until now is better than nothing.
-                self._queue(known, run)
-
-    def _queue(self, known: _Known, run: Run) -> None:
+    def _begin(self, known: _Known, run: Run, pod: TaskPod, *, follows: bool = False) -> None:
         if run.place not in known.done | known.pending:
             known.pending.add(run.place)
-            self._to_read.put_nowait(_Job(run, time.monotonic() + self._limits.read_seconds))
+            self.followed += follows
+            task = asyncio.create_task(self._keep(known, run, pod, follows=follows))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _work(self, queue: asyncio.Queue[_Job], step: Callable[[_Job], Awaitable[None]]) -> None:
         while True:
@@ -252,42 +225,7 @@ class Collector:
         gap = SNAPSHOT if (job.run, False) in runs.runs(pod) else ""
         tail, lines = self._tail(pod)
         try:
-            await self.reader.read_once(job.run, tail, pod, lines)
-            self._hand_on(job, tail, gap)
-        except KubeError as error:
-            if not (is_gone(error) or time.monotonic() > job.until):
-                raise
-            self._hand_on(job, None, reason_of(error))
-        finally:
-            if job.tail is None:
-                tail.release()
-
-    async def _follow(self, run: Run, known: _Known, pod: TaskPod) -> None:
-        """Read a run while it runs."""
-        job, (tail, lines) = _Job(run), self._tail(pod)
-        try:
-            if not await self._is_done(run):
-                self._hand_on(job, tail, await self.reader.follow(run, tail, lambda: known.pod, lines))
-        except Exception as error:  # noqa: BLE001 -- as in `_work`; what there is by now is read once more
-            _log.warning("a log is not followed", key=run.key, error=_brief(error))
-            self._to_read.put_nowait(job)
-        finally:
-            del self._following[run]
-            if job.tail is None:
-                tail.release()
-
-    def _hand_on(self, job: _Job, tail: Tail | None, gap: str) -> None:
-        """Have kept what was read, and what is missing; without both the log is empty."""
-        job.tail = tail if tail is not None and len(tail) and tail.is_log else None
-        job.gap, job.failures = gap, 0
-        job.until = time.monotonic() + self._limits.store_seconds
-        self._to_keep.put_nowait(job)
-
-    async def _keep(self, job: _Job) -> None:
-        """Store a log, then save its row: who finds a row finds the log."""
-        run = job.run
-        if job.tail is not None:
-            lines = job.tail.lines()
+            is_done = await self._is_done(known, run)
             try:
                 await self._storage.put(run.key, lines)
                 job.key, job.bytes, job.is_whole = run.key, len(lines), job.tail.is_whole
@@ -312,10 +250,52 @@ class Collector:
         known.done.discard((run.container, run.restart - 3))
         self._look_after(run.pod_uid)
 
+    async def _is_done(self, known: _Known, run: Run) -> bool:
+        """Report whether there is a row of a run from before this process."""
+        if not known.was_asked:
+            # While the database is away, a log is rather read twice.
+            async with self._turns:
+                with contextlib.suppress(Exception):
+                    known.done |= await self._has_row(run.framework, run.pod_uid)
+                    known.was_asked = True
+        return run.place in known.done
+
+    async def _store(self, run: Run, tail: Tail, gap: str) -> None:
+        """Store a log, then save its row: who finds a row finds the log. What is neither stored nor a gap is empty."""
+        key, size = "", 0
+        if len(tail) and tail.is_log:
+            try:
+                stop = tenacity.stop_after_delay(self._limits.store_seconds)
+                size = await retrying(retry=_ANY, stop=stop, before_sleep=self._note)(self._put, run, tail)
+                key = run.key
+            except Exception as error:  # noqa: BLE001 -- of any storage
+                gap = f"its log could not be stored: {_brief(error)}"
+        tail.release()
+        row = run.row() | {"key": key, "bytes": size, "is_whole": tail.is_whole and not gap, "taken": time.time()}
+        row["gap"] = gap.replace("\0", "")[:_MOST_GAP]
+        await retrying(retry=_ANY, before_sleep=self._note)(self._add, Changes(run.framework, run.namespace, logs=[row]))
+        self.stored += bool(key)
+        self.gaps += bool(gap)
+
+    async def _put(self, run: Run, tail: Tail) -> int:
+        async with self._turns:
+            lines = tail.lines()
+            await self._storage.put(run.key, lines)
+            return len(lines)
+
+    async def _add(self, changes: Changes) -> None:
+        async with self._turns:
+            await self._save(changes)
+
+    def _note(self, state: tenacity.RetryCallState) -> None:
+        self.failures += 1
+        error = state.outcome and state.outcome.exception()
+        _log.warning("a log is tried again to be kept", attempt=state.attempt_number, error=_brief(error))
+
     def _look_after(self, uid: str) -> None:
         """Forget a Pod that is gone, and tell of one of which nothing is to be read."""
-        known = self._pods[uid]
-        if known.pod is None and not known.pending:
+        known = self._pods.get(uid)
+        if known is not None and known.pod is None and not known.pending:
             del self._pods[uid]
         if self.kept(uid):
             self.changed.set()
@@ -326,5 +306,5 @@ def _slim(pod: TaskPod) -> TaskPod:
     return msgspec.structs.replace(pod, metadata=pod.metadata.slim(runs.ANNOTATIONS))
 
 
-def _brief(error: Exception) -> str:
+def _brief(error: object) -> str:
     return str(error).partition("\n")[0][:_MOST_GAP]

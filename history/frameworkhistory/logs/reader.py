@@ -16,9 +16,9 @@ from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
 
 LOST: Final = "its log was gone before it could be read"
+SNAPSHOT: Final = "its Pod was being deleted; what it wrote after this is missing"
 _SILENT_SECONDS: Final = 60.0
 """A log that is followed and silent for so long is asked for again: the connection may be dead."""
-_LAST_TRIES: Final = 3
 _MOST_POD_BYTES: Final = 4 << 20
 
 
@@ -29,58 +29,68 @@ class GoneError(KubeError):
 class Reader:
     """Reads logs, and no more than so many bytes per second, of which one second may come at once.
 
+    Args:
+        at_once: Logs of runs that are over are read at a time; those that are followed are not counted.
+        patience: How many seconds a log is tried that cannot be read.
+
     Attributes:
-        requests: Logs that were asked for.
-        read: Their bytes.
+        requests, bytes, failures: Logs that were asked for, what has come of them, and what was tried again.
     """
 
-    def __init__(self, client: KubeClient, bytes_per_second: int) -> None:
-        self.requests = 0
-        self.read = 0
-        self._client = client
-        self._rate = bytes_per_second
+    def __init__(self, client: KubeClient, at_once: int, bytes_per_second: int, patience: float) -> None:
+        self.requests = self.bytes = self.failures = 0
+        self._client, self._rate, self._patience = client, bytes_per_second, patience
+        self._turns = asyncio.Semaphore(at_once)
         self._free_at = 0.0
 
-    async def read_once(self, run: Run, tail: Tail, pod: TaskPod, lines: int | None) -> None:
-        """Read at most so many last lines of a run; `pod` is the newest state of its Pod.
+    async def read(
+        self, run: Run, tail: Tail, newest: Callable[[], TaskPod | None], lines: int | None, *, follows: bool
+    ) -> str:
+        """Read a log, over every connection that breaks; return what is missing of it, "" if nothing is.
 
-        Raises:
-            KubeError: It could not be read; see `is_gone`.
+        Args:
+            run: Whose log.
+            tail: Is fed with it.
+            newest: Returns the newest state of the Pod, None if it is gone.
+            lines: The most last lines to ask for, None for all.
+            follows: Whether a run that is not over is read until it is, or what there is of it now.
         """
-        later = _restarts(run, pod) - run.restart
-        if later not in {0, 1}:
-            raise GoneError(LOST)
-        await self._answer(run, tail, lines, {"previous": "true"} if later else {}, is_sure=is_final(pod))
-        if not tail.is_log:
-            raise GoneError(LOST)
-
-    async def follow(self, run: Run, tail: Tail, newest: Callable[[], TaskPod | None], lines: int | None) -> str:
-        """Read until the run is over, over every connection that breaks; return what is missing, "" if nothing is.
-
-        `newest` returns the newest state of the Pod, None if it is gone.
-        """
-        failures = 0
+        failures, failing_since = 0, time.monotonic()
         error: KubeError | None = GoneError(LOST)
         while (pod := newest()) is not None:
             seen, is_running = tail.seen, _is_running(run, pod)
-            if not is_running and (error is None or failures >= _LAST_TRIES):
+            is_last = not (is_running and follows)
+            if is_last and error is None:
                 break
             try:
-                if is_running:
-                    await self._answer(run, tail, lines, {"follow": "true"})
-                else:
-                    await self.read_once(run, tail, pod, lines)
+                if is_last:
+                    await self._read_once(run, tail, pod, lines)
+                    return SNAPSHOT if is_running else ""
+                await self._answer(run, tail, lines, {"follow": "true"})
                 error = None
             except KubeError as found:
                 error = found
-                if is_gone(found) and not is_running:
+                self.failures += 1
+                if is_last and (_is_gone(found) or time.monotonic() - failing_since > self._patience):
                     break
-            failures = 0 if tail.seen != seen else failures + 1
+            if error is None or tail.seen != seen:
+                failures, failing_since = 0, time.monotonic()
             # After its end, too: the next state of the Pod says whether the run is over.
-            await asyncio.sleep(pause_seconds(max(failures, 1), random.random))
+            failures += 1
+            await asyncio.sleep(pause_seconds(failures, random.random))
+        if error is None and tail.is_log:
+            return ""
+        reason = LOST if error is None or _is_gone(error) else f"its log could not be read: {error}"
+        return f"the end of its log may be missing: {error}" if tail.seen and tail.is_log else reason
+
+    async def _read_once(self, run: Run, tail: Tail, pod: TaskPod, lines: int | None) -> None:
+        later = _restarts(run, pod) - run.restart
+        if later not in {0, 1}:
+            raise GoneError(LOST)
+        async with self._turns:
+            await self._answer(run, tail, lines, {"previous": "true"} if later else {}, is_sure=is_final(pod))
         if not tail.is_log:
-            return LOST
-        return f"the end of its log may be missing: {error}" if error and tail.seen else reason_of(error)
+            raise GoneError(LOST)
 
     async def _answer(
         self, run: Run, tail: Tail, lines: int | None, query: dict[str, str], *, is_sure: bool = False
@@ -115,21 +125,15 @@ class Reader:
             raise KubeError("the container has restarted")
 
     async def _count(self, number: int) -> None:
-        self.read += number
+        self.bytes += number
         now = time.monotonic()
         self._free_at = max(self._free_at, now - 1) + number / self._rate
         if (seconds := self._free_at - now) > 0:
             await asyncio.sleep(seconds)
 
 
-def is_gone(error: KubeError) -> bool:
-    """Report whether a log that could not be read never will be."""
+def _is_gone(error: KubeError) -> bool:
     return isinstance(error, GoneError | NotFoundError) or (isinstance(error, ApiStatusError) and error.code == 400)
-
-
-def reason_of(error: KubeError | None) -> str:
-    """Return a sentence about a log that could not be read, "" if it could."""
-    return "" if error is None else LOST if is_gone(error) else f"its log could not be read: {error}"
 
 
 def _restarts(run: Run, pod: TaskPod) -> int:

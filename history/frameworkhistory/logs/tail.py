@@ -41,7 +41,6 @@ class Tail:
         """The time of the line in which the bytes begin, if they do not begin with a line."""
         self._head = b""
         self._memory = memory
-        memory.tails.add(self)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -57,6 +56,7 @@ class Tail:
             self._head += chunk[:_STAMP]
         self.seen += len(chunk)
         self._kept += chunk
+        self._memory.tails.add(self)
         self._memory.add(len(chunk))
         self.drop(len(self._kept) - self._limit)
 

@@ -25,7 +25,7 @@ DAY = 86_400.0
 def changes(uid: str = "uid", *, version: int = 1, **columns: Any) -> Changes:
     """A Framework without parts."""
     row: Row = {"namespace": "team", "name": uid, "created": 1.0, "seen": 2.0, "document": b"{}", **columns}
-    return Changes(uid, "team", framework={"version": str(version), **row})
+    return Changes(uid, row["namespace"], framework={"version": str(version), **row})
 
 
 def attempt(number: int = 0, **columns: Any) -> Row:

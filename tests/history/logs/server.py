@@ -206,12 +206,10 @@ async def collecting(folder: Path, archive: Archive | None = None, **limits: Any
         client, archive = KubeClient(Endpoint(server.url)), archive or Archive(folder)
         storage = Storage(f"file://{folder}/logs")
         collector = Collector(client, storage, archive.save, archive.known, Limits(**limits))
-        work = asyncio.create_task(collector.work())
         try:
             yield Scene(server, archive, collector)
         finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await collector.close()
             await client.close()
         assert collector.memory.used == 0
         assert not collector.memory.tails
