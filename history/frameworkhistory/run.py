@@ -206,14 +206,14 @@ class History(Collects):
     def collect(self) -> Iterator[Metric]:
         """Yield what `/metrics` shows."""
         follower, collector = self._follower, self._collector
-        gauges = {
+        gauges: dict[str, tuple[str, float]] = {
             "frameworks_followed": ("Frameworks that exist.", follower.followed),
             "pending_changes": ("What was seen and is not written yet.", len(follower.pending)),
             "seconds_behind": ("For how long the oldest of it has waited.", follower.seconds_behind),
         }
         for name, (text, value) in gauges.items():
             yield GaugeMetricFamily(f"frameworkhistory_{name}", text, value)
-        counters = {
+        counters: dict[str, tuple[str, float]] = {
             "database_errors": ("Writes that the database has refused, and were tried again.", follower.errors),
             "states_refused": ("States that the database refuses for what they say.", follower.refused),
             "log_bytes": ("Read from the API server.", collector.reader.read),

@@ -48,7 +48,7 @@ PENDING_ROWS: Final = 20_000
 """Events and rosters that wait."""
 BATCH: Final = 64
 """Frameworks in one transaction."""
-SAVE_TRIES: Final = 20
+SAVE_TRIES: Final = 5
 SAVE_SECONDS: Final = 1.0
 """Between them: a Pod may be seen before its Framework."""
 AT_WORK: Final = "at-work"

@@ -184,66 +184,27 @@ class Collector:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, queue: asyncio.Queue[_Job], step: Callable[[_Job], Awaitable[None]]) -> None:
-        while True:
-            job = await queue.get()
-            try:
-                await step(job)
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it is of this log alone
-                self.failures += 1
-                job.failures += 1
-                _log.warning("a log is tried again", step=step.__name__, key=job.run.key, error=_brief(error))
-                pause = pause_seconds(job.failures, random.random)
-                asyncio.get_running_loop().call_later(pause, queue.put_nowait, job)
-
-    async def _is_done(self, run: Run) -> bool:
-        """Report whether there is a row of a run already, from before this process; then nothing is left to do."""
-        known = self._pods[run.pod_uid]
-        if not known.was_asked:
-            # While the database is away, a log is rather read twice.
-            with contextlib.suppress(Exception):
-                known.done |= await self._has_row(run.framework, run.pod_uid)
-                known.was_asked = True
-        if run.place in known.done:
-            self._settle(run)
-        return run.place in known.done
-
-    def _tail(self, pod: TaskPod) -> tuple[Tail, int | None]:
-        """Return what a log is read into, and how many lines to ask for: they have more bytes than are kept."""
-        if pod.metadata.annotations.get(runs.KEEP_ANNOTATION) == runs.WHOLE:
-            return Tail(self._limits.whole_bytes, self.memory), None
-        return Tail(self._limits.log_bytes, self.memory), self._limits.log_bytes // _LEAST_LINE + 1
-
-    async def _read(self, job: _Job) -> None:
-        """Read a run that is over, or all that a Pod has written that is being deleted."""
-        if await self._is_done(job.run):
-            return
-        pod = self._pods[job.run.pod_uid].pod
-        if pod is None:
-            self._hand_on(job, None, LOST)
-            return
-        gap = SNAPSHOT if (job.run, False) in runs.runs(pod) else ""
-        tail, lines = self._tail(pod)
+    async def _keep(self, known: _Known, run: Run, pod: TaskPod, *, follows: bool) -> None:
+        """Read, store and save one log."""
+        is_whole = pod.metadata.annotations.get(runs.KEEP_ANNOTATION) == runs.WHOLE
+        limit = self._limits.whole_bytes if is_whole else self._limits.log_bytes
+        # So many lines have more bytes than are kept.
+        lines = None if is_whole else limit // _LEAST_LINE + 1
+        tail = Tail(limit, self.memory)
         try:
             is_done = await self._is_done(known, run)
             try:
-                await self._storage.put(run.key, lines)
-                job.key, job.bytes, job.is_whole = run.key, len(lines), job.tail.is_whole
-            except Exception as error:
-                if time.monotonic() < job.until:
-                    raise
-                job.gap = f"its log could not be stored: {_brief(error)}"
-            job.tail.release()
-            job.tail = None
-        row = {"key": job.key, "bytes": job.bytes, "is_whole": job.is_whole and not job.gap, "taken": time.time()}
-        row["gap"] = job.gap.replace("\0", "")[:_MOST_GAP]
-        await self._save(Changes(run.framework, run.namespace, logs=[run.row() | row]))
-        self.stored += bool(job.key)
-        self.gaps += bool(job.gap)
-        self._settle(run)
-
-    def _settle(self, run: Run) -> None:
-        known = self._pods[run.pod_uid]
+                gap = "" if is_done else await self.reader.read(run, tail, lambda: known.pod, lines, follows=follows)
+            finally:
+                self.followed -= follows
+            if not is_done:
+                await self._store(run, tail, gap)
+        except Exception:  # noqa: BLE001 -- a fault of this program must not hold up the Pod
+            self.failures += 1
+            _log.exception("a log is not kept", key=run.key)
+        finally:
+            tail.release()
+        # Not when it was cancelled: nobody may call it kept.
         known.pending.discard(run.place)
         known.done.add(run.place)
         # A container may restart for ever, and of earlier runs only two are looked at.
@@ -273,7 +234,8 @@ class Collector:
         tail.release()
         row = run.row() | {"key": key, "bytes": size, "is_whole": tail.is_whole and not gap, "taken": time.time()}
         row["gap"] = gap.replace("\0", "")[:_MOST_GAP]
-        await retrying(retry=_ANY, before_sleep=self._note)(self._add, Changes(run.framework, run.namespace, logs=[row]))
+        rows = Changes(run.framework, run.namespace, logs=[row])
+        await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows)
         self.stored += bool(key)
         self.gaps += bool(gap)
 
@@ -282,10 +244,6 @@ class Collector:
             lines = tail.lines()
             await self._storage.put(run.key, lines)
             return len(lines)
-
-    async def _add(self, changes: Changes) -> None:
-        async with self._turns:
-            await self._save(changes)
 
     def _note(self, state: tenacity.RetryCallState) -> None:
         self.failures += 1
