@@ -1,0 +1,142 @@
+"""The archive as a process, beside a controller, on a real API server: whatever ends when, nothing is lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frameworkcontroller.api import names
+from testkit.frameworks import ControllerProcess, role
+from testkit.waiting import eventually
+from tests.apiserver.conftest import ends_cleanly
+from tests.support.history import HistoryProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from localcluster import Cluster
+    from testkit.frameworks import Frameworks
+    from tests.support.beside.player import Player
+
+pytestmark = pytest.mark.apiserver
+
+RETRY: dict[str, Any] = {"retry": {"fancyRetryPolicy": False, "maxRetryCount": 3}}
+
+
+@pytest.fixture
+def history(cluster: Cluster, namespace: str, tmp_path: Path) -> HistoryProcess:
+    """The archive of the test's namespace, which is not started yet."""
+    return HistoryProcess(cluster, tmp_path, (namespace,))
+
+
+@pytest.fixture
+def process(cluster: Cluster, namespace: str, tmp_path: Path, history: HistoryProcess) -> ControllerProcess:
+    """A controller that waits for the archive."""
+    return ControllerProcess(cluster, tmp_path, {"namespaces": [namespace], "history": {"url": history.url}})
+
+
+def is_gone(frameworks: Frameworks, name: str) -> None:
+    assert name not in {one["metadata"]["name"] for one in frameworks.raw.get(frameworks.path)["items"]}
+
+
+def test_a_life_is_kept_beyond_its_end(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": [1, 1, 0]}
+    with ends_cleanly(process), history.running(), player.playing():
+        process.start()
+        frameworks.create("fw", role("worker", 2, **RETRY))
+        status = frameworks.wait("fw", "Completed", 60)
+        uid = frameworks.get("fw")["metadata"]["uid"]
+        assert names.HISTORY_FINALIZER in frameworks.get("fw")["metadata"]["finalizers"]
+        frameworks.raw.delete(f"{frameworks.path}/fw")
+        eventually(lambda: is_gone(frameworks, "fw"), 10)
+
+        def is_deleted() -> dict[str, Any]:
+            found = history.framework("fw", uid)
+            assert found["deleted"] is not None
+            return found
+
+        row = eventually(is_deleted, 10)
+    assert (row["state"], row["result"], row["code"], row["gap"]) == ("Completed", "Succeeded", 0, "")
+    with history.reader() as reader:
+        runs = {(one["index"], one["run"]): (one["code"], one["gap"]) for one in reader.runs(row["id"])}
+        assert runs == {(0, 0): (1, ""), (0, 1): (1, ""), (0, 2): (0, ""), (1, 0): (0, "")}
+        (attempt,) = reader.attempts(row["id"])
+        assert (attempt["code"], attempt["gap"], attempt["tasks"]) == (0, "", 2)
+        spans = reader.spans(row["id"])
+        assert all(one["ended"] is not None for one in spans)
+        assert {"scheduling", "running"} <= {one["state"] for one in spans}
+        kept = reader.whole(row["id"])
+        assert kept is not None
+        assert status["attemptStatus"]["instanceUID"].encode() in kept
+        # A Pod that nobody's kubelet runs has no log: that is known, too.
+        assert {one["run"] for one in reader.logs(row["id"])} >= {0, 1}
+        assert reader.events(row["id"])
+
+
+def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_last_state(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    player.plan = {"worker-0": [1, 0], "stays-0": ["stay"]}
+    with ends_cleanly(process), player.playing():
+        process.start()
+        begun = time.monotonic()
+        frameworks.create("again", role("worker", 1, **RETRY))
+        frameworks.create("deleted", role("stays", 1))
+        eventually(lambda: frameworks.created("again-worker-0", "deleted-stays-0"), 20)
+        frameworks.wait("deleted", "AttemptRunning")
+        frameworks.raw.delete(f"{frameworks.path}/deleted")
+        # Its Pod goes at once, and the object waits.
+        eventually(lambda: frameworks.created("again-worker-0"), 20)
+        assert frameworks.get("deleted")["metadata"]["deletionTimestamp"]
+        frameworks.wait("again", "Completed", 90)
+        assert 30 <= time.monotonic() - begun < 80
+        uid = frameworks.get("again")["metadata"]["uid"]
+        frameworks.raw.delete(f"{frameworks.path}/again")
+        time.sleep(1)
+        assert frameworks.get("again")["metadata"]["deletionTimestamp"]
+        with history.running():
+            for name in ("again", "deleted"):
+                eventually(lambda name=name: is_gone(frameworks, name), 20)
+        row = history.framework("again", uid)
+        assert (row["state"], row["result"], row["deleted"] is not None) == ("Completed", "Succeeded", True)
+        with history.reader() as reader:
+            runs = {one["run"]: (one["code"], bool(one["gap"])) for one in reader.runs(row["id"])}
+        assert runs == {0: (None, True), 1: (0, False)}
+        assert history.framework("deleted")["deleted"] is not None
+
+
+def test_an_archive_that_is_killed_again_and_again_has_the_same_in_the_end(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    draw = random.Random(7)
+    player.plan = {"worker-0": [1, 1, 0]}
+    with ends_cleanly(process), player.playing():
+        process.start()
+        history.start()
+        for number in range(12):
+            frameworks.create(f"fw{number}", role("worker", 2, **RETRY))
+        for _ in range(8):
+            time.sleep(draw.uniform(0.2, 2))
+            history.kill()
+            history.start(ready=False)
+        history.kill()
+        with history.running():
+            for number in range(12):
+                frameworks.wait(f"fw{number}", "Completed", 120)
+                frameworks.raw.delete(f"{frameworks.path}/fw{number}")
+            for number in range(12):
+                eventually(lambda number=number: is_gone(frameworks, f"fw{number}"), 30)
+        for number in range(12):
+            row = history.framework(f"fw{number}")
+            assert (row["state"], row["result"], row["deleted"] is not None) == ("Completed", "Succeeded", True)
+            with history.reader() as reader:
+                runs = {(one["index"], one["run"]): one for one in reader.runs(row["id"])}
+            assert sorted(runs) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+            for (_, run), one in runs.items():
+                assert one["gap"] or one["ended"] is not None, (number, run)
+            assert runs[0, 2]["code"] == 0
