@@ -65,8 +65,8 @@ async def feed(request: web.Request) -> web.StreamResponse:
                 if not response.prepared:
                     await response.prepare(request)
                 await response.write(b"data: changed\n\n" if is_change else b":\n\n")
-    except TimeoutError:
-        pass
+    except (TimeoutError, ConnectionResetError):
+        pass  # its time is over, or nobody listens any more
     except FullError as error:
         raise PageError(503, "Too many pages are open to follow what changes.") from error
     return response

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from aiohttp import web
@@ -20,7 +20,7 @@ from frameworkcontroller.api.states import State
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
 from frameworkhistory.page.people import PERSON, PageError
-from frameworkhistory.page.site import SITE, Site, number_of, time_of, url
+from frameworkhistory.page.site import SITE, Site, cursor_of, number_of, time_of, url
 from frameworkhistory.page.tables import FRAMEWORKS, TABLES, Row, as_csv, derived, goodput
 from frameworkhistory.page.timeline import picture
 
@@ -34,20 +34,19 @@ EXPORTED: Final = 100_000
 """Frameworks in a file."""
 DRAWN: Final = 300
 """Runs of Tasks that are read for a picture: of those that have failed, and of all."""
-Key = tuple[int, str, int, int]
+Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Pods: TypeAlias = Mapping[str, TaskPod]
+RunKey: TypeAlias = tuple[Number, str, Number, Number]
+_AFTER: Final = msgspec.json.Decoder(RunKey)
+_BEFORE: Final = msgspec.json.Decoder(tuple[float, Number])
 
 
 async def search_of(request: web.Request, limit: int) -> Search:
     """Return what a query asks for, within what the person may see."""
     query = request.query
-    created, _, number = query.get("before", "").partition(":")
-    try:
-        before = (float(created), int(number)) if created else None
-    except ValueError as error:
-        raise PageError(400, "before: must be what an answer has given.") from error
     return Search(
         namespaces=await request.app[SITE].visible(request, query.get("namespace", "")),
-        before=before,
+        before=cursor_of(request, "before", _BEFORE),
         limit=max(1, min(number_of(request, "limit") or limit, MOST)),
         since=time_of(request, "since"),
         until=time_of(request, "until"),
@@ -58,7 +57,11 @@ async def search_of(request: web.Request, limit: int) -> Search:
 async def found(site: Site, search: Search) -> tuple[list[Row], str]:
     """Return a page of the list, and what the next one begins before, "" after the last."""
     rows = await site.read(site.reader.frameworks, search)
-    return rows, f"{rows[-1]['created']!r}:{rows[-1]['id']}" if len(rows) == search.limit else ""
+    return rows, _cursor(rows[-1]["created"], rows[-1]["id"]) if len(rows) == search.limit else ""
+
+
+def _cursor(*key: object) -> str:
+    return msgspec.json.encode(key).decode()
 
 
 async def listing(request: web.Request) -> web.StreamResponse:
@@ -76,12 +79,13 @@ async def listing_file(request: web.Request) -> web.StreamResponse:
     site, search = request.app[SITE], replace(await search_of(request, MOST), limit=MOST)
 
     async def batches() -> AsyncIterator[list[Row]]:
-        wanted, after = search, "first"
+        wanted = search
         for _ in range(EXPORTED // MOST):
-            if after:
-                rows, after = await found(site, wanted)
-                yield rows
-                wanted = replace(wanted, before=(rows[-1]["created"], rows[-1]["id"])) if rows else wanted
+            rows, after = await found(site, wanted)
+            yield rows
+            if not after:
+                return
+            wanted = replace(wanted, before=(rows[-1]["created"], rows[-1]["id"]))
 
     return await sent(request, "frameworks", FRAMEWORKS, batches())
 
@@ -94,49 +98,37 @@ async def sent(
     response = web.StreamResponse(headers={"Content-Type": "text/csv" if is_csv else "application/json"})
     if "suffix" in request.match_info:
         response.headers["Content-Disposition"] = f"attachment; filename={name}.{request.match_info['suffix']}"
+    begin = f'{{"{name}":['.encode()
     async for batch in batches:
         rows = [derived(row, site.clock()) for row in batch]
-        is_first = not response.prepared
-        if is_first:
+        if is_first := not response.prepared:
             await response.prepare(request)  # not before: what cannot be read at all has another status
-        begin = b"," if not is_first else f'{{"{name}":['.encode()
-        body = b",\n".join(map(msgspec.json.encode, rows))
-        await response.write(
-            as_csv(columns, rows, head=is_first) if is_csv else begin + body if rows or is_first else b""
-        )
+        if is_csv:
+            await response.write(as_csv(columns, rows, head=is_first))
+        elif rows or is_first:
+            await response.write((begin if is_first else b",") + b",\n".join(map(msgspec.json.encode, rows)))
     await response.write(b"" if is_csv else b"]}\n")
     return response
 
 
-def key_of(run: Mapping[str, Any]) -> Key:
+def key_of(run: Mapping[str, Any]) -> RunKey:
     """Return what a run of a Task is found by."""
     return run["attempt"], run["role"], run["index"], run["run"]
 
 
 async def batches_of(request: web.Request, row: Row, name: str, limit: int) -> AsyncIterator[list[Row]]:
-    """Yield the rows of a table of a Framework, as a query asks for them; those of Tasks so many at a time."""
-    site, number, attempt = request.app[SITE], row["id"], number_of(request, "attempt")
-    reader, query = site.reader, request.query
-    match name:
-        case "events":
-            yield (await site.read(reader.events, number, MOST))[::-1]
-        case "attempts":
-            yield (await site.read(reader.attempts, number))[::-1]
-        case "epochs":
-            yield (await site.read(reader.epochs, number, attempt))[::-1]
-        case _:
-            try:
-                place = query.get("after", "").split(":")
-                after: Key | None = (int(place[0]), place[1], int(place[2]), int(place[3])) if any(place) else None
-            except (ValueError, IndexError) as error:
-                raise PageError(400, "after: must be what an answer has given.") from error
-            wanted: Row = {"failed": bool(query.get("failed")), "limit": limit}
-            while True:
-                rows = await site.read(reader.runs, number, attempt, query.get("role", ""), after, **wanted)
-                yield rows
-                if len(rows) < limit:
-                    return
-                after = key_of(rows[-1])
+    """Yield the rows of a table of a Framework, the newest first; those of Tasks by their keys, so many at a time."""
+    site, query, reader = request.app[SITE], request.query, request.app[SITE].reader
+    if name in {"attempts", "epochs", "events"}:
+        yield (await site.read(getattr(reader, name), row["id"]))[::-1]
+        return
+    after, wanted = cursor_of(request, "after", _AFTER), (number_of(request, "attempt"), query.get("role", ""))
+    while True:
+        rows = await site.read(reader.runs, row["id"], *wanted, after, failed=bool(query.get("failed")), limit=limit)
+        yield rows
+        if len(rows) < limit:
+            return
+        after = key_of(rows[-1])
 
 
 async def table(request: web.Request) -> web.StreamResponse:
@@ -144,7 +136,7 @@ async def table(request: web.Request) -> web.StreamResponse:
     site, name = request.app[SITE], request.match_info["table"]
     row = await site.framework(request)
     rows = [linked(row, one, site.clock()) for one in (await anext(batches_of(request, row, name, PAGE)))[:PAGE]]
-    after = ":".join(map(str, key_of(rows[-1]))) if name == "tasks" and len(rows) == PAGE else ""
+    after = _cursor(*key_of(rows[-1])) if name == "tasks" and len(rows) == PAGE else ""
     asked = {key: request.query.get(key, "") for key in ("attempt", "role", "failed")}
     return site.render(request, "table.html", framework=row, name=name, rows=rows, after=after, asked=asked)
 
@@ -208,12 +200,7 @@ async def framework(request: web.Request) -> web.StreamResponse:
 
 
 def _gathered(
-    reader: Reader,
-    row: Row,
-    attempt: int | None,
-    live: FrameworkView | None,
-    pods: Mapping[str, TaskPod] | None,
-    now: float,
+    reader: Reader, row: Row, attempt: int | None, live: FrameworkView | None, pods: Pods | None, now: float
 ) -> Row:
     """Return what takes time to read or to work out for the page of a Framework."""
     number = row["id"]
@@ -237,20 +224,13 @@ def _gathered(
     return {**words, "rows": shown, "picture": drawn, "at": at, "goodput": goodput(row)}
 
 
-def _words(view: FrameworkView, pods: Mapping[str, TaskPod] | None, events: Sequence[Row], now: datetime) -> Row:
+def _words(view: FrameworkView, pods: Pods | None, events: Sequence[Row], now: datetime) -> Row:
     """Return what `frameworkctl why` and `describe` say of a Framework at a time; without its Pods, of it alone."""
-    seen = [
-        EventView(
-            EventMeta(),
-            type=one["type"],
-            reason=one["reason"],
-            message=one["message"],
-            involved_object=About(*one["object"].partition(" ")[::2]),
-            count=one["count"],
-            last_timestamp=datetime.fromtimestamp(one["last"], UTC),
-        )
-        for one in events
-    ]
+    seen = []
+    for one in events:
+        about, last = About(*one["object"].partition(" ")[::2]), datetime.fromtimestamp(one["last"], UTC)
+        said = one["type"], one["reason"], one["message"]
+        seen.append(EventView(EventMeta(), *said, about, one["count"], last_timestamp=last))
     evidence = Evidence(view, pods or {}, seen, now)
     # A status that was written by somebody else may be Completed without an end.
     is_known = not view.finished or view.result is not None

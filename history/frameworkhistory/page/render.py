@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from frameworkclient.views.ledger import SIGNS
 from frameworkclient.views.text import duration, sanitize, shorten
@@ -55,13 +55,13 @@ def ago(context: Context, seconds: float) -> Markup:
 
 @pass_context
 def cell(context: Context, column: str, row: Mapping[str, Any]) -> Markup:
-    """Return the cell of a table; the row may have where it leads to, as `{column}_href`."""
-    value, kind = row.get(column), KINDS.get(column, "text")
-    match kind:
-        case _ if value is None or value == "":
-            shown: object = ""
+    """Return what is in the cell of a table; the row may have where it leads to, as `{column}_href`."""
+    value = row.get(column)
+    if value is None or value == "":
+        return Markup("")
+    match KINDS.get(column):
         case "time":
-            shown = ago(context, value)
+            shown: object = ago(context, value)
         case "seconds":
             shown = span(value)
         case "share":
@@ -72,11 +72,8 @@ def cell(context: Context, column: str, row: Mapping[str, Any]) -> Markup:
             shown = badge(value)
         case _:
             shown = shorten(value, _TEXT) if isinstance(value, str) else value
-    if href := row.get(f"{column}_href"):
-        shown = Markup('<a href="{}">{}</a>').format(href, shown)
-    if kind == "head":
-        return Markup('<th scope="row">{}</th>').format(shown)
-    return Markup('<td class="{}">{}</td>').format(kind, shown)
+    href = row.get(f"{column}_href")
+    return Markup('<a href="{}">{}</a>').format(href, shown) if href else escape(shown)
 
 
 ENVIRONMENT: Final = Environment(

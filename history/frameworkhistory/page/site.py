@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
 from aiohttp import web
 from sqlalchemy.exc import DBAPIError
 
@@ -132,6 +133,19 @@ def url(row: Mapping[str, Any], *parts: object, **query: object) -> str:
     path = "/".join(quote(str(part), safe="") for part in (row["namespace"], row["name"], *parts))
     wanted = {key: value for key, value in {"uid": row["uid"], **query}.items() if value not in {"", None}}
     return f"/frameworks/{path}?{urlencode(wanted)}"
+
+
+def cursor_of(request: web.Request, key: str, decoder: msgspec.json.Decoder[T]) -> T | None:
+    """Return the key of a row of a query, in JSON, after which a page begins; None for the first one.
+
+    Raises:
+        PageError: It is something else.
+    """
+    text = request.query.get(key)
+    try:
+        return decoder.decode(text) if text else None
+    except msgspec.MsgspecError as error:
+        raise PageError(400, f"{key}: must be what an answer has given.") from error
 
 
 def number_of(request: web.Request, key: str) -> int | None:

@@ -10,62 +10,31 @@ from frameworkcontroller.api.states import LedgerState
 from frameworkhistory.archive.tables import SPENT
 
 Row = dict[str, Any]
-FRAMEWORKS: Final = (
-    "name",
-    "namespace",
-    "state",
-    "phrase",
-    "person",
-    "tasks",
-    "gpus",
-    "attempts",
-    "created",
-    "seconds",
-    "goodput",
-)
-RUNS: Final = (
-    "task",
-    "attempt",
-    "run",
-    "state",
-    "phrase",
-    "code",
-    "pod",
-    "node",
-    "started",
-    "seconds",
-    "diagnostics",
-    "gap",
-    "log",
-)
+
+
+def _columns(keys: str) -> tuple[str, ...]:
+    return tuple(keys.split())
+
+
+FRAMEWORKS: Final = _columns("name namespace state phrase person tasks gpus attempts created seconds goodput")
+RUNS: Final = _columns("task attempt run state phrase code pod node started seconds diagnostics gap log")
+ATTEMPTS: Final = _columns("attempt result phrase code trigger diagnostics tasks restarts started seconds goodput gap")
 TABLES: Final = {
     "tasks": RUNS,
     "runs": RUNS,
-    "attempts": (
-        "attempt",
-        "result",
-        "phrase",
-        "code",
-        "trigger",
-        "diagnostics",
-        "tasks",
-        "restarts",
-        "started",
-        "seconds",
-        "goodput",
-        "gap",
-    ),
-    "epochs": ("attempt", "epoch", "began", "reason", "task", "code", "message", "gap"),
-    "events": ("last", "type", "reason", "object", "count", "message"),
-    "logs": ("container", "attempt", "run", "restart", "bytes", "taken", "gap"),
+    "attempts": ATTEMPTS,
+    "epochs": _columns("attempt epoch began reason task code message gap"),
+    "events": _columns("last type reason object count message"),
+    "logs": _columns("container attempt run restart bytes taken gap"),
 }
+_NUMBERS: Final = "tasks gpus attempts restarts code epoch count restart bytes failed"
 KINDS: Final = (
-    dict.fromkeys(("created", "started", "began", "last", "taken"), "time")
-    | dict.fromkeys(("tasks", "gpus", "attempts", "restarts", "code", "epoch", "count", "restart", "bytes"), "number")
-    | dict.fromkeys((*SPENT, "failed"), "number")
-    | dict.fromkeys(("name", "task", "container"), "head")
-    | dict.fromkeys(("state", "result", "type"), "result")
-    | {"attempt": "ordinal", "run": "ordinal", "seconds": "seconds", "goodput": "share"}
+    dict.fromkeys(_columns("created started began last taken"), "time")
+    | dict.fromkeys(_columns(_NUMBERS), "number")
+    | dict.fromkeys(_columns("diagnostics message gap"), "long")
+    | dict.fromkeys(("seconds", *SPENT), "seconds")
+    | dict.fromkeys(_columns("state result type"), "result")
+    | {"attempt": "ordinal", "run": "ordinal", "goodput": "share"}
 )
 """Of columns that are not text; an `ordinal` is kept from 0 and shown from 1."""
 TITLES: Final = {"gpus": "GPUs", "seconds": "Duration", "gap": "Not known", "last": "Last seen", "count": "Times"}

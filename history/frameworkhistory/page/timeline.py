@@ -12,8 +12,8 @@ LANES: Final = 60
 """Of Tasks."""
 BARS: Final = 200
 """Of a lane: the newest of them."""
-LEFT, WIDTH, STEP = 130, 1000, 20
-"""Where the time begins and ends, and from lane to lane, in units of the picture."""
+LEFT, WIDTH = 130, 1000
+"""Where the time begins and ends, in units of the picture."""
 _TICKS: Final = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400)
 """Seconds between two marks, of which there are at most eight."""
 _RESULTS: Final = {"Succeeded": ("r-good", "+"), "Failed": ("r-bad", "x")}
