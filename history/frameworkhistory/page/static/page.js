@@ -47,7 +47,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (event.key === "/") {
-      document.querySelector("[data-search]")?.focus();
+      document.querySelector("form.search input:not([type=hidden])")?.focus();
       event.preventDefault();
     } else if (event.key === "j" || event.key === "k") {
       const rows = [...document.querySelectorAll("tbody tr a:first-of-type")];
