@@ -16,6 +16,7 @@ from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import framework_outlook, waiting
 from frameworkclient.views.pods import TaskPod
 from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
+from frameworkclient.views.text import shorten
 from frameworkcontroller.api.states import State
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
@@ -26,13 +27,13 @@ from frameworkhistory.page.timeline import picture
 
 PAGE: Final = 100
 """Rows of a table on a page."""
-SOME: Final = 50
+SOME: Final = 30
 """Rows of a table on the page of a Framework."""
 MOST: Final = 1000
 """Rows that are read at a time for a file."""
 EXPORTED: Final = 100_000
 """Frameworks in a file."""
-DRAWN: Final = 300
+DRAWN: Final = 100
 """Runs of Tasks that are read for a picture: of those that have failed, and of all."""
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Pods: TypeAlias = Mapping[str, TaskPod]
@@ -245,5 +246,5 @@ def _words(view: FrameworkView, pods: Pods | None, events: Sequence[Row], now: d
         "hang": [] if hang is None else list(hang_lines(view, hang, now)),
         "hangs_now": view.hang is not None,
         "ledger": ledger_of(view, now),
-        "description": view.spec.description or "",
+        "description": shorten(view.spec.description or "", 500),
     }

@@ -12,7 +12,7 @@ from frameworkclient.views.ledger import SIGNS
 from frameworkclient.views.text import duration, sanitize, shorten
 from frameworkhistory.page.tables import KINDS, TABLES, TITLES
 
-_TEXT: Final = 160
+_TEXT: Final = 120
 """Characters of a text in a table."""
 _BADGES: Final = {"Succeeded": "good", "Failed": "bad", "Warning": "bad", "AttemptRunning": "live"}
 

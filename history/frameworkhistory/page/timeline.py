@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from frameworkclient.views.ledger import SIGNS
-from frameworkclient.views.text import duration
+from frameworkclient.views.text import duration, shorten
 from frameworkhistory.page.render import stamp
 
 LANES: Final = 60
 """Of Tasks."""
-BARS: Final = 200
+BARS: Final = 100
 """Of a lane: the newest of them."""
 LEFT, WIDTH = 130, 1000
 """Where the time begins and ends, in units of the picture."""
@@ -59,8 +59,8 @@ class Picture:
         if start is not None and until >= self.began and start <= self.ended:
             x = self.place(start)
             width = max(round(self.place(until) - x, 1), 1.0)
-            title = f"{what}: {stamp(start)} UTC, {duration(until - start)}{'' if end is not None else ', goes on'}"
-            yield Bar(x, width, kind, title, sign if width >= 10 else "")
+            title = f"{shorten(what, 80)}: {stamp(start)} UTC, {duration(until - start)}"
+            yield Bar(x, width, kind, title if end is not None else f"{title}, goes on", sign if width >= 10 else "")
 
     def add(self, name: str, bars: Iterable[Iterator[Bar]], note: str = "") -> None:
         """Add a lane, if there is something in it."""
@@ -126,5 +126,5 @@ def _epoch(found: Picture, row: Row, after: Row, ends: Mapping[int, float | None
 
 def _run(found: Picture, row: Row, name: str) -> Iterator[Iterator[Bar]]:
     what = f"{name} attempt {row['attempt'] + 1} run {row['run'] + 1} on {row['node'] or '?'}"
-    yield found.bar(row["started"], row["ran"] or row["ended"], "r-wait", f"{what}, until it ran")
+    yield found.bar(row["started"], row["ran"] or row["ended"], "r-wait", "until it ran")
     yield _end(found, row, row["ran"], what)

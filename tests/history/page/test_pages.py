@@ -168,6 +168,19 @@ async def test_ten_thousand_tasks_stay_small_and_are_all_in_the_files(tmp_path: 
         assert (await page.get(f"{ONE}/tasks.csv"))[2].count("\r\n") == 10_001
 
 
+async def test_what_fails_again_and_again_stays_small(tmp_path: Path) -> None:
+    whole = plain()
+    long = {"phrase": "<" * 256, "diagnostics": "<" * 5000, "result": "Failed", "code": 1}
+    whole.attempts = [{**whole.attempts[0], **long, "attempt": n, "started": NOW - n} for n in range(300)]
+    whole.epochs = [{**whole.epochs[0], "epoch": n, "began": NOW - n, "message": "<" * 5000} for n in range(300)]
+    whole.spans = [{"began": NOW - n, "ended": NOW, "attempt": 0, "state": "backoff"} for n in range(300)]
+    whole.runs = [run(n % 30, run=n, **long, node="<" * 253) for n in range(600)]
+    whole.events = [{**whole.events[0], "uid": str(n), "message": "<" * 5000} for n in range(300)]
+    async with room(tmp_path, whole) as page:
+        for path in PAGES:
+            await page.page(path)
+
+
 async def test_the_interface_for_programs_has_the_object_and_what_is_known_beside(tmp_path: Path) -> None:
     async with room(tmp_path, plain()) as page:
         page.kept.logs = {"zero": lines("hello", "world")}
