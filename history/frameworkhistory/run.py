@@ -216,7 +216,7 @@ class History(Collects):
         counters: dict[str, tuple[str, float]] = {
             "database_errors": ("Writes that the database has refused, and were tried again.", follower.errors),
             "states_refused": ("States that the database refuses for what they say.", follower.refused),
-            "log_bytes": ("Read from the API server.", collector.reader.read),
+            "log_bytes": ("Read from the API server.", collector.reader.bytes),
         }
         for name, (text, value) in counters.items():
             yield CounterMetricFamily(f"frameworkhistory_{name}", text, value)

@@ -58,7 +58,14 @@ class HistoryProcess:
         with (self.folder / "history.log").open("ab") as output:
             self.process = subprocess.Popen([*command, *self.more], stdout=output, stderr=output)
         if ready:
-            eventually(lambda: fetch(f"{self.url}/readyz"), 30)
+            eventually(self._is_ready, 30)
+
+    def _is_ready(self) -> None:
+        try:
+            status, text = fetch(self.internal_port, "/readyz")
+        except OSError as error:
+            raise AssertionError(self.log[-3000:]) from error
+        assert status == 200, text
 
     def kill(self) -> None:
         """End it as a crash does."""

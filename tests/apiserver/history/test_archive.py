@@ -42,6 +42,12 @@ def is_gone(frameworks: Frameworks, name: str) -> None:
     assert name not in {one["metadata"]["name"] for one in frameworks.raw.get(frameworks.path)["items"]}
 
 
+def is_deleted(history: HistoryProcess, name: str) -> dict[str, Any]:
+    found = history.framework(name)
+    assert found["deleted"] is not None
+    return found
+
+
 def test_a_life_is_kept_beyond_its_end(
     history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player
 ) -> None:
@@ -50,17 +56,10 @@ def test_a_life_is_kept_beyond_its_end(
         process.start()
         frameworks.create("fw", role("worker", 2, **RETRY))
         status = frameworks.wait("fw", "Completed", 60)
-        uid = frameworks.get("fw")["metadata"]["uid"]
         assert names.HISTORY_FINALIZER in frameworks.get("fw")["metadata"]["finalizers"]
         frameworks.raw.delete(f"{frameworks.path}/fw")
         eventually(lambda: is_gone(frameworks, "fw"), 10)
-
-        def is_deleted() -> dict[str, Any]:
-            found = history.framework("fw", uid)
-            assert found["deleted"] is not None
-            return found
-
-        row = eventually(is_deleted, 10)
+        row = eventually(lambda: is_deleted(history, "fw"), 10)
     assert (row["state"], row["result"], row["code"], row["gap"]) == ("Completed", "Succeeded", 0, "")
     with history.reader() as reader:
         runs = {(one["index"], one["run"]): (one["code"], one["gap"]) for one in reader.runs(row["id"])}
@@ -102,6 +101,7 @@ def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_l
         with history.running():
             for name in ("again", "deleted"):
                 eventually(lambda name=name: is_gone(frameworks, name), 20)
+                eventually(lambda name=name: is_deleted(history, name), 10)
         row = history.framework("again", uid)
         assert (row["state"], row["result"], row["deleted"] is not None) == ("Completed", "Succeeded", True)
         with history.reader() as reader:
@@ -131,6 +131,7 @@ def test_an_archive_that_is_killed_again_and_again_has_the_same_in_the_end(
                 frameworks.raw.delete(f"{frameworks.path}/fw{number}")
             for number in range(12):
                 eventually(lambda number=number: is_gone(frameworks, f"fw{number}"), 30)
+                eventually(lambda number=number: is_deleted(history, f"fw{number}"), 10)
         for number in range(12):
             row = history.framework(f"fw{number}")
             assert (row["state"], row["result"], row["deleted"] is not None) == ("Completed", "Succeeded", True)
