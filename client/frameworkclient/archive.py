@@ -38,6 +38,8 @@ NONE: Final = (
     "this cluster names no archive: name it with --history, or ask an administrator for history.url of the chart"
 )
 PAGE: Final = 1000
+LOGS: Final = 5000
+"""That the archive names at a time."""
 TIMEOUT_SECONDS: Final = 60.0
 _LABEL: Final = re.compile(r"[^=,!() ]+(=[^=,!() ]*)?")
 

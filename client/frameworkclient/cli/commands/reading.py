@@ -308,7 +308,7 @@ async def _archived(
     tasks = [task for task in view.tasks if selection.takes(task.role, task.name)]
     if not view.attempts or (archive is None and attempt is None and all(task.name in pods for task in tasks)):
         return [], set()
-    from frameworkclient.archive import NONE, PAGE
+    from frameworkclient.archive import LOGS, NONE
     from frameworkclient.logs.archived import chosen, read_archived
 
     role, _, index = selection.task.rpartition("-")
@@ -323,8 +323,8 @@ async def _archived(
         if str(error) != NONE:
             say(str(error))
         return [], set()
-    if len(rows) >= PAGE:
-        say(f"The archive names {PAGE} logs at a time; --role or --task chooses others.")
+    if len(rows) >= LOGS:
+        say(f"The archive names {LOGS} logs at a time; --role or --task chooses others.")
     wanted = chosen(view, rows, selection, all_runs=attempt is not None)
     # A Pod that is there has the last run of its Task, and its own log.
     there = set(pods) if attempt is None else {pod.metadata.uid for pod in pods.values()}
