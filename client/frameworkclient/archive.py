@@ -22,7 +22,7 @@ from frameworkclient.errors import (
     UnreachableError,
 )
 from frameworkclient.version import __version__
-from frameworkclient.views.events import About, EventMeta, EventView
+from frameworkclient.views.events import EventView
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api.states import LedgerState
@@ -89,17 +89,6 @@ class Past:
         why = "it was deleted then" if self.deleted else "it was not seen after that"
         gap = f"; not known: {sanitize(self.gap)}" if self.gap else ""
         return f"from the archive, as of {self.time:%Y-%m-%d %H:%M} UTC: {why}{gap}"
-
-
-class _Event(msgspec.Struct):
-    uid: str
-    first: datetime
-    last: datetime
-    count: int = 1
-    type: str = ""
-    reason: str = ""
-    message: str = ""
-    object: str = ""
 
 
 async def find(
@@ -172,7 +161,7 @@ class Archive:
             page = await self._get("list Frameworks", query, dict[str, Any])
             with self._asking("list Frameworks"):
                 found += [_archived(row) for row in page["frameworks"]]
-            if not (cursor := page.get("next")):
+            if not page["frameworks"] or not (cursor := page.get("next")):
                 break
             query["before"] = str(cursor)
         return tuple(found)
@@ -188,23 +177,9 @@ class Archive:
 
     async def events(self, view: FrameworkView) -> tuple[EventView, ...]:
         """Return the Events of a Framework that were seen, the oldest first."""
-        found = await self._get(
-            "list Events", {"uid": view.uid}, dict[str, list[_Event]], view.namespace, view.name, "events"
-        )
-        rows = sorted(found.get("events", ()), key=lambda row: row.last)
-        return tuple(
-            EventView(
-                EventMeta(name=one.uid, namespace=view.namespace, uid=one.uid, creation_timestamp=one.first),
-                type=one.type,
-                reason=one.reason,
-                message=one.message,
-                involved_object=About(*one.object.partition(" ")[::2]),
-                count=one.count,
-                first_timestamp=one.first,
-                last_timestamp=one.last,
-            )
-            for one in rows
-        )
+        found = await self._get("list Events", {"uid": view.uid}, dict[str, Any], view.namespace, view.name, "events")
+        with self._asking("list Events"):
+            return tuple(_event(row) for row in sorted(found["events"], key=lambda row: float(row["last"])))
 
     async def logs(self, view: FrameworkView, attempt: int, role: str, index: str) -> tuple[ArchivedLog, ...]:
         """Return which logs there are of an attempt, from 0; only of a role, or of a Task of it, unless it is ""."""
@@ -239,7 +214,7 @@ class Archive:
             raise self._refused(what, error) from error
         except KubeError as error:
             raise UnreachableError(f"cannot {what}: the archive {self.url} cannot be reached: {error}") from error
-        except (msgspec.MsgspecError, LookupError, TypeError, ValueError, OverflowError) as error:
+        except (msgspec.MsgspecError, LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as error:
             raise UnreachableError(f"cannot {what}: {self.url} does not answer as an archive does: {error}") from error
 
     def _refused(self, what: str, error: ApiStatusError) -> RefusedError:
@@ -271,10 +246,16 @@ def _sentence(body: str) -> str:
         return body
 
 
+def _event(row: Mapping[str, Any]) -> EventView:
+    kind, _, name = row["object"].partition(" ")
+    known = {"metadata": {"name": row["uid"]}, "involvedObject": {"kind": kind, "name": name}}
+    times = {"firstTimestamp": row["first"], "lastTimestamp": row["last"]}
+    return msgspec.convert({**row, **known, **times}, EventView, strict=False)
+
+
 def _archived(row: Mapping[str, Any]) -> Archived:
     life = sum(row.get(state) or 0.0 for state in (*LedgerState, "lost"))
     known = row.get("lost") is not None and life > 0
+    goodput = row[LedgerState.RUNNING] / life if known else None
     given = {key: value for key, value in row.items() if value is not None}
-    return msgspec.convert(
-        given | {"goodput": row[LedgerState.RUNNING] / life if known else None}, Archived, strict=False
-    )
+    return msgspec.convert(given | {"goodput": goodput}, Archived, strict=False)
