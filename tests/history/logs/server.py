@@ -78,6 +78,7 @@ class LogServer:
     faults: deque[int] = field(default_factory=deque)
     asked: list[dict[str, str]] = field(default_factory=list)
     answers: Counter[str] = field(default_factory=Counter)
+    pause: float = 0.0
     open: int = 0
     most_open: int = 0
     url: str = ""
@@ -86,6 +87,18 @@ class LogServer:
         found = self.pods.get(request.match_info["pod"])
         return web.json_response(found or {"kind": "Status", "message": "not found"}, status=200 if found else 404)
 
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """Answer an informer: a list, then a watch in which nothing happens; no list in a stream."""
+        assert request.query["labelSelector"] == "FC_FRAMEWORK_NAME"
+        if "sendInitialEvents" in request.query:
+            return web.json_response({"kind": "Status", "message": "unknown"}, status=422)
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "9"}, "items": [*self.pods.values()]})
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await asyncio.Event().wait()
+        return answer
+
     async def log(self, request: web.Request) -> web.StreamResponse:
         query, name = dict(request.query), request.match_info["pod"]
         self.asked.append(query)
@@ -93,6 +106,7 @@ class LogServer:
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
+            await asyncio.sleep(self.pause)
             return await self._log(request, query, name)
         finally:
             self.open -= 1
@@ -134,6 +148,7 @@ def _chosen(written: list[bytes], tail: int, since: bytes) -> list[bytes]:
 @contextlib.asynccontextmanager
 async def serving(server: LogServer) -> AsyncIterator[LogServer]:
     app = web.Application()
+    app.router.add_get("/api/v1/pods", server.list)
     app.router.add_get("/api/v1/namespaces/demo/pods/{pod}", server.pod)
     app.router.add_get("/api/v1/namespaces/demo/pods/{pod}/log", server.log)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

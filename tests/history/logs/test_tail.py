@@ -39,11 +39,15 @@ def fed(pieces: list[bytes], limit: int = PLENTY, memory: Memory | None = None) 
     return tail
 
 
-@given(LINES, st.integers(100, 3000), st.integers(), st.sampled_from(ZONES))
+@given(LINES, st.integers(100, 3000), st.integers(), st.sampled_from(ZONES), st.booleans())
 def test_the_last_bytes_stay_from_the_beginning_of_a_line_on(
-    texts: list[bytes], limit: int, seed: int, zone: str
+    texts: list[bytes], limit: int, seed: int, zone: str, fits: bool
 ) -> None:
     text = b"".join(line(number, one, zone) for number, one in enumerate(texts))
+    if fits:
+        # As many whole lines as there is room for.
+        limit -= len(text[-limit:].partition(b"\n")[0]) + 1 if len(text) > limit else 0
+        limit = max(limit, 50)
     tail, last = fed(chunks(text, seed), limit), text[-limit:]
     assert tail.is_whole == (len(text) <= limit)
     if len(text) > limit and text[-limit - 1 : -limit] != b"\n":
@@ -86,6 +90,16 @@ def test_after_connections_that_broke_each_line_is_there_once(
     assert len(tail) <= limit
     if len(whole) <= limit:
         assert tail.lines() == whole
+
+
+def test_what_comes_again_of_a_second_that_was_cut_is_whole() -> None:
+    whole = b"".join(line(number, b"x" * 20) for number in range(5))
+    tail = fed([whole], 120)
+    since = tail.since
+    tail.rewind(since)
+    assert len(tail) == 0
+    tail.feed(whole[-110:].partition(b"\n")[2])
+    assert tail.lines() == whole[-110:].partition(b"\n")[2]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 400)), max_size=100), st.integers(0, 1000))
