@@ -99,8 +99,10 @@ class History(Collects):
             person_label=settings.user_label,
             on_kept=self._feed.publish,
         )
+        # A pause that the API server asks for because of logs holds up nothing else.
+        self._logs_kube = KubeClient(endpoint, user_agent="frameworkhistory-logs", max_connections=64)
         self._collector = Collector(
-            self._kube,
+            self._logs_kube,
             self._storage,
             self._follower.save,
             self._stored,
@@ -139,6 +141,7 @@ class History(Collects):
             await self._health.stop()
             await self._client.close()
             await self._kube.close()
+            await self._logs_kube.close()
             self._database.close()
 
     async def _open(self) -> None:

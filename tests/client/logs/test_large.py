@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from frameworkclient.cli.commands.reading import ASKED_PODS, events_of, pods_and_events
+from frameworkclient.cli.commands.reading import ASKED_PODS, Seen, events_of, pods_and_events
 from frameworkclient.cli.options import Format
 from frameworkclient.cluster.pages import PAGE
 from frameworkclient.errors import RefusedError
@@ -51,7 +51,7 @@ async def test_a_description_asks_for_few_events_those_of_tasks_that_do_not_run_
     view = workers(*(task(number) for number in range(size - 1)), task(size - 1, "AttemptPreparing"))
     await server.put(FRAMEWORKS, view.to_dict())
     async with a_client(server) as client:
-        _, events = await pods_and_events(client, view)
+        _, events = await pods_and_events(client, Seen(view, datetime.now(UTC)))
         asked = [query for _, path, query in server.requests if path == EVENTS]
         assert len(asked) == len(events) == 1 + min(size, ASKED_PODS)
         assert f"training-worker-{size - 1}" in {event.involved_object.name for event in events}
