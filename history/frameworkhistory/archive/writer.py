@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table, delete, or_, select, tuple_, update
+from sqlalchemy import Connection, Engine, Table, delete, or_, select, update
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
@@ -169,17 +169,29 @@ def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) ->
     attempts = sorted({key for some in rows for key in some[t.ATTEMPTS]})
     runs = sorted({key for some in rows for key, row in some[t.RUNS].items() if row.get("result") == "Failed"})
     for table, keys in ((t.ATTEMPTS, attempts), (t.RUNS, runs)):
-        more = ("tasks", *t.SPENT) if table is t.ATTEMPTS else ("node",)
-        columns = [table.c[name] for name in ("namespace", "ended", "result", "phrase", "code", *more)]
+        own = table.primary_key.columns.values()
+        more = [table.c[name] for name in (("tasks", *t.SPENT) if table is t.ATTEMPTS else ("node",))]
+        columns = [*own, *(table.c[name] for name in ("namespace", "ended", "result", "phrase", "code")), *more]
         for begin in range(0, len(keys), _AT_ONCE):
-            among = tuple_(*table.primary_key.columns).in_(keys[begin : begin + _AT_ONCE])
-            for row in connection.execute(select(*columns).where(among, table.c.ended.is_not(None))).mappings():
-                key, is_failed = (int(row["ended"] // DAY), row["namespace"]), row["result"] == "Failed"
-                if table is t.ATTEMPTS:
-                    counts[t.DAYS, key, "attempts"] += times
-                    counts[t.DAYS, key, "failed"] += times * is_failed
-                    for name in t.SPENT:
-                        counts[t.DAYS, key, name] += times * row["tasks"] * (row[name] or 0)
-                if is_failed and (table is t.ATTEMPTS or row["node"]):
-                    why = row.get("node", ""), row["phrase"] or "", row["code"] or 0
-                    counts[t.FAILURES, (*key, *why), "count"] += times
+            some = keys[begin : begin + _AT_ONCE]
+            # PostgreSQL would plan for seconds how to find a thousand keys: it finds what is between them.
+            ids, *others = zip(*some, strict=True)
+            between = [column.between(min(values), max(values)) for column, values in zip(own[1:], others, strict=True)]
+            query = select(*columns).where(own[0].in_(set(ids)), *between, table.c.ended.is_not(None))
+            query = query if table is t.ATTEMPTS else query.where(table.c.result == "Failed")
+            wanted = set(some)
+            for row in connection.execute(query).mappings():
+                if tuple(row[one.name] for one in own) in wanted:
+                    _count_one(counts, times, table, row)
+
+
+def _count_one(counts: _Counts, times: int, table: Table, row: Any) -> None:
+    key, is_failed = (int(row["ended"] // DAY), row["namespace"]), row["result"] == "Failed"
+    if table is t.ATTEMPTS:
+        counts[t.DAYS, key, "attempts"] += times
+        counts[t.DAYS, key, "failed"] += times * is_failed
+        for name in t.SPENT:
+            counts[t.DAYS, key, name] += times * row["tasks"] * (row[name] or 0)
+    if is_failed and (table is t.ATTEMPTS or row["node"]):
+        why = row.get("node", ""), row["phrase"] or "", row["code"] or 0
+        counts[t.FAILURES, (*key, *why), "count"] += times
