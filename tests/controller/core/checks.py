@@ -17,6 +17,7 @@ from frameworkcontroller.core.effects import (
     RetainPod,
 )
 from frameworkcontroller.core.machines.orphans import is_unlabelled
+from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.status import ledger
 
 if TYPE_CHECKING:
@@ -124,6 +125,23 @@ MAY_BE_ASKED_FOR: dict[type[Effect], Callable[[World, Any], None]] = {
     RetainPod: may_retain_pod,
     DeleteFramework: may_delete_framework,
 }
+
+
+def may_lose_logs(world: World, effect: Effect) -> None:
+    """With an archive, a Pod that has ended goes once it has the logs, or has had 30 s for them."""
+    match effect:
+        case DeletePod(orphan=False, confirm=False, grace_seconds=None):
+            names_of_pods = [names.pod_name("fw", effect.role, effect.index)]
+        case DeleteConfigMap(uid=uid, confirm=False) if uid == world.status.attempt_status.config_map_uid:
+            names_of_pods = list(world.pods)
+        case _:
+            return
+    tasks = {task.attempt_status.pod_name: task for task in tasks_of(world.status).values()}
+    for name in names_of_pods if world.config.history else ():
+        pod, task = world.pods.get(name), tasks.get(name)
+        if pod is not None and has_ended(pod) and task is not None and task.attempt_status.pod_uid == pod.metadata.uid:
+            waited = world.now - task.transition_time
+            assert world.archive.has_read(pod.metadata.uid) or waited >= timedelta(seconds=30), name
 
 
 # --- ground truth never goes back ------------------------------------------------------------------------------------

@@ -63,7 +63,8 @@ class Run(Driver):
     def _is_over(self) -> bool:
         if not self.world.exists:
             return True
-        kept = self.world.kept_seconds > 10_000
+        going = self.world.config.history and "deletionTimestamp" in self.world.manifest["metadata"]
+        kept = self.world.kept_seconds > 10_000 and not going
         over = self.state is State.COMPLETED is self.world.status.state and self.caches.up_to_date
         return over and kept and not self.world.pods and self.world.config_map is None
 
@@ -101,6 +102,8 @@ class Run(Driver):
         self.effects += 1
         self._remember("before")
         checks.may_ask_for(self.world, effect)
+        if not self._late:
+            checks.may_lose_logs(self.world, effect)
         outcome = super().send(effect)
         if self.script is not None and isinstance(effect, WriteStatus):
             self.script(self.world)

@@ -38,6 +38,7 @@ from frameworkcontroller.api.pod import (
 )
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
 from frameworkcontroller.core.effects import (
+    AskLogs,
     AskProgress,
     CreateConfigMap,
     CreateGroup,
@@ -62,6 +63,7 @@ from frameworkcontroller.core.effects import (
     PatchWorkload,
     Refused,
     RetainPod,
+    SetFinalizers,
     StaleStatus,
     Told,
     WriteRoster,
@@ -71,13 +73,14 @@ from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
+from tests.controller.core.archive import Archive
 from tests.controller.core.groups import Groups
 from tests.controller.core.inplace import HUNG, InPlace, verdict_of
 from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config, known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from frameworkcontroller.core.reconcile.config import CoreConfig
 
@@ -140,6 +143,10 @@ class Plan:
     """Pods that the controller may not let go."""
     capacity: int = 100
     """Pods that Kueue has room for in the beginning."""
+    away: bool = False
+    """The archive answers nothing, and lets nothing go."""
+    read_seconds: int = 0
+    """What the archive takes to read a log."""
     gives_up: dict[str, list[int]] = field(default_factory=dict)
     """The first attempts' barriers exit with these codes, however often the kubelet restarts them; 0 is open."""
 
@@ -168,6 +175,8 @@ class World:
         self.exists = True
         self.held = False
         """Whether somebody's finalizer holds the Framework."""
+        self.in_background = False
+        """Whether the Framework is deleted in the background: the garbage collector waits for all finalizers."""
         self.max_status_bytes = 1_500_000
         self.abridges = False
         """Whether each status is stored as one that is too large is: with as little as possible."""
@@ -209,9 +218,9 @@ class World:
         self.nodes: dict[str, dict[str, str]] = {}
         """The labels of the nodes that Pods go to in turn, as far as a controller may read them."""
         self.in_place = InPlace(self)
-        self.kueue, self.groups = Kueue(self), Groups(self)
+        self.kueue, self.groups, self.archive = Kueue(self), Groups(self), Archive(self)
         self._uids = itertools.count(1)
-        self._version = 1
+        self._version = self._status_version = 1
         self._config_map_versions = itertools.count(1)
         self._persisted_members: set[tuple[object, ...]] = set()
 
@@ -282,6 +291,10 @@ class World:
                 return self._done_with_config_map()
             case WriteRoster():
                 return self._write_roster(effect)
+            case SetFinalizers():
+                return self._set_finalizers(effect)
+            case AskLogs():
+                return self.archive.answer(effect.uids)
             case AskProgress():
                 leads = effect.ip == self.progress.get("ip", effect.ip) and "epoch" in self.progress
                 return Told(json.dumps(self.progress).encode() if leads else None)
@@ -297,8 +310,8 @@ class World:
                 return Done()
 
     def _write_status(self, effect: WriteStatus) -> Outcome:
-        if effect.resource_version != str(self._version):
-            return StaleStatus()
+        if int(effect.resource_version) < self._status_version:
+            return StaleStatus()  # if only the rest has changed, it is sent upon that
         before = None if self.stored is None else self.status
         document = msgspec.json.encode(effect.status)
         if len(document) > self.max_status_bytes:
@@ -307,6 +320,7 @@ class World:
             document = status_encoding.compress(effect.status, status_encoding.LIMIT_BYTES)
         self.stored = document
         self._version += 1
+        self._status_version = self._version
         checks.history(before, self.status)
         checks.beginnings(self, before, self.status)
         for role in self.status.attempt_status.task_role_statuses or ():
@@ -315,6 +329,14 @@ class World:
                 self.persisted_pods.add(attempt.pod_uid or "")
                 member = (role.name, task.index, attempt.id, (attempt.pod_uid or "")[:8], attempt.pod_ip)
                 self._persisted_members.add(member)
+        return Done(resource_version=str(self._version))
+
+    def _set_finalizers(self, effect: SetFinalizers) -> Outcome:
+        if effect.resource_version != str(self._version):
+            return Missing()
+        added = set(effect.finalizers) - set(self.finalizers)
+        assert not (added and "deletionTimestamp" in self.manifest["metadata"]), "the API server forbids it"
+        self.change_finalizers(effect.finalizers)
         return Done(resource_version=str(self._version))
 
     def _create(self, key: str, attempt: int, create: Callable[[], str]) -> Outcome:
@@ -470,6 +492,20 @@ class World:
     def _next_version(self) -> str:
         return str(next(self._config_map_versions))
 
+    @property
+    def finalizers(self) -> tuple[str, ...]:
+        return tuple(self.manifest["metadata"].get("finalizers", ()))
+
+    def change_finalizers(self, finalizers: Iterable[str]) -> None:
+        """Somebody sets the finalizers of the Framework."""
+        self.manifest["metadata"]["finalizers"] = list(finalizers)
+        self._version += 1
+
+    def delete_in_background(self) -> None:
+        """As kubectl does."""
+        self.in_background = True
+        self.delete_framework()
+
     def delete_framework(self) -> None:
         """Foreground."""
         self.manifest["metadata"].setdefault("deletionTimestamp", self.stamp)
@@ -485,14 +521,17 @@ class World:
         """A second passes: Pods move on, deletions end, garbage is collected. Returns whether anything changed."""
         self.now += timedelta(seconds=1)
         moved = [self.live(name) for name in list(self.pods)]
-        return any([*moved, self.kueue.live(), self.groups.live(), self.collect(), self.groups.collect()])
+        others = (self.kueue.live(), self.groups.live(), self.archive.live())
+        return any([*moved, *others, self.collect(), self.groups.collect()])
 
     def collect(self) -> bool:
         """The garbage collector looks at everything once."""
         changed = False
-        if "deletionTimestamp" in self.manifest["metadata"] and self.exists:
+        waits = self.in_background and self.finalizers
+        if "deletionTimestamp" in self.manifest["metadata"] and self.exists and not waits:
             if self.config_map is None:
-                self.exists, changed = self.held, not self.held
+                self.exists = self.held or bool(self.finalizers)
+                changed = not self.exists
                 self.retained.clear()
             elif self.config_map.metadata.deletion_timestamp is None:
                 self.delete_config_map()

@@ -24,6 +24,7 @@ from frameworkcontroller.core.effects import (
     Missing,
     Outcome,
     PatchWorkload,
+    SetFinalizers,
     StaleStatus,
     Subject,
     WorkloadEffect,
@@ -32,10 +33,11 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
 from frameworkcontroller.core.policies.shares import MOST_IDLE, READS_AT_ONCE, IdleTasks
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
-from frameworkcontroller.engine.config.settings import KueueSettings, Settings
+from frameworkcontroller.engine.config.settings import HistorySettings, KueueSettings, Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
 from tests.controller.core.values import config_map, ended, framework_end, task
@@ -546,6 +548,42 @@ async def test_the_workload_of_one_at_rest_is_finished_or_given_up(
     (found,) = (one for one in performer.performed if isinstance(one, WorkloadEffect))
     assert isinstance(found, effect)
     assert found.uid == "w"
+
+
+OURS = names.HISTORY_FINALIZER
+WITH_ARCHIVE = replace(Settings(), history=HistorySettings("http://archive:8081")).core
+
+
+@pytest.mark.parametrize(
+    ("config", "before", "after"),
+    [
+        pytest.param(WITH_ARCHIVE, ["a/b"], ["a/b", OURS], id="an archive has come"),
+        pytest.param(Settings().core, ["a/b", OURS, "c/d"], ["a/b", "c/d"], id="it has gone"),
+    ],
+)
+@in_virtual_time
+async def test_one_at_rest_is_held_for_an_archive_or_let_go_once(
+    config: CoreConfig, before: list[str], after: list[str]
+) -> None:
+    client, performer = Client(completed(ttl=None, finalizers=before)), Performer()
+    async with running(client, performer, config, clock=clock) as engine:
+        await until(lambda: performer.performed)
+        assert performer.performed == [SetFinalizers(tuple(after), "5")]
+        client.shows("MODIFIED", completed(ttl=None, finalizers=after, resourceVersion="101"))
+        await until(lambda: not engine._works)
+        await asyncio.sleep(AGAIN_SECONDS)
+        assert (len(performer.performed), len(client.at)) == (1, 1)
+
+
+@in_virtual_time
+async def test_one_at_rest_that_is_deleted_is_let_go_after_a_day_if_the_archive_is_away() -> None:
+    gone = {"finalizers": [OURS, "a/b"], "deletionTimestamp": "2026-01-01T00:00:05Z"}
+    client, performer = Client(completed(generation=2, observed=2, ttl=5, **gone)), Performer()
+    async with running(client, performer, WITH_ARCHIVE, clock=clock):
+        await asyncio.sleep(24 * 3600 - 60)
+        assert (performer.performed, client.at) == ([], [])
+        await asyncio.sleep(120)
+        assert performer.performed == [SetFinalizers(("a/b",), "5")]
 
 
 ODD = {"state": "AttemptRunning", "attemptStatus": {"taskRoleStatuses": [{"name": "worker"}]}}

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import EARLIEST, Now
 from frameworkcontroller.core.effects import (
     FINALIZERS,
@@ -23,7 +24,7 @@ from frameworkcontroller.core.effects import (
     SetFinalizers,
     Told,
 )
-from frameworkcontroller.core.machines import record, task
+from frameworkcontroller.core.machines import framework, record, task
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -58,7 +59,7 @@ class HistoryPass:
 
     def write(self, ctx: ReconcileContext) -> None:
         """Set or remove the finalizer, and ask for logs."""
-        if self._is_on or ctx.framework.is_held:
+        if self._is_on or ctx.framework.is_held or not self.is_quiet:
             self._hold(ctx)
         if self._state.sightings.awaited:
             self._ask(ctx)
@@ -77,7 +78,9 @@ class HistoryPass:
         """Ask for the Pods that have waited longest since they were asked for."""
         awaited = self._state.sightings.awaited
         for uid in [uid for uid, (_, until) in awaited.items() if until <= ctx.now]:
-            del awaited[uid]
+            current = self._state.task(awaited.pop(uid)[0])
+            if current is not None and current.state is State.DELETION_PENDING:
+                self._state.sightings.lost_at = ctx.now
         if ctx.now < self._due:
             ctx.decision.wake(self._due)
         elif awaited and not ctx.in_flight.is_busy(LOGS):
@@ -108,6 +111,16 @@ class HistoryPass:
                 self._state.dirty.touch(waits[0])
             else:
                 sightings.awaited[uid] = waits  # behind those that were not asked for
+
+
+def kept_logs(state: FrameworkState, now: datetime) -> set[str] | None:
+    """Return of which Pods logs are kept, None if none waits for that: a retry of all waits for one Pod in vain.
+
+    The attempt may have ended only when that Pod was gone, and others have ended meanwhile.
+    """
+    lost_at = state.sightings.lost_at
+    is_in_vain = lost_at is not None and framework.is_ending(state.status) and now - lost_at < record.PATIENCE
+    return None if is_in_vain else state.sightings.kept
 
 
 def holds_config_map(

@@ -39,6 +39,7 @@ from frameworkcontroller.core.policies.retry import decide_retry
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
+from frameworkcontroller.core.reconcile.history_pass import kept_logs
 from frameworkcontroller.core.restart import epoch, hang
 from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.revisions import Mark
@@ -219,7 +220,7 @@ class TaskPass:
             ends_together=role in self._state.facts.end_together,
             retain_pods=ctx.spec.retain_pods,
             not_retained=self._state.sightings.not_retained,
-            kept=self._state.sightings.kept if self._config.history else None,
+            kept=kept_logs(self._state, ctx.now) if self._config.history else None,
             next_attempt=self._is_followed_by_another(ctx),
         )
 

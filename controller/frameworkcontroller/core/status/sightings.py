@@ -28,6 +28,8 @@ class Sightings:
     """The UIDs of Pods whose logs the archive keeps."""
     awaited: dict[str, tuple[TaskKey, datetime]] = field(default_factory=dict)
     """The Pods whose deletion waits for that: of which Task, and until when by the steady clock."""
+    lost_at: datetime | None = None
+    """When a Pod was last deleted that had waited for that in vain, by the steady clock."""
 
     def forget(self, uid: str | None) -> None:
         """Forget a Pod of an attempt that is over."""

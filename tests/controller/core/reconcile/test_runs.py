@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.controller.core.run import Run
 from tests.controller.core.scenarios.added import ADDED, IN_TIME
 from tests.controller.core.scenarios.groups import IN_GROUPS
 from tests.controller.core.scenarios.hangs import HANGS
+from tests.controller.core.scenarios.histories import IN_HISTORY
 from tests.controller.core.scenarios.in_place import IN_PLACE
 from tests.controller.core.scenarios.lives import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.scenarios.queues import IN_QUEUES
@@ -23,8 +25,9 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from frameworkcontroller.core.effects import Effect, Outcome
 
-ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS
-SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS
+ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS | IN_HISTORY
+SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS | IN_HISTORY
+WITH_ARCHIVE = SCENARIOS | ADDED | IN_PLACE | IN_QUEUES
 
 
 def world_of(scenario: Scenario) -> World:
@@ -86,6 +89,15 @@ def test_a_life_cut_at_any_effect_ends_in_the_same_place(scenario: Scenario) -> 
 @pytest.mark.parametrize("scenario", SEEN_LATE.values(), ids=SEEN_LATE)
 def test_a_life_seen_late_ends_as_its_policies_say(scenario: Scenario, lags: tuple[int, int, int]) -> None:
     assert_ended(run(scenario, lags=lags).world, scenario)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["there", "away"])
+@pytest.mark.parametrize("scenario", WITH_ARCHIVE.values(), ids=WITH_ARCHIVE)
+def test_an_archive_changes_no_end(scenario: Scenario, away: bool) -> None:
+    plan, config = scenario.plan | {"away": away}, replaced(scenario.config, history=True)
+    kept = run(replaced(scenario, plan=plan, config=config))
+    assert_ended(kept.world, scenario)
+    assert (kept.times_stale, kept.world.history["SetFinalizers"] <= 2) == (0, True)
 
 
 ABRIDGED = (
