@@ -8,6 +8,7 @@ import resource
 import sys
 import tracemalloc
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -51,7 +52,7 @@ async def test_a_description_asks_for_few_events_those_of_tasks_that_do_not_run_
     view = workers(*(task(number) for number in range(size - 1)), task(size - 1, "AttemptPreparing"))
     await server.put(FRAMEWORKS, view.to_dict())
     async with a_client(server) as client:
-        _, events = await pods_and_events(client, Seen(view, datetime.now(UTC)))
+        _, events = await pods_and_events(client, Seen(view, datetime.fromisoformat(BEGIN)))
         asked = [query for _, path, query in server.requests if path == EVENTS]
         assert len(asked) == len(events) == 1 + min(size, ASKED_PODS)
         assert f"training-worker-{size - 1}" in {event.involved_object.name for event in events}
