@@ -41,7 +41,7 @@ def frameworks(number: int, random: Random) -> Iterator[Changes]:
         count = {"attempts": tries, "tasks": 2, "gpus": 16, "state": "AttemptRunning" if runs_now else "Completed"}
         document = json.dumps({**named, "spec": [random.random() for _ in range(60)]}).encode()
         seen = {"created": created, "seen": created + 4000, "version": str(index), "document": document}
-        made = Changes(f"uid-{index}", framework={**named, **count, **seen, **own, **ending, **spent})
+        made = Changes(f"uid-{index}", namespace, framework={**named, **count, **seen, **own, **ending, **spent})
         made.labels = {"team": namespace, "model": f"m{random.randrange(2000)}", "kind": named["name"].split("-")[0]}
         made.spans = [{"began": created, "attempt": 0, "state": "running", "ended": created + 3700}]
         for one in range(tries):
