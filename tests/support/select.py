@@ -63,6 +63,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/history/": (*_HISTORY, *_LIBRARIES),
     "tests/apiserver/history/": (*_HISTORY, "client/", "charts/"),
+    "tests/e2e/history/": (*_HISTORY, "client/", "charts/", "images/history/", "tools/localcluster/"),
     "tests/monitoring/": ("charts/", "docs/operate/"),
     "tests/demo/": ("tools/frameworkdemo/", "examples/", "client/", "charts/", "deploy/"),
     "tests/e2e/demo/test_endings.py": ("tools/frameworkdemo/", "examples/tensorflow/", "client/"),

@@ -1,0 +1,163 @@
+"""The archive from its image, by the chart, on a real node: what real Pods have written outlives them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
+from localcluster import Cluster, Depth
+from localcluster.images import images
+from localcluster.processes.ports import free_port
+from localcluster.programs import binaries
+from testkit.frameworks import Frameworks, role
+from testkit.waiting import eventually
+from tests.e2e.gangs.ranks import Gang, rank
+from tests.e2e.pods import pod, python
+from tests.support.clusters import own_cluster, require_node
+from tests.support.frameworkctl import Frameworkctl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from localcluster.client import RawClient
+
+pytestmark = [pytest.mark.node, pytest.mark.chart]
+
+PROGRAMS = ("barrier", "controller", "injector", "history")
+VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+VALUES = ("--set=history.enabled=true", "--set=history.persistence.enabled=false")
+# The first run of each Task fails after a line on each stream, the second one ends well.
+RUN = """
+import os, sys
+run = os.environ["FC_TASK_ATTEMPT_ID"]
+print(f"run {run} says \\x1b[31mhello\\x1b[0m <b>", flush=True)
+sys.exit(0 if int(run) else 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A node with the programs and the archive, installed by the chart."""
+    require_node()
+    archives = images.build_all(PROGRAMS)
+    with own_cluster(pytestconfig, Depth.NODE, "history") as node:
+        for name, archive in archives.items():
+            node.load(archive)
+            node.tag(images.reference(name), images.reference(name, VERSION))
+        helm(
+            *("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--wait"),
+            *("--timeout=5m", *VALUES),
+            kubeconfig=node.kubeconfig,
+        )
+        yield node
+
+
+@pytest.fixture(scope="module")
+def page(cluster: Cluster) -> Iterator[str]:
+    """The address of the page, by a forwarded port."""
+    port = free_port()
+    kubectl = binaries.find("kubectl", kubernetes=cluster.version)
+    command = [str(kubectl), f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
+    command += ["port-forward", "service/frameworkhistory", f"{port}:page"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as forward:
+        try:
+            assert forward.stdout is not None
+            assert "Forwarding" in forward.stdout.readline()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            forward.kill()
+
+
+@pytest.fixture
+def frameworks(raw: RawClient, namespace: str) -> Frameworks:
+    """The Frameworks of the test's namespace."""
+    return Frameworks(raw, namespace)
+
+
+@pytest.fixture
+def token(cluster: Cluster, namespace: str) -> str:
+    """The token of somebody who may see Frameworks and logs of the namespace."""
+    where = f"--namespace={namespace}"
+    cluster.kubectl("create", "serviceaccount", "reader", where)
+    rights = "--verb=get,list,watch"
+    cluster.kubectl("create", "role", "frameworks", where, rights, "--resource=frameworks,pods,pods/log,events")
+    cluster.kubectl(
+        "create", "rolebinding", "reader", where, "--role=frameworks", f"--serviceaccount={namespace}:reader"
+    )
+    return cluster.kubectl("create", "token", "reader", where).strip()
+
+
+def get(page: str, path: str, token: str) -> str:
+    request = urllib.request.Request(f"{page}{path}", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def archived(page: str, path: str, token: str) -> Any:
+    try:
+        return json.loads(get(page, f"/api/v1/{path}", token))
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+
+
+def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
+    cluster: Cluster, frameworks: Frameworks, page: str, token: str, tmp_path: Path
+) -> None:
+    retry = {"fancyRetryPolicy": False, "maxRetryCount": 1}
+    frameworks.create("fw", role("worker", 2, pod={"spec": pod(python(RUN))["spec"]}, retry=retry))
+    assert frameworks.wait("fw", "Completed", 120)["attemptStatus"]["completionStatus"]["code"] == 0
+    cluster.kubectl("delete", "framework", "fw", f"--namespace={frameworks.namespace}", "--timeout=30s")
+    one = f"frameworks/{frameworks.namespace}/fw"
+
+    def is_deleted() -> Any:
+        found = archived(page, one, token)
+        assert found["archive"]["deleted"]
+        return found
+
+    found = eventually(is_deleted, 20)
+    assert found["framework"]["status"]["state"] == "Completed"
+    rows = archived(page, f"{one}/logs", token)["logs"]
+    assert {(row["index"], row["run"], row["gap"]) for row in rows} == {(i, run, "") for i in (0, 1) for run in (0, 1)}
+    text = get(page, f"/frameworks/{frameworks.namespace}/fw/log", token)
+    assert "says hello &lt;b&gt;" in text
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        get(page, "/api/v1/frameworks?namespace=kube-system", token)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        get(page, f"/api/v1/{one}", "nobody")
+
+    file = tmp_path / "token"
+    file.write_text(token)
+    ctl = Frameworkctl(cluster.kubeconfig, frameworks.namespace, tmp_path)
+    flags = (f"--history={page}", f"--history-token-file={file}")
+    shown = ctl.ok("logs fw", *flags)
+    assert sorted(shown.output.splitlines()) == [f"[worker-{i}] run 1 says hello <b>" for i in (0, 1)], shown
+    assert "from the archive" in shown.errors
+    assert "Succeeded (0)" in ctl.ok("describe fw", *flags).output
+    assert "fw" in ctl.ok("list --all", *flags).output
+
+
+def test_the_log_of_each_epoch_of_a_gang_that_restarts_in_its_pods_is_kept(
+    cluster: Cluster, frameworks: Frameworks, page: str, token: str
+) -> None:
+    gang = Gang(cluster, frameworks)
+    gang.create(2, rank(crashes=2))
+    gang.run_together(2, epoch=2, timeout=150)
+    one = f"frameworks/{frameworks.namespace}/fw"
+    cluster.kubectl("delete", "framework", "fw", f"--namespace={frameworks.namespace}", "--timeout=60s")
+
+    def are_known() -> None:
+        rows = archived(page, f"{one}/logs", token)["logs"]
+        mains = {(row["index"], row["restart"]): row["gap"] for row in rows if row["container"] == "main"}
+        assert {(index, restart) for index in (0, 1) for restart in (0, 1, 2)} <= set(mains), mains
+        assert [gap for gap in mains.values() if not gap], mains
+        assert len(archived(page, one, token)["epochs"]) == 2
+
+    eventually(are_known, 60)
