@@ -30,10 +30,12 @@ GONE_SECONDS = 300
 class Cluster:
     """Access to one cluster by the program `kubectl`.
 
-    Without a kubeconfig it is that of `KUBECONFIG` or of the home folder; without a context, the current one.
+    Without a kubeconfig it is that of `KUBECONFIG` or of the home folder; without a context, the current one. In the
+    folder `state` is what runs for it on this machine.
     """
 
     program: Path
+    state: Path
     kubeconfig: str | None = None
     context: str | None = None
 
@@ -71,4 +73,4 @@ class Cluster:
 def local_cluster(running: localcluster.Cluster) -> Cluster:
     """Return access to a local cluster."""
     program = binaries.find("kubectl", kubernetes=running.version)
-    return Cluster(program, str(running.kubeconfig))
+    return Cluster(program, running.state, str(running.kubeconfig))

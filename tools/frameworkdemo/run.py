@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frameworkdemo import deploy, manifests
+from frameworkdemo import deploy, manifests, page
 from frameworkdemo.errors import FAILURES
 from frameworkdemo.gang import Gang
 from localcluster.progress import task
@@ -26,6 +26,7 @@ def run(steps: Steps, target: Target, namespace: str, file: Path, seconds: float
         DemoError, ClientError, LocalClusterError: The Framework did not succeed, or a step before failed.
     """
     cluster = install(steps, target)
+    address = page.start(cluster)
     try:
         with steps.step("gang"):
             cluster.apply([manifests.namespace(namespace)])
@@ -33,6 +34,8 @@ def run(steps: Steps, target: Target, namespace: str, file: Path, seconds: float
     except FAILURES:
         _report_programs(steps, target, cluster)
         raise
+    finally:
+        steps.write(f"What has run, with its logs, is on a page: {address}")
 
 
 def install(steps: Steps, target: Target) -> Cluster:

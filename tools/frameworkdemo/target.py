@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 import localcluster
-from frameworkdemo import manifests
+from frameworkdemo import manifests, page
 from frameworkdemo.cluster import Cluster, local_cluster
 from localcluster.cluster.cluster import require_root
 from localcluster.images import images
@@ -89,6 +89,7 @@ class ContextTarget:
     def remove(self, namespace: str) -> None:
         """Delete the namespace with its Framework, while the controller still runs, and then the programs."""
         cluster = self._connect()
+        page.stop(cluster)
         with task(f"remove the demo from {self._context}"):
             cluster.delete("namespace", namespace)
             programs = reversed(manifests.programs(self.image_names))
@@ -98,7 +99,8 @@ class ContextTarget:
         found = shutil.which("kubectl")
         version = binaries.kubernetes_version(None)
         program = Path(found) if found else binaries.find("kubectl", kubernetes=version)
-        return Cluster(program, self._kubeconfig, self._context)
+        digest = hashlib.sha256(f"{self._kubeconfig} {self._context}".encode()).hexdigest()[:12]
+        return Cluster(program, binaries.cache_root() / "demo" / digest, self._kubeconfig, self._context)
 
 
 Target = LocalTarget | ContextTarget

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+import urllib.request
+
 import pytest
 
 from tests.e2e.demo.cluster import demo_cluster, finished
@@ -12,6 +16,13 @@ pytestmark = pytest.mark.node
 def test_the_training_runs_as_a_gang_by_the_command_line() -> None:
     with demo_cluster("demo-node") as name:
         done = finished(name)
+        (address,) = re.findall(r"is on a page: (http://127\.0\.0\.1:\d+)\n", done.stdout)
+        with urllib.request.urlopen(f"{address}/api/v1/frameworks") as answer:
+            (row,) = json.load(answer)["frameworks"]
+        with urllib.request.urlopen(f"{address}/frameworks/demo/spirals/log") as answer:
+            log = answer.read().decode()
+    assert (row["name"], row["result"]) == ("spirals", "Succeeded")
+    assert "training finished" in log
     assert done.returncode == 0
     assert "$ frameworkctl submit -f examples/tensorflow/framework.yaml -n demo\n" in done.stdout
     assert "$ frameworkctl watch spirals -n demo\n" in done.stdout

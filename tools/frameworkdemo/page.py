@@ -1,0 +1,50 @@
+"""The page of what the demo has run: the archive, on this machine, which sees what the user of the kubeconfig sees."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from typing import TYPE_CHECKING
+
+from localcluster.processes.ports import free_port
+from localcluster.processes.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from frameworkdemo.cluster import Cluster
+
+NAME = "page"
+START_SECONDS = 60.0
+
+
+def start(cluster: Cluster) -> str:
+    """Start it, unless it runs, and return the address of the page; what it keeps is in the folder of the cluster.
+
+    Raises:
+        LocalClusterError: It could not be started.
+    """
+    folder = cluster.state
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    supervisor, known = Supervisor(folder), folder / f"{NAME}.ports"
+    if supervisor.running(NAME) is None or not known.exists():
+        known.write_text(json.dumps([free_port(), free_port()]))
+    port, internal_port = json.loads(known.read_text())
+    # It follows one cluster, whatever the current context of the user is later.
+    kubeconfig = folder / f"{NAME}.kubeconfig"
+    kubeconfig.touch(0o600)
+    kubeconfig.write_text(cluster.kubectl("config", "view", "--minify", "--flatten"))
+    command = [sys.executable, "-m", "frameworkhistory", "--local", f"--kubeconfig={kubeconfig}"]
+    command += [f"--database=sqlite:///{folder}/history.db", f"--logs=file://{folder}/logs"]
+    command += [f"--port={port}", f"--internal-port={internal_port}"]
+
+    def is_ready() -> bool:
+        with urllib.request.urlopen(f"http://127.0.0.1:{internal_port}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+
+    supervisor.start(NAME, command, ready=is_ready, timeout_seconds=START_SECONDS)
+    return f"http://127.0.0.1:{port}"
+
+
+def stop(cluster: Cluster) -> None:
+    """Stop it; what it has kept stays."""
+    Supervisor(cluster.state).stop(NAME)
