@@ -15,7 +15,6 @@ from bench.results import flags, quantile
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader, Search
-from frameworkhistory.archive.retention import Retention
 from frameworkhistory.archive.writer import Writer
 
 NOW, DAY, BATCH = 1_800_000_000.0, 86_400.0, 500
@@ -104,7 +103,6 @@ def main() -> None:
             writer.apply(batch)
             spent += time.perf_counter() - begin
         print(f"{number:,} Frameworks written, {number / spent:,.0f} a second", flush=True)
-        Retention(database.engine, days=None, size=None).tidy()
         taken: dict[str, list[float]] = {}
         for _ in range(arguments.times):
             for name, ask in questions(Reader(database.engine), number, random):

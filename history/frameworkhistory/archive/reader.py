@@ -1,5 +1,6 @@
 """Reads what pages and commands show; every list has a bound, and goes on after a key."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -195,7 +196,7 @@ class Reader:
         def ask(table: Table, *by: ColumnElement[Any]) -> Select[Any]:
             numbers = [column for column in table.c if not column.primary_key]
             query = select(*by, *(func.sum(column).label(column.name) for column in numbers)).group_by(*by)
-            query = query.where(table.c.day.between(int(since // DAY), int(until // DAY)))
+            query = query.where(table.c.day.in_(range(int(since // DAY), int(until // DAY) + 1)))
             return query if namespaces is None else query.where(table.c.namespace.in_(namespaces))
 
         def failed(*by: ColumnElement[Any]) -> Select[Any]:
@@ -254,9 +255,8 @@ def _find(connection: Connection, search: Search) -> list[int]:
         visible = frozenset({search.namespace}) & (frozenset({search.namespace}) if visible is None else visible)
     way, where = _way(connection, search)
     id_, created = (_F.id, _F.created) if way is None else (way.c.id, way.c.created)
-    where += [_F[name] == value for name in ("state", "result", "person") if (value := getattr(search, name))]
     query = select(id_, created).order_by(created.desc(), id_.desc()).limit(search.limit)
-    if way is not None and (where or visible is not None):
+    if way is not None:
         query = query.join_from(way, t.FRAMEWORKS, id_ == _F.id)
     if search.since is not None:
         where.append(created >= search.since)
@@ -264,15 +264,27 @@ def _find(connection: Connection, search: Search) -> list[int]:
         where.append(created < search.until)
     if search.before is not None:
         where.append(tuple_(created, id_) < search.before)
-    query = query.where(*where)
-    if visible is None:
-        queries = [query]
-    elif way is None and len(visible) <= _SOME:
-        queries = [query.where(_F.namespace == namespace) for namespace in visible]
-    else:
-        queries = [query.where(_F.namespace.in_(visible))]
-    found = sorted(((row.created, row.id) for one in queries for row in connection.execute(one)), reverse=True)
+    groups: Collection[Any] = [visible] if visible is None or way is not None or len(visible) > _SOME else visible
+    found: list[tuple[float, int]] = []
+    for group in groups:
+        one = query.where(*where, *_equal(search, group, is_served=way is not None))
+        found += [(row.created, row.id) for row in connection.execute(one)]
+    found.sort(reverse=True)
     return [id_ for _, id_ in found[: search.limit]]
+
+
+def _equal(search: Search, namespaces: Any, *, is_served: bool) -> Iterator[ColumnElement[bool]]:
+    """Yield conditions of which an index serves the first alone, unless something else does.
+
+    What comes later is in that index, too. A database would have to guess which index is best, and guesses badly.
+    """
+    wanted = {"person": search.person, "namespace": namespaces, "state": search.state, "result": search.result}
+    for name, value in wanted.items():
+        if isinstance(value, frozenset):
+            yield func.coalesce(_F[name], "").in_(value)
+        elif value:
+            yield (func.coalesce(_F[name], "") if is_served else _F[name]) == value
+            is_served = True
 
 
 def _way(connection: Connection, search: Search) -> tuple[FromClause | None, list[ColumnElement[bool]]]:

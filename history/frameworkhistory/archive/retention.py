@@ -69,26 +69,18 @@ class Retention:
             connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(due.frameworks)))
 
     def tidy(self) -> None:
-        """Drop what is counted of days that are too old, and let the database learn what its tables are like."""
-        with writing(self._engine) as connection:
-            if self.days is not None:
-                oldest = self._now() - self.days * DAY
+        """Drop gaps that are too old, and what is counted of days."""
+        if self.days is not None:
+            oldest = self._now() - self.days * DAY
+            with writing(self._engine) as connection:
                 for table in (DAYS, FAILURES):
                     connection.execute(delete(table).where(table.c.day < int(oldest // DAY)))
                 connection.execute(delete(GAPS).where(GAPS.c.ended < oldest))
-            learn(connection)
 
     def _used(self, connection: Connection) -> float:
         """Return how many bytes the rows and indices fill."""
         if self._engine.dialect.name == "sqlite":
             pages = connection.execute(text(_PAGES)).scalar_one()
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
-        learn(connection)
+        connection.exec_driver_sql("ANALYZE")
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
-
-
-def learn(connection: Connection) -> None:
-    """Let the database count what is in its tables and indices, by samples: it chooses its ways by that."""
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("PRAGMA analysis_limit=1000").close()
-    connection.exec_driver_sql("ANALYZE")

@@ -115,10 +115,10 @@ FRAMEWORKS: Final = Table(
     # In the order of a page; what follows `id` is looked at where it stands, without the row.
     Index("frameworks_created", "created", "id", "name"),
     Index("frameworks_namespace", "namespace", "created", "id", "state", "result"),
-    Index("frameworks_name", "name", "created", "id"),
-    Index("frameworks_person", "person", "created", "id"),
+    Index("frameworks_name", "name", "namespace", "created", "id"),
+    Index("frameworks_person", "person", "created", "id", "namespace", "state", "result"),
     Index("frameworks_state", "state", "created", "id", "result"),
-    Index("frameworks_result", "result", "created", "id", "state"),
+    Index("frameworks_result", "result", "created", "id"),
     Index("frameworks_deleted", "deleted"),
 )
 """One row for each Framework instance; `document` is the newest state without its Tasks."""
@@ -277,8 +277,8 @@ FAILURES: Final = Table(
     "failures",
     METADATA,
     Column("day", Integer, primary_key=True),
-    Column("namespace", Words(63), primary_key=True),
     Column("node", Words(253), primary_key=True),
+    Column("namespace", Words(63), primary_key=True),
     Column("phrase", Words(256), primary_key=True),
     Column("code", Integer, primary_key=True, autoincrement=False),
     Column("count", BigInteger, nullable=False),

@@ -186,12 +186,13 @@ def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) ->
 
 
 def _count_one(counts: _Counts, times: int, table: Table, row: Any) -> None:
-    key, is_failed = (int(row["ended"] // DAY), row["namespace"]), row["result"] == "Failed"
+    day, is_failed = int(row["ended"] // DAY), row["result"] == "Failed"
     if table is t.ATTEMPTS:
+        key = day, row["namespace"]
         counts[t.DAYS, key, "attempts"] += times
         counts[t.DAYS, key, "failed"] += times * is_failed
         for name in t.SPENT:
             counts[t.DAYS, key, name] += times * row["tasks"] * (row[name] or 0)
     if is_failed and (table is t.ATTEMPTS or row["node"]):
-        why = row.get("node", ""), row["phrase"] or "", row["code"] or 0
-        counts[t.FAILURES, (*key, *why), "count"] += times
+        why = row.get("node", ""), row["namespace"], row["phrase"] or "", row["code"] or 0
+        counts[t.FAILURES, (day, *why), "count"] += times

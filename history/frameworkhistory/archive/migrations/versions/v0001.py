@@ -31,7 +31,7 @@ _TABLES: Final = {
     "logs": """framework!:number pod_uid!:64 container!:63 restart!:int attempt:int role:63 index:int run:int epoch:int
         key:512 bytes:big is_whole:boolean taken:double gap:text""",
     "days": f"day!:int namespace!:63 attempts:big failed:big {_SPENT} lost:double",
-    "failures": "day!:int namespace!:63 node!:253 phrase!:256 code!:int count:big",
+    "failures": "day!:int node!:253 namespace!:63 phrase!:256 code!:int count:big",
     "gaps": "began:double ended:double what:text",
     "marks": "key!:64 value:text",
 }
@@ -39,10 +39,10 @@ _TABLES: Final = {
 _INDICES: Final = {
     "frameworks_created": "created id name",
     "frameworks_namespace": "namespace created id state result",
-    "frameworks_name": "name created id",
-    "frameworks_person": "person created id",
+    "frameworks_name": "name namespace created id",
+    "frameworks_person": "person created id namespace state result",
     "frameworks_state": "state created id result",
-    "frameworks_result": "result created id state",
+    "frameworks_result": "result created id",
     "frameworks_deleted": "deleted",
     "labels_value": "key value created framework",
     "logs_task": "framework attempt role index",
