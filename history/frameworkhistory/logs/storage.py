@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,7 @@ class Storage:
         """Return a log. It raises FileNotFoundError if there is none."""
         return b"".join([chunk async for chunk in self.chunks(key)])
 
-    async def chunks(self, key: str) -> AsyncIterator[bytes]:
+    async def chunks(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a log in pieces of at most 1 MiB, which may end within a line; see `get`."""
         unpacker = zlib.decompressobj(wbits=31)
         async for packed in (await obstore.get_async(self._store, key)).stream():

@@ -1,16 +1,15 @@
 """Logs: of the containers of one Task, or of some merged by time; from the API server while they run, else archived."""
 
-import gzip
-import io
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import aclosing
 from heapq import merge
 from typing import Final
 
 from aiohttp import web
 from markupsafe import Markup
+from obstore.exceptions import BaseError
 
 from frameworkclient.errors import ClientError
 from frameworkclient.logs.lines import LineCutter, LogLine, LogSource
@@ -33,21 +32,7 @@ LINES: Final = 2000
 """On a page."""
 CHARACTERS: Final = 200_000
 """Of HTML, of the lines on a page."""
-PIECE: Final = 64 << 10
-_DAMAGED: Final = (OSError, EOFError, zlib.error)
-
-
-def pieces(gzipped: bytes) -> Iterator[bytes]:
-    """Yield a log as it is kept, unpacked; a damaged one raises OSError, EOFError or zlib.error."""
-    with gzip.GzipFile(fileobj=io.BytesIO(gzipped)) as unpacked:
-        while piece := unpacked.read(PIECE):
-            yield piece
-
-
-def _tail(gzipped: bytes, source: LogSource, most: int) -> list[LogLine]:
-    """Return the last lines of a log, of about so many bytes."""
-    kept, cutter = deque(pieces(gzipped), maxlen=1 + most // PIECE), LineCutter(source)
-    return [line for piece in kept for line in cutter.feed(piece)] + cutter.rest()
+_DAMAGED: Final = (OSError, zlib.error, BaseError)
 
 
 async def page(request: web.Request) -> web.StreamResponse:
@@ -112,11 +97,23 @@ async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, no
 async def _stored(site: Site, log: Row, most: int, notes: list[str]) -> list[LogLine]:
     """Return the last lines of a log of the archive."""
     source = LogSource("", (0, 0), "", log["pod_uid"], log["container"], log["restart"], _label(log))
+    kept, size = deque[bytes](), 0
     try:
-        return await site.read(_tail, await site.storage.get(log["key"]), source, most)
+        async with aclosing(site.storage.chunks(log["key"])) as chunks:
+            async for chunk in chunks:
+                kept.append(chunk)
+                size += len(chunk)
+                while size - len(kept[0]) >= most:
+                    size -= len(kept.popleft())
     except _DAMAGED as error:
         notes.append(f"{source.label}: cannot be read from where it is kept: {type(error).__name__}")
         return []
+    return await site.read(_cut, kept, source)
+
+
+def _cut(chunks: Iterable[bytes], source: LogSource) -> list[LogLine]:
+    cutter = LineCutter(source)
+    return [line for chunk in chunks for line in cutter.feed(chunk)] + cutter.rest()
 
 
 def _page(logs: list[list[LogLine]], skip: int) -> tuple[list[Markup], bool]:
@@ -146,11 +143,11 @@ async def file(request: web.Request) -> web.StreamResponse:
     headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Disposition": "attachment"}
     response = web.StreamResponse(headers=headers)
     try:
-        unpacked = pieces(await site.storage.get(log["key"]))
-        while piece := await site.read(next, unpacked, b""):
-            if not response.prepared:
-                await response.prepare(request)
-            await response.write(piece)
+        async with aclosing(site.storage.chunks(log["key"])) as chunks:
+            async for chunk in chunks:
+                if not response.prepared:
+                    await response.prepare(request)
+                await response.write(chunk)
     except _DAMAGED as error:
         if response.prepared:
             raise

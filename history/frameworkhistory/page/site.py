@@ -17,6 +17,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
 from frameworkhistory.archive.reader import Reader
+from frameworkhistory.logs.storage import Storage
 from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import PERSON, PageError, People
 from frameworkhistory.page.render import ENVIRONMENT
@@ -42,13 +43,6 @@ class Live(Protocol):
 
     def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
         """Yield what the containers of Pods have written, as `frameworkclient.logs.collector.read_logs` does."""
-
-
-class Storage(Protocol):
-    """Where logs are kept."""
-
-    async def get(self, key: str) -> bytes:
-        """Return a log: lines with their times, gzipped."""
 
 
 @dataclass

@@ -310,7 +310,7 @@ async def test_pods_are_found_by_an_informer_and_what_is_not_kept_at_the_end_is_
         scene.server.pods[NAME] = ended(more={f"{PREFIX}/keep-log": "whole"})
         scene.server.logs[NAME] = Log(ALL)
         running = asyncio.create_task(scene.collector.run())
-        await asyncio.wait_for(scene.collector.informer.synced.wait(), 30)
+        await asyncio.wait_for(scene.collector.informers[0].synced.wait(), 30)
         assert scene.collector.kept("of no Pod")
         await kept(scene)
         assert await scene.archive.text() == ALL

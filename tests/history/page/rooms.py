@@ -16,6 +16,7 @@ from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.writer import Writer
+from frameworkhistory.logs.storage import Storage
 from frameworkhistory.page.app import make_app
 from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import People
@@ -44,17 +45,22 @@ RIGHTS = {
 }
 
 
-class Kept:
-    """Logs by their keys."""
+class Kept(Storage):
+    """Logs in a folder."""
 
-    def __init__(self) -> None:
-        self.logs: dict[str, bytes] = {}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        super().__init__(f"file://{folder}")
 
-    async def get(self, key: str) -> bytes:
-        """Return a log."""
-        if key not in self.logs:
-            raise FileNotFoundError(key)
-        return self.logs[key]
+    @property
+    def logs(self) -> dict[str, bytes]:
+        """Logs by their keys, gzipped."""
+        return {file.name: file.read_bytes() for file in self._folder.iterdir()}
+
+    @logs.setter
+    def logs(self, packed: dict[str, bytes]) -> None:
+        for key, one in packed.items():
+            (self._folder / key).write_bytes(one)
 
 
 @dataclass
@@ -285,7 +291,7 @@ async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         database = stack.enter_context(contextlib.closing(Database(f"sqlite:///{folder}/archive.db")))
         database.open()
-        writer, kept, live = Writer(database.engine), Kept(), Present()
+        writer, kept, live = Writer(database.engine), Kept(folder / "logs"), Present()
         writer.apply(batch)
         client = KubeClient(Endpoint(await stack.enter_async_context(serving(api)), None))
         stack.push_async_callback(client.close)

@@ -230,7 +230,7 @@ async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
         assert "skip=" in text
         assert "line 0." in await page.page(f"{ONE}/log?index=0&skip=3500")
         assert "No lines." in await page.page(f"{ONE}/log?index=0&skip=999999")
-        assert "cannot be read from where it is kept: BadGzipFile" in await page.page(f"{ONE}/log?index=1")
+        assert "cannot be read from where it is kept: error" in await page.page(f"{ONE}/log?index=1")
         huge = b"2026-01-01T12:00:00.000000000Z " + b"<" * 50_000_000
         page.kept.logs = {
             "zero": gzip.compress(huge),
