@@ -138,7 +138,9 @@ def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
     ctl = Frameworkctl(cluster.kubeconfig, frameworks.namespace, tmp_path)
     flags = (f"--history={page}", f"--history-token-file={file}")
     shown = ctl.ok("logs fw", *flags)
-    assert sorted(shown.output.splitlines()) == [f"[worker-{i}] run 1 says hello <b>" for i in (0, 1)], shown
+    assert sorted(shown.output.splitlines()) == [f"[worker-{i}] run 1 says \x1b[31mhello\x1b[0m <b>" for i in (0, 1)], (
+        shown
+    )
     assert "from the archive" in shown.errors
     assert "Succeeded (0)" in ctl.ok("describe fw", *flags).output
     assert "fw" in ctl.ok("list --all", *flags).output
