@@ -130,8 +130,9 @@ bench-ranks: venv ## Count how often rings of ranks leave zones and blocks, by i
 bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock (HOURS=100)
 	$(BIN)/python -m bench.hangs $(if $(HOURS),--hours "$(HOURS)")
 
-bench-history: venv ## Measure the archive: writes, and each search among a million Frameworks (FRAMEWORKS=10000)
+bench-history: venv ## Measure the archive: writes and searches among a million Frameworks, and logs (FRAMEWORKS=10000)
 	$(BIN)/python -m bench.history $(if $(FRAMEWORKS),--frameworks "$(FRAMEWORKS)")
+	$(BIN)/python -m bench.history_logs
 
 scale: venv ## Keep what the benchmarks have measured in docs/performance.csv, and write docs/performance.md
 	$(BIN)/python -m frameworkrelease scale
