@@ -1,0 +1,84 @@
+"""Debian's Chromium, without a window, driven by Playwright: persons who look at the page of the archive."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from playwright.async_api import async_playwright
+
+from localcluster import packages
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser, ConsoleMessage, Page
+
+PATIENCE_MILLISECONDS = 10_000
+"""For which an element is waited for on a busy machine."""
+
+
+@contextlib.asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Run a browser until the block ends.
+
+    Raises:
+        SetupError: It, or a font, is missing and could not be installed.
+    """
+    packages.require(("chromium", "dejavu"))
+    # Its sandbox does not work for root.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@dataclass
+class Visit:
+    """A tab of a person; `complaints` is what the browser has said of the pages: errors, and what the policy forbids."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    async def go(self, path: str) -> Page:
+        """Open a page of the site."""
+        await self.page.goto(self.url + path)
+        return self.page
+
+    async def text(self, selector: str = "main") -> str:
+        """Return the text of an element as a person sees it."""
+        return await self.page.locator(selector).inner_text()
+
+    async def width(self) -> tuple[int, int]:
+        """Return how wide the page is, and how wide the window."""
+        found = await self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        return found[0], found[1]
+
+
+@contextlib.asynccontextmanager
+async def visit(browser: Browser, url: str, token: str, **more: Any) -> AsyncIterator[Visit]:
+    """Sign in by a token, as a person does, and follow what the browser complains of; `more` is of its context."""
+    context = await browser.new_context(**more)
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    try:
+        seen = Visit(await context.new_page(), url)
+
+        def note(message: ConsoleMessage) -> None:
+            if message.type in {"error", "warning"}:
+                seen.complaints.append(message.text)
+
+        await seen.go("/signin")
+        await seen.page.get_by_label("Bearer token").fill(token)
+        await seen.page.get_by_role("button", name="Sign in").click()
+        await seen.page.get_by_role("heading", name="Frameworks").wait_for()
+        seen.page.on("console", note)
+        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        yield seen
+    finally:
+        await context.close()
