@@ -55,6 +55,15 @@ def test_the_picture_of_the_terminal_is_described_on_its_pages_is_small_and_load
     assert re.findall(r"""<script|@import|url\((?!#)|href=["'](?!#)""", text) == []
 
 
+def test_the_pictures_of_the_page_are_described_and_small() -> None:
+    texts = {image["path"]: image["text"] for image in IMAGE.finditer((ROOT / "README.md").read_text())}
+    pictures = [*ROOT.glob("docs/*.png")]
+    assert len(pictures) == 2
+    for picture in pictures:
+        assert texts[f"docs/{picture.name}"], picture
+        assert picture.stat().st_size < 200 * 1024, picture
+
+
 # --- what pages name is there -----------------------------------------------------------------------------------------
 
 FLAG = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[a-z])(?![\w-])")

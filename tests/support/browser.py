@@ -40,7 +40,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @dataclass
 class Visit:
-    """A tab of a person; `complaints` is what the browser has said of the pages: errors, and what the policy forbids."""
+    """A tab of a person; `complaints` is what the browser says of pages: errors, and what the policy forbids."""
 
     page: Page
     url: str

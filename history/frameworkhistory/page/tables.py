@@ -16,7 +16,7 @@ def _columns(keys: str) -> tuple[str, ...]:
     return tuple(keys.split())
 
 
-FRAMEWORKS: Final = _columns("name namespace state phrase person tasks gpus attempts created seconds goodput")
+FRAMEWORKS: Final = _columns("name state namespace phrase person tasks gpus attempts created seconds goodput")
 RUNS: Final = _columns("task attempt run log state phrase code pod node started seconds diagnostics gap")
 ATTEMPTS: Final = _columns("attempt result phrase code trigger diagnostics tasks restarts started seconds goodput gap")
 TABLES: Final = {

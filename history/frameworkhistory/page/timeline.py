@@ -41,6 +41,11 @@ class Picture:
     gaps: list[Bar] = field(default_factory=list)
 
     @property
+    def kinds(self) -> set[str]:
+        """The kinds of all bars, for the legend."""
+        return {bar.kind for _, bars, _ in self.lanes for bar in bars}
+
+    @property
     def ticks(self) -> Iterator[tuple[float, str]]:
         """Yield where the marks are, and their times since the beginning."""
         whole = self.ended - self.began
@@ -113,7 +118,7 @@ def picture(
 
 def _end(found: Picture, row: Row, start: float | None, name: str) -> Iterator[Bar]:
     """Yield what has ended somehow, or goes on."""
-    kind, sign = _RESULTS.get(row["result"] or "", ("r-live", ""))
+    kind, sign = _RESULTS.get(row["result"] or "", ("r-live" if row["ended"] is None else "r-others", ""))
     how = f" {row['phrase'] or row['result']} ({row['code']})" if row["result"] else ""
     return found.bar(start, row["ended"], kind, name + how, sign)
 

@@ -30,6 +30,10 @@ SCREENS = {
 }
 
 
+README = {"list": 837, "framework": 985}
+"""How much of a page is in the picture for the README: so many pixels from its top."""
+
+
 async def draw(folder: Path | None) -> None:
     """Draw the six pages in a folder, or without one two of them for the docs."""
     with tempfile.TemporaryDirectory() as data:
@@ -37,10 +41,13 @@ async def draw(folder: Path | None) -> None:
             shown.fill(page)
             for screen, more in SCREENS.items() if folder else [("light", SCREENS["light"])]:
                 async with visit(browser, page.url, "root", **more) as person:
-                    for name, path in PAGES.items() if folder else [*PAGES.items()][:2]:
-                        await person.go(path)
-                        file = folder / f"{name}-{screen}.png" if folder else DOCS / f"history-{name}.png"
-                        await person.page.screenshot(path=file, full_page=bool(folder))
+                    for name in PAGES if folder else README:
+                        await person.go(PAGES[name])
+                        if folder:
+                            await person.page.screenshot(path=folder / f"{name}-{screen}.png", full_page=True)
+                        else:
+                            await person.page.set_viewport_size({"width": 1280, "height": README[name]})
+                            await person.page.screenshot(path=DOCS / f"history-{name}.png")
 
 
 if __name__ == "__main__":

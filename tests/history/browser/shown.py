@@ -27,7 +27,11 @@ RUNS, FAILED = "/frameworks/speech/conformer", "/frameworks/vision/detector"
 BEGAN = NOW - 3 * 3600.0
 _BARRIER = "barrier.frameworkcontroller.microsoft.com"
 _IMAGE = "registry.example.org/speech/conformer"
-_STACK = ["/app/conformer/data.py:118 in read_shard", "/app/conformer/train.py:64 in step", "/app/conformer/train.py:23 in main"]
+_STACK = [
+    "/app/conformer/data.py:118 in read_shard",
+    "/app/conformer/train.py:64 in step",
+    "/app/conformer/train.py:23 in main",
+]
 _HANG = {"attempt": 0, "epoch": 0, "step": 8400, "silent": 240, "limit": 240, "why": "does not reach the collective"}
 _KILLED = {"code": 137, "phrase": "ContainerTransientFailed", "result": "Failed"}
 
@@ -90,8 +94,21 @@ def running() -> FrameworkView:
     attempt["running"] -= NOW - _SECOND[-1]["began"]
     ledger = {"state": "running", "since": iso(_SECOND[-1]["began"]), "total": total, "attempt": attempt}
     restarts = [
-        {"epoch": 1, "time": iso(_EPOCHS[0]), "reason": "Exited", "task": "worker-2", "code": 137, "message": "OOMKilled"},
-        {"epoch": 2, "time": iso(_EPOCHS[1]), "reason": "PodReplaced", "task": "worker-1", "message": "node gpu-05 is gone"},
+        {
+            "epoch": 1,
+            "time": iso(_EPOCHS[0]),
+            "reason": "Exited",
+            "task": "worker-2",
+            "code": 137,
+            "message": "OOMKilled",
+        },
+        {
+            "epoch": 2,
+            "time": iso(_EPOCHS[1]),
+            "reason": "PodReplaced",
+            "task": "worker-1",
+            "message": "node gpu-05 is gone",
+        },
     ]
     progress = {"time": iso(NOW - 4), "slowest": 21_930, "fastest": 21_936, "perMinute": 148.2, "ranks": 4}
     return framework(
@@ -123,10 +140,19 @@ def running_pods() -> dict[str, TaskPod]:
 def _runs(own: str, attempt: int, begins: float, ran: float, ended: float | None, ends: list[Row]) -> list[Row]:
     return [
         {
-            **{"attempt": attempt, "role": "worker", "index": n, "run": 0, "namespace": own.partition("/")[0]},
-            **{"state": "Completed" if ended else "AttemptRunning", "node": f"gpu-{(5 if attempt == 0 else 3) + n:02}"},
-            **{"pod": f"{own.partition('/')[2]}-worker-{n}", "pod_uid": f"{own.partition('/')[2]}-{attempt}-{n}"},
-            **{"started": begins + n, "ran": ran + 2 * n, "ended": ended, **end},
+            "attempt": attempt,
+            "role": "worker",
+            "index": n,
+            "run": 0,
+            "namespace": own.partition("/")[0],
+            "state": "Completed" if ended else "AttemptRunning",
+            "node": f"gpu-{(5 if attempt == 0 else 3) + n:02}",
+            "pod": f"{own.partition('/')[2]}-worker-{n}",
+            "pod_uid": f"{own.partition('/')[2]}-{attempt}-{n}",
+            "started": begins + n,
+            "ran": ran + 2 * n,
+            "ended": ended,
+            **end,
         }
         for n, end in enumerate(ends)
     ]
@@ -136,32 +162,90 @@ def _running_changes() -> Changes:
     ends = [{"code": -280, "phrase": "TaskHung", "result": "Failed", "diagnostics": "made no progress for 4m"}]
     ends = [{}, {}, ends[0], {}]
     first = {"attempt": 0, "namespace": "speech", "started": BEGAN, "ran": _FIRST[3]["ended"], "tasks": 4, "gpus": 32}
-    first |= {"ended": _FIRST[5]["ended"], "trigger": "worker-2", "code": -270, "phrase": "GangHung", "result": "Failed"}
-    first |= {"diagnostics": "the gang made no progress for 240 s after step 8400 (limit 240 s); culprit: worker-2 on gpu-07"}
-    second = {"attempt": 1, "namespace": "speech", "started": _SECOND[0]["began"], "ran": _SECOND[2]["ended"], "tasks": 4}
+    first |= {
+        "ended": _FIRST[5]["ended"],
+        "trigger": "worker-2",
+        "code": -270,
+        "phrase": "GangHung",
+        "result": "Failed",
+    }
+    first |= {
+        "diagnostics": "the gang made no progress for 240 s after step 8400 (limit 240 s); culprit: worker-2 on gpu-07"
+    }
+    second = {
+        "attempt": 1,
+        "namespace": "speech",
+        "started": _SECOND[0]["began"],
+        "ran": _SECOND[2]["ended"],
+        "tasks": 4,
+    }
     began = _SECOND[0]["began"]
     runs = _runs("speech/conformer", 0, _FIRST[0]["ended"], _FIRST[2]["ended"], _FIRST[5]["ended"], ends)
     runs += _runs("speech/conformer", 1, began, _SECOND[2]["ended"], None, [{}] * 4)
-    gone = {"ended": _EPOCHS[1], "code": -200, "phrase": "PodNodeLost", "result": "Failed", "diagnostics": "node gpu-05 is gone"}
+    gone = {
+        "ended": _EPOCHS[1],
+        "code": -200,
+        "phrase": "PodNodeLost",
+        "result": "Failed",
+        "diagnostics": "node gpu-05 is gone",
+    }
     runs[5] |= {"node": "gpu-05", **gone}
-    runs.append(runs[5] | {"run": 1, "node": "gpu-04", "started": _EPOCHS[1] + 12, "ran": _EPOCHS[1] + 120, "ended": None})
+    runs.append(
+        runs[5] | {"run": 1, "node": "gpu-04", "started": _EPOCHS[1] + 12, "ran": _EPOCHS[1] + 120, "ended": None}
+    )
     runs[-1] |= {"code": None, "phrase": None, "result": None, "diagnostics": None, "pod_uid": "conformer-1-1"}
     killed = {"reason": "Exited", "task": "worker-2", "code": 137, "message": "OOMKilled"}
     epochs = [
         {"attempt": 1, "epoch": 0, "began": _SECOND[2]["ended"]},
         {"attempt": 1, "epoch": 1, "began": _EPOCHS[0], **killed},
-        {"attempt": 1, "epoch": 2, "began": _EPOCHS[1], "reason": "PodReplaced", "task": "worker-1", "message": "node gpu-05 is gone"},
+        {
+            "attempt": 1,
+            "epoch": 2,
+            "began": _EPOCHS[1],
+            "reason": "PodReplaced",
+            "task": "worker-1",
+            "message": "node gpu-05 is gone",
+        },
     ]
     events = [
-        ("Normal", "Scheduled", "Assigned speech/conformer-worker-1 to gpu-04", "Pod conformer-worker-1", _EPOCHS[1] + 20, 1),
+        (
+            "Normal",
+            "Scheduled",
+            "Assigned speech/conformer-worker-1 to gpu-04",
+            "Pod conformer-worker-1",
+            _EPOCHS[1] + 20,
+            1,
+        ),
         ("Normal", "GangRestarted", "epoch 2: worker-1 was replaced", "Framework conformer", _EPOCHS[1], 1),
         ("Warning", "NodeNotReady", "Node is not ready", "Pod conformer-worker-1", _EPOCHS[1] - 42, 1),
         ("Normal", "GangRestarted", "epoch 1: worker-2 exited with 137", "Framework conformer", _EPOCHS[0], 1),
         ("Warning", "GangHung", first["diagnostics"], "Framework conformer", _FIRST[5]["ended"], 1),
-        ("Warning", "FailedScheduling", "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.", "Pod conformer-worker-3", BEGAN + 700, 9),
+        (
+            "Warning",
+            "FailedScheduling",
+            "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.",
+            "Pod conformer-worker-3",
+            BEGAN + 700,
+            9,
+        ),
     ]
-    row = {"namespace": "speech", "name": "conformer", "person": "mira", "created": BEGAN, "seen": NOW, "version": "9000"}
-    row |= {"generation": 2, "state": "AttemptRunning", "attempts": 2, "tasks": 4, "gpus": 32, "restarts": 2, "ready": "4/4"}
+    row = {
+        "namespace": "speech",
+        "name": "conformer",
+        "person": "mira",
+        "created": BEGAN,
+        "seen": NOW,
+        "version": "9000",
+    }
+    row |= {
+        "generation": 2,
+        "state": "AttemptRunning",
+        "attempts": 2,
+        "tasks": 4,
+        "gpus": 32,
+        "restarts": 2,
+        "ready": "4/4",
+    }
     row |= spent(_FIRST + _SECOND) | {"lost": 420.0, "document": json.dumps(running().to_dict()).encode()}
     specs = [(1, BEGAN, _spec("2.4.0", 6, "3e-4")), (2, began - 30, _spec("2.4.1", 4, "2e-4"))]
     columns = ("type", "reason", "message", "object", "last", "count")
@@ -171,25 +255,39 @@ def _running_changes() -> Changes:
         row,
         labels={"team": "asr", "user": "mira"},
         specs=[{"generation": n, "seen": at, "document": json.dumps(one).encode()} for n, at, one in specs],
-        attempts=[first | spent(_FIRST) | {"lost": 420.0}, second | spent(_SECOND) | {"gpus": 32, "restarts": 2, "lost": 0.0}],
+        attempts=[
+            first | spent(_FIRST) | {"lost": 420.0},
+            second | spent(_SECOND) | {"gpus": 32, "restarts": 2, "lost": 0.0},
+        ],
         epochs=epochs,
         runs=runs,
         spans=_FIRST + _SECOND,
-        events=[dict(zip(columns, one, strict=True)) | {"uid": str(n), "first": one[4] - 300} for n, one in enumerate(events)],
+        events=[
+            dict(zip(columns, one, strict=True)) | {"uid": str(n), "first": one[4] - 300}
+            for n, one in enumerate(events)
+        ],
         logs=[_log("conformer", 0, n) for n in range(4)],
     )
 
 
 def _log(own: str, attempt: int, n: int, gap: str = "") -> Row:
     found = {"pod_uid": f"{own}-{attempt}-{n}", "container": "main", "restart": 0, "attempt": attempt, "role": "worker"}
-    found |= {"index": n, "run": 0, "key": "" if gap else f"{own}-{attempt}-{n}", "bytes": 48_211 + 977 * n, "taken": NOW}
+    found |= {
+        "index": n,
+        "run": 0,
+        "key": "" if gap else f"{own}-{attempt}-{n}",
+        "bytes": 48_211 + 977 * n,
+        "taken": NOW,
+    }
     return found | {"gap": gap}
 
 
 # --- one that has failed ----------------------------------------------------------------------------------------------
 
 _DETECTOR = NOW - 9 * 3600.0
-_TRACE = "RuntimeError: stack expects each tensor to be equal size, but got [3, 800, 1216] at entry 0 and [3, 800, 1205]"
+_TRACE = (
+    "RuntimeError: stack expects each tensor to be equal size, but got [3, 800, 1216] at entry 0 and [3, 800, 1205]"
+)
 _TRIED = [
     spans(_DETECTOR, 0, "queued 120 scheduling 15 starting 60 gate 10 running 1500 ending 20 backoff 60"),
     spans(_DETECTOR + 1785, 1, "scheduling 20 starting 50 gate 10 running 1480 ending 15"),
@@ -208,19 +306,45 @@ def failed() -> Changes:
     attempts, runs = [], []
     for n, own in enumerate(_TRIED):
         at = {one["state"]: one["ended"] for one in own}
-        attempt = {"attempt": n, "namespace": "vision", "started": own[0]["began"], "ran": at["gate"], "tasks": 3, "gpus": 3}
+        attempt = {
+            "attempt": n,
+            "namespace": "vision",
+            "started": own[0]["began"],
+            "ran": at["gate"],
+            "tasks": 3,
+            "gpus": 3,
+        }
         attempt |= {"ended": at["running"], "trigger": "worker-1", **end, "diagnostics": f"worker-1: {_TRACE}"}
         attempts.append(attempt | spent(own) | {"lost": 0.0})
         runs += _runs("vision/detector", n, at["scheduling"] - 15, at["starting"], at["running"], ends)
     names = {"name": "detector", "namespace": "vision", "uid": "detector", "creationTimestamp": iso(_DETECTOR)}
     tasks = [task_of(0, "Completed", attempt=1), task_of(1, "Completed", attempt=1, end=whole), task_of(2, "Completed")]
     times = {"startTime": iso(_DETECTOR), "completionTime": iso(ended)}
-    ledger = {"state": "", "since": iso(ended), "total": total | {"lost": 0.0}, "attempt": attempts[-1] and spent(_TRIED[1])}
+    ledger = {
+        "state": "",
+        "since": iso(ended),
+        "total": total | {"lost": 0.0},
+        "attempt": attempts[-1] and spent(_TRIED[1]),
+    }
     document = framework(
-        role("worker", 3), metadata=names, state="Completed", tasks={"worker": tasks}, attempt=1, end=whole, ledger=ledger, **times
+        role("worker", 3),
+        metadata=names,
+        state="Completed",
+        tasks={"worker": tasks},
+        attempt=1,
+        end=whole,
+        ledger=ledger,
+        **times,
     )
     row = {"namespace": "vision", "name": "detector", "person": "jon", "created": _DETECTOR, "completed": ended}
-    row |= {"deleted": NOW - 3600, "seen": NOW - 3600, "version": "500", "generation": 1, "state": "Completed", "attempts": 2}
+    row |= {
+        "deleted": NOW - 3600,
+        "seen": NOW - 3600,
+        "version": "500",
+        "generation": 1,
+        "state": "Completed",
+        "attempts": 2,
+    }
     row |= {"tasks": 3, "gpus": 3, **end, **total, "lost": 0.0, "document": json.dumps(document.to_dict()).encode()}
     gap = {"container": "sidecar", "gap": "the node was gone before its log was read", "key": ""}
     logs = [_log("detector", attempt, n) for attempt in range(2) for n in range(3)]
@@ -232,9 +356,11 @@ def failed() -> Changes:
 def archived_log(n: int) -> bytes:
     """The log of a worker of `vision/detector` as it is kept."""
     begin, told = _TRIED[1][3]["began"], list[tuple[float, str]]()
-    for step in range(0, 40):
+    for step in range(40):
         loss = 2.31 * 0.97**step + 0.01 * n
-        told.append((begin + 7 * step + n / 9, f"INFO step {20 * step} loss {loss:.4f} images/s {412 - 3 * n} lr 1.0e-4"))
+        told.append(
+            (begin + 7 * step + n / 9, f"INFO step {20 * step} loss {loss:.4f} images/s {412 - 3 * n} lr 1.0e-4")
+        )
     told.insert(1, (begin + 0.5 + n / 9, f"INFO rank {n} of 3 on cuda:0, NCCL 2.21.5"))
     if n == 1:
         last = begin + 281
@@ -254,11 +380,20 @@ def live_line(step: int) -> tuple[str, str]:
 
 _OTHERS = (
     *("speech/tokenizer", "language/llama-sft", "language/llama-eval", "vision/resnet50-sweep", "vision/segmentation"),
-    *("language/reward-model", "speech/wav2vec-pretrain", "vision/vit-huge", "language/data-dedup", "speech/tts-vocoder"),
+    *(
+        "language/reward-model",
+        "speech/wav2vec-pretrain",
+        "vision/vit-huge",
+        "language/data-dedup",
+        "speech/tts-vocoder",
+    ),
 )
 _WHY = (
-    ("ContainerTransientFailed", 137, 5), ("ContainerPermanentFailed", 1, 4), ("GangHung", -270, 2),
-    ("PodNodeLost", -200, 2), ("PodEvicted", -201, 1),
+    ("ContainerTransientFailed", 137, 5),
+    ("ContainerPermanentFailed", 1, 4),
+    ("GangHung", -270, 2),
+    ("PodNodeLost", -200, 2),
+    ("PodEvicted", -201, 1),
 )
 
 
@@ -272,7 +407,8 @@ def others() -> list[Changes]:
         is_bad = draw.random() < 0.22
         told = f"queued {draw.randrange(5, 900)} scheduling {draw.randrange(3, 90)} starting {draw.randrange(20, 200)} "
         told += f"gate {draw.randrange(3, 40)} running {draw.randrange(1200, 14_000)} "
-        told += f"hung {draw.choice((0, 0, 0, 300))} restarting {draw.choice((0, 0, 60, 240))} ending {draw.randrange(5, 40)}"
+        told += f"hung {draw.choice((0, 0, 0, 300))} restarting {draw.choice((0, 0, 60, 240))} "
+        told += f"ending {draw.randrange(5, 40)}"
         own = spans(began, 0, told)
         lost = draw.randrange(1800) * is_bad
         times = spent(own) | {"lost": float(lost)}
@@ -281,20 +417,68 @@ def others() -> list[Changes]:
         end = {"code": code, "phrase": phrase, "result": "Failed" if is_bad else "Succeeded"}
         ended = own[-1]["ended"]
         uid, name = f"uid-{number}", f"{name}-{160 - number}"
-        row = {"namespace": namespace, "name": name, "person": draw.choice(("mira", "jon", "aiko", "sam")), "created": began}
-        row |= {"completed": ended, "deleted": ended + 3600 if ended + 3600 < NOW else None, "seen": min(NOW, ended + 3600)}
+        row = {
+            "namespace": namespace,
+            "name": name,
+            "person": draw.choice(("mira", "jon", "aiko", "sam")),
+            "created": began,
+        }
+        row |= {
+            "completed": ended,
+            "deleted": ended + 3600 if ended + 3600 < NOW else None,
+            "seen": min(NOW, ended + 3600),
+        }
         row |= {"version": str(number + 1), "generation": 1, "state": "Completed", "attempts": 1, "tasks": tasks}
         row |= {"gpus": 8 * tasks, **end, **times, "document": b"{}"}
-        attempt = {"attempt": 0, "namespace": namespace, "started": began, "ended": ended, "tasks": tasks, **end, **times}
-        run = {"attempt": 0, "role": "worker", "index": 0, "run": 0, "namespace": namespace, "state": "Completed", **end}
-        run |= {"node": f"gpu-{draw.choice((3, 4, 5, 7, 7, 7, 9)):02}", "started": began, "ran": began + 60, "ended": ended}
+        attempt = {
+            "attempt": 0,
+            "namespace": namespace,
+            "started": began,
+            "ended": ended,
+            "tasks": tasks,
+            **end,
+            **times,
+        }
+        run = {
+            "attempt": 0,
+            "role": "worker",
+            "index": 0,
+            "run": 0,
+            "namespace": namespace,
+            "state": "Completed",
+            **end,
+        }
+        run |= {
+            "node": f"gpu-{draw.choice((3, 4, 5, 7, 7, 7, 9)):02}",
+            "started": began,
+            "ran": began + 60,
+            "ended": ended,
+        }
         found.append(Changes(uid, namespace, row, attempts=[attempt], runs=[run] if is_bad else []))
     for place, (name, state, tasks) in enumerate(
-        (("language/llama-sft-161", "AttemptRunning", 16), ("vision/vit-huge-162", "AttemptCreationPending", 8), ("language/llama-eval-163", "AttemptPreparing", 1))
+        (
+            ("language/llama-sft-161", "AttemptRunning", 16),
+            ("vision/vit-huge-162", "AttemptCreationPending", 8),
+            ("language/llama-eval-163", "AttemptPreparing", 1),
+        )
     ):
         namespace, _, own_name = name.partition("/")
-        row = {"namespace": namespace, "name": own_name, "person": "aiko", "created": NOW - 2900 + 1300 * place, "seen": NOW}
-        row |= {"version": "1", "generation": 1, "state": state, "attempts": 1, "tasks": tasks, "gpus": 8 * tasks, "document": b"{}"}
+        row = {
+            "namespace": namespace,
+            "name": own_name,
+            "person": "aiko",
+            "created": NOW - 2900 + 1300 * place,
+            "seen": NOW,
+        }
+        row |= {
+            "version": "1",
+            "generation": 1,
+            "state": state,
+            "attempts": 1,
+            "tasks": tasks,
+            "gpus": 8 * tasks,
+            "document": b"{}",
+        }
         row |= {"queued": 240.0, "running": 2500.0 if place == 0 else 0.0, "lost": 0.0}
         found.append(Changes(own_name, namespace, row))
     return found

@@ -1,0 +1,231 @@
+"""The page in a browser: the list, a time line, logs, colours, widths, keys, and without script; nothing is forbidden.
+
+`tests/apiserver/history/test_browser.py` has what changes Frameworks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from frameworkhistory.archive.changes import Changes
+from tests.history.browser import shown
+from tests.history.page.rooms import NOW, framework_row, room
+from tests.support.browser import chromium, visit
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser
+
+    from tests.history.page.rooms import Room
+    from tests.support.browser import Visit
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PAGES = ("/", shown.RUNS, shown.FAILED, f"{shown.FAILED}/log", "/statistics", f"{shown.RUNS}/spec")
+SCREENS: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {"color_scheme": "dark"},
+    "narrow": {"viewport": {"width": 360, "height": 740}, "is_mobile": True},
+}
+LOG = f"{shown.FAILED}/log"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as found:
+        yield found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Room]:
+    """A page that shows a week of a cluster."""
+    async with room(tmp_path_factory.mktemp("room"), *shown.everything()) as found:
+        shown.fill(found)
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def person(browser: Browser, page: Room) -> AsyncIterator[Visit]:
+    """Somebody who may see all of it; of what they have seen the browser must not have complained."""
+    async with visit(browser, page.url, "root") as found:
+        yield found
+    assert found.complaints == []
+
+
+async def test_the_list_is_searched_by_key_and_follows_what_is_new(person: Visit, page: Room) -> None:
+    tab = await person.go("/")
+    await tab.keyboard.press("/")
+    await tab.keyboard.type("llama-sft")
+    await tab.keyboard.press("Enter")
+    await tab.wait_for_url("**name=llama-sft*")
+    names = await tab.locator("tbody th").all_inner_texts()
+    assert names
+    assert all(name.startswith("llama-sft") for name in names), names
+    new = tab.get_by_role("link", name="llama-sft-new")
+    await tab.keyboard.press("j")
+    await expect(tab.locator("tbody a").first).to_be_focused()
+    page.writer.apply(
+        [Changes("new", "language", framework_row(namespace="language", name="llama-sft-new", created=NOW))]
+    )
+    page.site.feed.publish("language", "new")
+    await new.wait_for()
+    # What was focused still is.
+    await expect(tab.get_by_role("link", name=names[0], exact=True)).to_be_focused()
+
+
+async def test_a_time_line_has_lanes_with_letters_and_titles_and_leads_to_an_attempt(person: Visit) -> None:
+    tab = await person.go(shown.RUNS)
+    line = tab.locator("svg.line")
+    words = await line.locator("text").evaluate_all("all => all.map(one => one.firstChild.textContent)")
+    lanes = [word for word in words if re.fullmatch(r"time|attempts|epochs|worker-\d", word)]
+    assert lanes == ["time", "attempts", "epochs", "worker-1", "worker-2", "worker-0", "worker-3"]
+    assert {"q", "R", "H", "r", "x", "0", "2"} <= set(words)
+    titles = await line.locator("rect title").all_text_contents()
+    for told in ("hung: 2026-01-01 10:28:35 UTC, 4m", "epoch 1, after worker-2 Exited", "attempt 1 GangHung (-270)"):
+        assert any(title.startswith(told) for title in titles), (told, titles)
+    # Letters and marks are within the picture, and each bar is where its title says.
+    whole = await line.bounding_box()
+    assert whole
+    for mark in await line.locator("text").all():
+        box = await mark.bounding_box()
+        assert box
+        assert whole["x"] <= box["x"] < box["x"] + box["width"] <= whole["x"] + whole["width"]
+    legend = await person.text(".legend")
+    assert "hung" in legend
+    assert "waiting" not in legend
+    assert "worker-2 on node gpu-07" in await person.text(".hang")
+    await tab.get_by_role("row", name="GangHung").get_by_role("link", name="1", exact=True).click()
+    await tab.get_by_role("heading", name="Time line of attempt 1").wait_for()
+
+
+async def test_what_a_pod_writes_appears_while_one_looks(person: Visit, page: Room) -> None:
+    tab = await person.go(f"{shown.RUNS}/log")
+    log = tab.locator(".log")
+    assert "step 21919 " in await log.inner_text()
+    assert "worker-3" in await log.inner_text()
+    page.live.lines.append(shown.live_line(40))
+    await expect(log).to_contain_text("step 21920 ")
+    # It stays at the end, as long as nobody scrolls away from it.
+    at_end = "log => log.scrollTop + log.clientHeight >= log.scrollHeight - 8"
+    assert await log.evaluate(at_end)
+    await log.evaluate("log => { log.scrollTop = 0 }")
+    page.live.lines.append(shown.live_line(41))
+    await expect(log).to_contain_text("step 21921 ")
+    assert await log.evaluate("log => log.scrollTop") == 0
+
+
+async def test_logs_of_the_archive_are_merged_over_ranks_and_downloaded_whole(person: Visit) -> None:
+    tab = await person.go(shown.FAILED)
+    await tab.get_by_role("link", name="The log of worker-1").click()
+    assert "RuntimeError: stack expects each tensor" in await person.text(".log")
+    assert "worker-0" not in await person.text(".log")
+    tab = await person.go(LOG)
+    ranks = re.findall(r"worker-(\d)/main INFO step", await person.text(".log"))
+    assert ranks[:6] == ["0", "1", "2"] * 2
+    assert "the node was gone before its log was read" in await person.text(".note")
+    async with tab.expect_download() as waiting:
+        await tab.get_by_role("link", name="worker-1/main").click()
+    file = await (await waiting.value).path()
+    assert file.read_text().splitlines()[-1].endswith("[3, 800, 1205]")
+    await tab.get_by_label("Attempt").select_option(label="1")
+    await tab.get_by_role("button", name="Show").click()
+    await tab.wait_for_url("**attempt=0*")
+
+
+@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+async def test_all_pages_are_readable(browser: Browser, page: Room, screen: dict[str, Any]) -> None:
+    async with visit(browser, page.url, "root", **screen) as person:
+        for path in PAGES:
+            await person.go(path)
+            whole, window = await person.width()
+            assert whole <= window, f"{path}: {whole} pixels wide"
+            assert await person.page.evaluate(CONTRASTS) == [], path
+    assert person.complaints == []
+
+
+CONTRASTS = """() => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => parts(colour).slice(0, 3).map((one) => one / 255)
+    .map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, one, place) => sum + one * [0.2126, 0.7152, 0.0722][place], 0);
+  const back = (one) => {
+    for (; one; one = one.parentElement) {
+      const found = getComputedStyle(one).backgroundColor;
+      if (parts(found).length < 4 || parts(found)[3] === 1) return found;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const wrong = new Set();
+  for (const one of document.querySelectorAll("main *, header *, footer *")) {
+    if (one.closest("svg") || ![...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+    const [low, high] = [light(getComputedStyle(one).color), light(back(one))].sort((a, b) => a - b);
+    if ((high + 0.05) / (low + 0.05) < 4.5) wrong.add(`${one.tagName} ${one.className}: ${one.textContent}`);
+  }
+  return [...wrong];
+}"""
+"""What of a page has a text whose contrast is below 4.5, as WCAG 2.2 counts it."""
+
+
+async def test_reading_needs_no_script(browser: Browser, page: Room) -> None:
+    async with visit(browser, page.url, "root", java_script_enabled=False) as person:
+        tab = await person.go("/")
+        await tab.get_by_label("Name begins with").fill("detector")
+        await tab.get_by_role("button", name="Search").click()
+        await tab.get_by_role("link", name="detector", exact=True).click()
+        assert "it is Completed and has failed by worker-1" in await person.text()
+        assert await tab.locator("svg.line rect").count() > 10
+        await tab.get_by_role("link", name="Logs").click()
+        assert "RuntimeError" in await person.text(".log")
+        await tab.get_by_role("link", name="Statistics").click()
+        assert "attempts ended from" in await person.text()
+        await tab.get_by_role("button", name="Sign out").click()
+        await tab.get_by_label("Bearer token").wait_for()
+
+
+async def test_the_keyboard_reaches_all_in_the_order_of_the_page_and_the_focus_is_seen(person: Visit) -> None:
+    tab = await person.go("/")
+    tour = await _tour(person, 18)
+    assert tour[:3] == ["To the content", "Frameworks", "Statistics"]
+    assert tour.index("Sign out") < tour.index("name") < tour.index("state") < tour.index("Search") < tour.index("CSV")
+    # In a table of so many columns it can be scrolled, and its rows follow.
+    assert tour[tour.index("JSON") + 1] in await tab.locator("tbody a").all_inner_texts()
+    await person.go(shown.RUNS)
+    tour = await _tour(person, 14)
+    assert tour[4:12] == ["Logs", "Tasks", "Failed Tasks", "Spec and changes", "Stop…", "Retry…", "Scale…", "Suspend…"]
+    assert tour[12] == "Time line"
+    await person.go("/")
+    await tab.keyboard.press("Tab")
+    await tab.keyboard.press("Enter")
+    await expect(tab.locator("main")).to_be_focused()
+
+
+async def _tour(person: Visit, stops: int) -> list[str]:
+    """Return what is focused at each press of Tab, by its name; it is outlined, and in the window."""
+    found = []
+    for _ in range(stops):
+        await person.page.keyboard.press("Tab")
+        name, style, inside = await person.page.evaluate(
+            """() => {
+              const one = document.activeElement, box = one.getBoundingClientRect();
+              const name = one.getAttribute("aria-label") || one.getAttribute("name") || one.textContent.trim();
+              const isInside = box.right > 0 && box.left < innerWidth && box.bottom > 0 && box.top < innerHeight;
+              return [name, getComputedStyle(one).outlineStyle, isInside];
+            }"""
+        )
+        assert style == "solid", f"{name} has no outline"
+        assert inside, f"{name} is out of sight"
+        found.append(name)
+    return found
+
+
+async def test_what_one_may_not_see_is_said_in_a_sentence(browser: Browser, page: Room) -> None:
+    async with visit(browser, page.url, "demo") as person:
+        tab = await person.go(f"{shown.RUNS}/log")
+        assert "You may not get frameworks in namespace speech" in await person.text()
+        await tab.get_by_role("link", name="All Frameworks").click()
+        assert "None." in await person.text("tbody")
