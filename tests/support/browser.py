@@ -55,10 +55,11 @@ class Visit:
         """Return the text of an element as a person sees it."""
         return await self.page.locator(selector).inner_text()
 
-    async def width(self) -> tuple[int, int]:
-        """Return how wide the page is, and how wide the window."""
-        found = await self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        return found[0], found[1]
+    async def beyond(self) -> int:
+        """Return by how many pixels the page is wider than the window, which on a phone grows with the page."""
+        window, whole = self.page.viewport_size, await self.page.evaluate("document.documentElement.scrollWidth")
+        assert window
+        return max(0, int(whole) - window["width"])
 
 
 @contextlib.asynccontextmanager

@@ -31,6 +31,7 @@ class HistoryProcess:
     namespaces: tuple[str, ...]
     database: str = ""
     more: tuple[str, ...] = ()
+    local: bool = True
     port: int = field(default_factory=free_port)
     internal_port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
@@ -51,7 +52,8 @@ class HistoryProcess:
 
     def start(self, *, ready: bool = True) -> None:
         """Start it, and wait until it has seen all."""
-        command = [sys.executable, "-m", "frameworkhistory", "--local", f"--kubeconfig={self.cluster.kubeconfig}"]
+        command = [sys.executable, "-m", "frameworkhistory", f"--kubeconfig={self.cluster.kubeconfig}"]
+        command += ["--local"] if self.local else []
         command += [f"--database={self.database}", f"--logs=file://{self.folder}/logs"]
         command += [f"--port={self.port}", f"--internal-port={self.internal_port}"]
         command += [f"--namespace={one}" for one in self.namespaces]

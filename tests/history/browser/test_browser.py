@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tests.support.browser import chromium, visit
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Route
 
     from tests.history.page.rooms import Room
     from tests.support.browser import Visit
@@ -66,16 +67,41 @@ async def test_the_list_is_searched_by_key_and_follows_what_is_new(person: Visit
     names = await tab.locator("tbody th").all_inner_texts()
     assert names
     assert all(name.startswith("llama-sft") for name in names), names
-    new = tab.get_by_role("link", name="llama-sft-new")
     await tab.keyboard.press("j")
     await expect(tab.locator("tbody a").first).to_be_focused()
-    page.writer.apply(
-        [Changes("new", "language", framework_row(namespace="language", name="llama-sft-new", created=NOW))]
-    )
-    page.site.feed.publish("language", "new")
-    await new.wait_for()
+    add(page, "llama-sft-new")
+    await tab.get_by_role("link", name="llama-sft-new").wait_for()
     # What was focused still is.
     await expect(tab.get_by_role("link", name=names[0], exact=True)).to_be_focused()
+
+
+async def test_what_changes_while_a_page_is_loaded_or_read_again_is_shown_too(person: Visit, page: Room) -> None:
+    async def before_it_is_open(route: Route) -> None:
+        add(page, "before")
+        await route.continue_()
+
+    async def after_it_was_read(route: Route) -> None:
+        if route.request.resource_type != "fetch":
+            await route.continue_()
+            return
+        answer = await route.fetch()
+        await person.page.unroute(f"{page.url}/")
+        add(page, "after")
+        # The browser hears of it before it has the answer.
+        await asyncio.sleep(1.5)
+        await route.fulfill(response=answer)
+
+    await person.page.route("**/feed*", before_it_is_open, times=1)
+    await person.page.route(f"{page.url}/", after_it_was_read)
+    tab = await person.go("/")
+    for name in ("before", "after"):
+        await tab.get_by_role("link", name=name, exact=True).wait_for()
+
+
+def add(page: Room, name: str) -> None:
+    """Let a Framework begin."""
+    page.writer.apply([Changes(name, "language", framework_row(namespace="language", name=name, created=NOW))])
+    page.site.feed.publish("language", name)
 
 
 async def test_a_time_line_has_lanes_with_letters_and_titles_and_leads_to_an_attempt(person: Visit) -> None:
@@ -142,8 +168,7 @@ async def test_all_pages_are_readable(browser: Browser, page: Room, screen: dict
     async with visit(browser, page.url, "root", **screen) as person:
         for path in PAGES:
             await person.go(path)
-            whole, window = await person.width()
-            assert whole <= window, f"{path}: {whole} pixels wide"
+            assert await person.beyond() == 0, path
             assert await person.page.evaluate(CONTRASTS) == [], path
     assert person.complaints == []
 

@@ -18,7 +18,7 @@
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
       const old = live();
-      if (!fresh || !old || !getSelection().isCollapsed) return;
+      if (!fresh || !old || fresh.innerHTML === old.innerHTML || !getSelection().isCollapsed) return;
       const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const log = old.querySelector(".log");
       const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -33,11 +33,16 @@
       // The next change tries again.
     } finally {
       busy = false;
+      if (again) refresh();
     }
   }
 
   const first = live();
-  if (first?.dataset.feed) new EventSource(first.dataset.feed).onmessage = refresh;
+  if (first?.dataset.feed) {
+    const feed = new EventSource(first.dataset.feed);
+    // What has changed before it was open, or while it was away, is told by nobody.
+    feed.onopen = feed.onmessage = refresh;
+  }
   if (first?.dataset.every) setInterval(() => live()?.dataset.every && refresh(), 1000 * Number(first.dataset.every));
   document.addEventListener("visibilitychange", () => again && refresh());
   const log = document.querySelector(".log");
