@@ -69,8 +69,13 @@ class Picture:
 
     def add(self, name: str, bars: Iterable[Iterator[Bar]], note: str = "") -> None:
         """Add a lane, if there is something in it."""
-        if found := [bar for each in bars for bar in each]:
-            self.lanes.append((name, found[-BARS:], note))
+        found = [bar for each in bars for bar in each]
+        if left := found[:-BARS]:
+            first, shown = left[0], found[-BARS:]
+            width = max(round(shown[0].x - first.x, 1), 1.0)
+            found = [Bar(first.x, width, "r-others", f"{len(left)} more, left out"), *shown]
+        if found:
+            self.lanes.append((name, found, note))
 
     def add_runs(self, runs: Sequence[Row], others: int) -> None:
         """Add a lane for each Task, those that failed or ran more than once first, and one for all that are left."""

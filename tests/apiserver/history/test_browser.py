@@ -1,4 +1,4 @@
-"""Persons who change a Framework by the page of the whole program, in a browser, beside a controller that acts on it."""
+"""Persons who change a Framework by the page of the whole program, in a browser; a controller acts on it."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -15,11 +16,12 @@ from playwright.async_api import expect
 
 from frameworkhistory.archive.changes import Changes
 from tests.history.browser import shown
-from tests.history.page.rooms import NOW, framework_row, room
+from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, room
 from tests.support.browser import chromium, visit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from playwright.async_api import Browser, Route
 
@@ -132,6 +134,7 @@ async def test_a_time_line_has_lanes_with_letters_and_titles_and_leads_to_an_att
 async def test_what_a_pod_writes_appears_while_one_looks(person: Visit, page: Room) -> None:
     tab = await person.go(f"{shown.RUNS}/log")
     log = tab.locator(".log")
+    await expect(tab.locator(".badge.live")).to_have_text("live")
     assert "step 21919 " in await log.inner_text()
     assert "worker-3" in await log.inner_text()
     page.live.lines.append(shown.live_line(40))
@@ -246,6 +249,17 @@ async def _tour(person: Visit, stops: int) -> list[str]:
         assert inside, f"{name} is out of sight"
         found.append(name)
     return found
+
+
+async def test_hostile_text_widens_no_page_and_does_nothing(browser: Browser, tmp_path: Path) -> None:
+    one = f"/frameworks/demo/{quote(NAME, safe='')}"
+    async with room(tmp_path, hostile()) as page, visit(browser, page.url, "root", **SCREENS["narrow"]) as person:
+        page.kept.logs = {"zero": lines(HOSTILE * 50), "one": lines(HOSTILE)}
+        for path in ("/", one, f"{one}/tasks/worker/1", f"{one}/spec", f"{one}/log", "/statistics"):
+            await person.go(path)
+            assert await person.beyond() == 0, path
+    # A script or a style of it, or an error of ours that it has caused.
+    assert person.complaints == []
 
 
 async def test_what_one_may_not_see_is_said_in_a_sentence(browser: Browser, page: Room) -> None:
