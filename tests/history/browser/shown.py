@@ -379,13 +379,13 @@ def live_line(step: int) -> tuple[str, str]:
 # --- the others -------------------------------------------------------------------------------------------------------
 
 _OTHERS = (
-    *("speech/tokenizer", "language/llama-sft", "language/llama-eval", "vision/resnet50-sweep", "vision/segmentation"),
+    *("speech/tokenizer", "language/llamasft", "language/llamaeval", "vision/resnet50sweep", "vision/segmentation"),
     *(
-        "language/reward-model",
-        "speech/wav2vec-pretrain",
-        "vision/vit-huge",
-        "language/data-dedup",
-        "speech/tts-vocoder",
+        "language/rewardmodel",
+        "speech/wav2vecpretrain",
+        "vision/vithuge",
+        "language/datadedup",
+        "speech/ttsvocoder",
     ),
 )
 _WHY = (
@@ -416,7 +416,7 @@ def others() -> list[Changes]:
         phrase, code, _ = draw.choices(_WHY, [one[2] for one in _WHY])[0] if is_bad else ("Succeeded", 0, 0)
         end = {"code": code, "phrase": phrase, "result": "Failed" if is_bad else "Succeeded"}
         ended = own[-1]["ended"]
-        uid, name = f"uid-{number}", f"{name}-{160 - number}"
+        uid, name = f"uid-{number}", f"{name}{160 - number}"
         row = {
             "namespace": namespace,
             "name": name,
@@ -457,9 +457,9 @@ def others() -> list[Changes]:
         found.append(Changes(uid, namespace, row, attempts=[attempt], runs=[run] if is_bad else []))
     for place, (name, state, tasks) in enumerate(
         (
-            ("language/llama-sft-161", "AttemptRunning", 16),
-            ("vision/vit-huge-162", "AttemptCreationPending", 8),
-            ("language/llama-eval-163", "AttemptPreparing", 1),
+            ("language/llamasft161", "AttemptRunning", 16),
+            ("vision/vithuge162", "AttemptCreationPending", 8),
+            ("language/llamaeval163", "AttemptPreparing", 1),
         )
     ):
         namespace, _, own_name = name.partition("/")
