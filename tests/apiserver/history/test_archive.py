@@ -13,6 +13,7 @@ from testkit.frameworks import ControllerProcess, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.history import HistoryProcess
+from tests.support.postgres import postgres
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +142,29 @@ def test_an_archive_that_is_killed_again_and_again_has_the_same_in_the_end(
             for (_, run), one in runs.items():
                 assert one["gap"] or one["ended"] is not None, (number, run)
             assert runs[0, 2]["code"] == 0
+
+
+def test_a_database_that_is_away_holds_what_is_deleted_and_nothing_is_lost(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player
+) -> None:
+    with postgres() as server, ends_cleanly(process), player.playing():
+        history.database = server.database()
+        process.start()
+        with history.running():
+            frameworks.create("before", role("worker", 1))
+            frameworks.wait("before", "Completed", 60)
+            eventually(lambda: history.framework("before"), 10)
+            server.stop()
+            try:
+                frameworks.create("meanwhile", role("worker", 1))
+                frameworks.wait("meanwhile", "Completed", 90)
+                for name in ("before", "meanwhile"):
+                    frameworks.raw.delete(f"{frameworks.path}/{name}")
+                time.sleep(3)
+                assert len(frameworks.raw.get(frameworks.path)["items"]) == 2
+            finally:
+                server.start()
+            for name in ("before", "meanwhile"):
+                eventually(lambda name=name: is_gone(frameworks, name), 60)
+                row = eventually(lambda name=name: is_deleted(history, name), 10)
+                assert (row["state"], row["result"], row["attempts"], row["gap"]) == ("Completed", "Succeeded", 1, "")
