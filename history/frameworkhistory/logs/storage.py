@@ -50,10 +50,11 @@ class Storage:
     async def chunks(self, key: str) -> AsyncGenerator[bytes, None]:
         """Yield a log in pieces of at most 1 MiB, which may end within a line; see `get`."""
         unpacker = zlib.decompressobj(wbits=31)
-        async for packed in (await obstore.get_async(self._store, key)).stream():
+        # Many who read at once, and slowly, take little memory, and hold up nobody.
+        async for packed in (await obstore.get_async(self._store, key)).stream(min_chunk_size=_PIECE):
             rest = bytes(packed)
             while rest:
-                yield unpacker.decompress(rest, _PIECE)
+                yield await asyncio.to_thread(unpacker.decompress, rest, _PIECE)
                 rest = unpacker.unconsumed_tail
 
     async def delete(self, keys: Sequence[str]) -> None:

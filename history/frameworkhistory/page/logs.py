@@ -2,7 +2,6 @@
 
 import zlib
 from collections import deque
-from collections.abc import Iterable
 from contextlib import aclosing
 from heapq import merge
 from typing import Final
@@ -21,6 +20,7 @@ from frameworkhistory.page.people import PageError
 from frameworkhistory.page.site import SITE, Site, number_of, url
 from frameworkhistory.page.tables import Row
 from frameworkkube.errors import KubeError
+from frameworkkube.log import Logger
 
 SOURCES: Final = 16
 """Logs on a page."""
@@ -32,7 +32,9 @@ LINES: Final = 2000
 """On a page."""
 CHARACTERS: Final = 200_000
 """Of HTML, of the lines on a page."""
-_DAMAGED: Final = (OSError, zlib.error, BaseError)
+_log = Logger(__name__)
+_FAULTS: Final = (OSError, BaseError, zlib.error)
+"""Of what keeps a log, or of the log."""
 
 
 async def page(request: web.Request) -> web.StreamResponse:
@@ -95,25 +97,17 @@ async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, no
 
 
 async def _stored(site: Site, log: Row, most: int, notes: list[str]) -> list[LogLine]:
-    """Return the last lines of a log of the archive."""
+    """Return the last lines of a log of the archive, of so many bytes."""
     source = LogSource("", (0, 0), "", log["pod_uid"], log["container"], log["restart"], _label(log))
-    kept, size = deque[bytes](), 0
+    cutter, end = LineCutter(source), b""
     try:
-        async with aclosing(site.storage.chunks(log["key"])) as chunks:
-            async for chunk in chunks:
-                kept.append(chunk)
-                size += len(chunk)
-                while size - len(kept[0]) >= most:
-                    size -= len(kept.popleft())
-    except _DAMAGED as error:
-        notes.append(f"{source.label}: cannot be read from where it is kept: {type(error).__name__}")
+        async for piece in site.storage.chunks(log["key"]):
+            end = (end + piece)[-most:]
+    except _FAULTS as error:
+        _log.warning("a log cannot be read", key=log["key"], error=str(error)[:500])
+        notes.append(f"{source.label}: cannot be read from where it is kept")
         return []
-    return await site.read(_cut, kept, source)
-
-
-def _cut(chunks: Iterable[bytes], source: LogSource) -> list[LogLine]:
-    cutter = LineCutter(source)
-    return [line for chunk in chunks for line in cutter.feed(chunk)] + cutter.rest()
+    return await site.read(lambda: cutter.feed(end) + cutter.rest())
 
 
 def _page(logs: list[list[LogLine]], skip: int) -> tuple[list[Markup], bool]:
@@ -143,15 +137,16 @@ async def file(request: web.Request) -> web.StreamResponse:
     headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Disposition": "attachment"}
     response = web.StreamResponse(headers=headers)
     try:
-        async with aclosing(site.storage.chunks(log["key"])) as chunks:
-            async for chunk in chunks:
-                if not response.prepared:
-                    await response.prepare(request)
-                await response.write(chunk)
-    except _DAMAGED as error:
+        async for piece in site.storage.chunks(log["key"]):
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(piece)
+    except _FAULTS as error:
         if response.prepared:
             raise
-        raise PageError(404, "The log cannot be read from where it is kept.") from error
+        _log.warning("a log cannot be read", key=log["key"], error=str(error)[:500])
+        is_gone = isinstance(error, FileNotFoundError)
+        raise PageError(404 if is_gone else 503, "The log cannot be read from where it is kept.") from error
     if not response.prepared:
         await response.prepare(request)
     return response

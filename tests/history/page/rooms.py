@@ -45,24 +45,6 @@ RIGHTS = {
 }
 
 
-class Kept(Storage):
-    """Logs in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        super().__init__(f"file://{folder}")
-
-    @property
-    def logs(self) -> dict[str, bytes]:
-        """Logs by their keys, gzipped."""
-        return {file.name: file.read_bytes() for file in self._folder.iterdir()}
-
-    @logs.setter
-    def logs(self, packed: dict[str, bytes]) -> None:
-        for key, one in packed.items():
-            (self._folder / key).write_bytes(one)
-
-
 @dataclass
 class Present:
     """What exists: Frameworks by their names, Pods, and what these write."""
@@ -92,10 +74,15 @@ class Room:
 
     site: Site
     writer: Writer
-    kept: Kept
+    folder: Path
     live: Present
     session: ClientSession
     url: str
+
+    def keep(self, **logs: bytes) -> None:
+        """Put logs where they are kept, as they are there."""
+        for key, gzipped in logs.items():
+            (self.folder / key).write_bytes(gzipped)
 
     async def get(self, path: str, person: str = "root") -> tuple[int, str, str]:
         """Return status, type and text of an answer."""
@@ -291,11 +278,19 @@ async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         database = stack.enter_context(contextlib.closing(Database(f"sqlite:///{folder}/archive.db")))
         database.open()
-        writer, kept, live = Writer(database.engine), Kept(folder / "logs"), Present()
+        writer, live = Writer(database.engine), Present()
         writer.apply(batch)
         client = KubeClient(Endpoint(await stack.enter_async_context(serving(api)), None))
         stack.push_async_callback(client.close)
-        site = Site(Reader(database.engine), People(client), live, kept, Feed(), log_link, lambda: NOW)
+        site = Site(
+            Reader(database.engine),
+            People(client),
+            live,
+            Storage(f"file://{folder}/logs"),
+            Feed(),
+            log_link,
+            lambda: NOW,
+        )
         url = await stack.enter_async_context(serving(make_app(site)))
         session = await stack.enter_async_context(ClientSession(cookie_jar=DummyCookieJar()))
-        yield Room(site, writer, kept, live, session, url)
+        yield Room(site, writer, folder / "logs", live, session, url)
