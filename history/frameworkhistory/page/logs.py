@@ -104,7 +104,7 @@ async def _stored(site: Site, log: Row, most: int, notes: list[str]) -> list[Log
         async for piece in site.storage.chunks(log["key"]):
             end = (end + piece)[-most:]
     except _FAULTS as error:
-        _log.warning("a log cannot be read", key=log["key"], error=str(error)[:500])
+        _log.warning("a log cannot be read", key=log["key"], error=str(error).partition("\n")[0])
         notes.append(f"{source.label}: cannot be read from where it is kept")
         return []
     return await site.read(lambda: cutter.feed(end) + cutter.rest())
@@ -144,7 +144,7 @@ async def file(request: web.Request) -> web.StreamResponse:
     except _FAULTS as error:
         if response.prepared:
             raise
-        _log.warning("a log cannot be read", key=log["key"], error=str(error)[:500])
+        _log.warning("a log cannot be read", key=log["key"], error=str(error).partition("\n")[0])
         is_gone = isinstance(error, FileNotFoundError)
         raise PageError(404 if is_gone else 503, "The log cannot be read from where it is kept.") from error
     if not response.prepared:

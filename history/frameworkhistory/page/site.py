@@ -165,13 +165,19 @@ def time_of(request: web.Request, key: str) -> float | None:
     """Return a time of a query in seconds since 1970: it is such, or of ISO 8601, in UTC by default; None for none.
 
     Raises:
-        PageError: It is something else.
+        PageError: It is something else, or before 1970, or after the year 9999.
     """
     text = request.query.get(key, "")
     try:
-        if not text or text.isdigit():
-            return float(text) if text else None
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError) as error:
-        raise PageError(400, f"{key}: must be a date such as 2026-01-31, or seconds since 1970.") from error
+        if not text:
+            return None
+        if text.isdigit():
+            found = datetime.fromtimestamp(float(text), UTC)
+        else:
+            found = datetime.fromisoformat(text)
+        seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        if seconds >= 0:
+            return seconds
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise PageError(400, f"{key}: must be a date such as 2026-01-31, or seconds since 1970.")

@@ -1,5 +1,6 @@
 """The page of what many attempts have come to: of a namespace or of all, over a week."""
 
+import math
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -13,6 +14,7 @@ from frameworkhistory.page.site import SITE, time_of
 from frameworkhistory.page.tables import Row, goodput
 
 DAYS: Final = 7
+MOST_DAYS: Final = 400
 SHOWN: Final = 31
 """Rows of a table on the page."""
 COLUMNS: Final = {
@@ -27,8 +29,8 @@ async def _read(request: web.Request) -> tuple[float, float, Statistics]:
     """Return the times of a week, and its statistics within what the person may see."""
     site = request.app[SITE]
     visible = await site.visible(request, request.query.get("namespace", ""))
-    until = time_of(request, "until") or site.clock()
-    since = time_of(request, "since") or until - (DAYS - 1) * DAY
+    since, until = time_of(request, "since"), min(time_of(request, "until") or math.inf, site.clock())
+    since = max(until - (DAYS - 1) * DAY if since is None else since, until - MOST_DAYS * DAY)
     return since, until, await site.read(site.reader.statistics, visible, since, until)
 
 

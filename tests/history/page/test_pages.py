@@ -105,8 +105,14 @@ REFUSED = [
     ("root", f"/api/v1{ONE}/logs/pod-0/main/0", 404, "cannot be read from where it is kept"),
     ("root", f"{ONE}/log?attempt=-1", 400, "attempt: must be a number"),
     ("root", "/?since=yesterday", 400, "since: must be a date"),
-    ("root", "/?since=99999999999999999999", 200, "None."),
+    ("root", "/?since=99999999999999999999", 400, "since: must be a date"),
     ("root", "/?since=%D9%A3", 200, "Frameworks"),
+    *(
+        ("root", f"/statistics?{key}={time}", 400, f"{key}: must be a date")
+        for key in ("since", "until")
+        for time in ("9" * 13, "9" * 400, "1969-12-31", "%C2%B2")
+    ),
+    ("root", "/statistics?since=0&until=9999-12-31", 200, "from 2024-11-27 to 2026-01-01"),
     ("root", "/?before=[1,99999999999999999999]", 400, "before: must be"),
     ("root", f"{ONE}/tasks?after=[0,1,2,3]", 400, "after: must be"),
     ("root", "/?limit=0", 200, "Frameworks"),
