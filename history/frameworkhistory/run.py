@@ -160,6 +160,7 @@ class History(Collects):
         settings = self._settings
         people = People(self._kube, password_file=settings.proxy_password_file, local=settings.local)
         site = Site(self._reader, people, self, self._storage, self._feed, settings.log_link)
+        site.has_actions = settings.actions
         app = make_app(site)
         if settings.actions:
             actions.setup(app, people, self._client, site.render)
@@ -204,7 +205,8 @@ class History(Collects):
 
     def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
         """Yield what the containers of Pods have written."""
-        return read_logs(self._kube, namespace, pods, selection)
+        # Not by the client that follows and asks for rights: a kubelet that is away would hold up both.
+        return read_logs(self._client.kube, namespace, pods, selection)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what `/metrics` shows."""

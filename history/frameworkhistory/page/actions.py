@@ -5,6 +5,7 @@ alone is done, on the instance that the person saw.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,16 +101,13 @@ def _retry(view: FrameworkView, task: str) -> Change:
     return Change("retry", action, tuple(rights), sentence, task)
 
 
-def possible(view: FrameworkView) -> tuple[str, ...]:
-    """Return the verbs that mean something for a Framework now, for the buttons of its page."""
-    found = []
-    for verb in VERBS:
-        try:
-            change_of(view, verb, {})
-        except ArgumentError:
-            continue
-        found.append(verb)
-    return tuple(found)
+def possible(view: FrameworkView, task: str = "") -> list[str]:
+    """Return the verbs that mean something for a Framework now, or for a Task of it, for the buttons of its page."""
+    found = list[str]()
+    for verb in ("retry",) if task else VERBS:
+        with contextlib.suppress(ArgumentError):
+            found.append(change_of(view, verb, {"task": task}).verb)
+    return found
 
 
 def setup(app: web.Application, people: People, client: AsyncClient, render: Render) -> None:

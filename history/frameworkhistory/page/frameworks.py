@@ -17,6 +17,7 @@ from frameworkclient.views.outlook import framework_outlook, waiting
 from frameworkclient.views.pods import TaskPod
 from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
 from frameworkclient.views.text import shorten
+from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
@@ -182,8 +183,18 @@ async def task(request: web.Request) -> web.StreamResponse:
     if not runs:
         raise PageError(404, "The archive knows no such Task.")
     values: Row = {"runs": [linked(row, one, now) for one in runs], "logs": [linked(row, one, now) for one in logs]}
-    link = site.elsewhere(row, runs[0]["pod"])
-    return site.render(request, "task.html", framework=row, name=f"{role}-{index}", link=link, **values)
+    values["link"], name = site.elsewhere(row, runs[0]["pod"]), f"{role}-{index}"
+    values["verbs"] = await verbs(request, row, "delete", "pods", name)
+    return site.render(request, "task.html", framework=row, name=name, **values)
+
+
+async def verbs(request: web.Request, row: Row, right: str, resource: str, task: str = "") -> list[str]:
+    """Return what may be done to a Framework now, or to a Task of it, by who has a right that most of it takes."""
+    site = request.app[SITE]
+    live = site.current(row) if site.has_actions else None
+    if live is None or not await site.people.may(request[PERSON], right, row["namespace"], resource):
+        return []
+    return await site.read(possible, live, task)
 
 
 async def framework(request: web.Request) -> web.StreamResponse:
@@ -193,10 +204,9 @@ async def framework(request: web.Request) -> web.StreamResponse:
     live = site.current(row)
     pods = None if live is None else site.live.pods(row["namespace"], row["name"])
     values = await site.read(_gathered, site.reader, row, attempt, live, pods, now)
-    may = live is not None and await site.people.may(request[PERSON], "patch", row["namespace"])
     newest = await site.read(site.reader.framework, row["namespace"], row["name"])
     values["newer"] = url(newest) if newest and newest["id"] != row["id"] else ""
-    values["verbs"] = await site.read(possible, live) if may and live is not None else ()
+    values["verbs"] = await verbs(request, row, "patch", names.PLURAL)
     return site.render(request, "framework.html", framework=row, attempt=attempt, is_live=live is not None, **values)
 
 

@@ -1,5 +1,6 @@
 """Logs: of the containers of one Task, or of some merged by time; from the API server while they run, else archived."""
 
+import asyncio
 import zlib
 from collections import deque
 from contextlib import aclosing
@@ -26,6 +27,8 @@ SOURCES: Final = 16
 """Logs on a page."""
 KEPT_BYTES: Final = 4 << 20
 """Of the ends of the logs of a page, together; a file has all of one."""
+RUNNING_SECONDS: Final = 10.0
+"""For the logs of Pods that run."""
 LINE: Final = 4096
 """Characters that are shown of a line."""
 LINES: Final = 2000
@@ -82,7 +85,8 @@ async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, no
     """Return the last lines that the containers of Pods have written so far."""
     found, size = deque[LogLine](), 0
     try:
-        async with aclosing(site.live.log(row["namespace"], pods, LogSelection(tail=LINES))) as batches:
+        batches = site.live.log(row["namespace"], pods, LogSelection(tail=LINES))
+        async with asyncio.timeout(RUNNING_SECONDS), aclosing(batches):
             async for batch in batches:
                 notes += [batch.note] if batch.note else []
                 for line in batch.lines:
@@ -93,6 +97,8 @@ async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, no
                     size -= len(found.popleft().text) + 64
     except (ClientError, KubeError) as error:
         notes.append(f"the API server does not give the logs of Pods that run: {error}")
+    except TimeoutError:
+        notes.append("the API server does not give the logs of Pods that run in time; lines are missing")
     return list(found)
 
 

@@ -5,11 +5,13 @@ does not answer; any other error is a page that says no more than its status.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -21,6 +23,8 @@ from frameworkkube.log import Logger
 
 FORM_BYTES: Final = 64 * 1024
 FORM_SECONDS: Final = 10.0
+AT_ONCE: Final = 64
+"""Requests of one person that are answered at a time, pages that follow what changes among them."""
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -45,6 +49,7 @@ _SENTENCES: Final = {
 _PATH: Final = re.compile(r"/[!-\[\]-~]*")
 Render: TypeAlias = Callable[..., web.Response]
 """Makes a page: `render(request, template, *, status=200, **values)`."""
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = Logger(__name__)
 
 
@@ -81,20 +86,21 @@ def redirect(path: str) -> web.Response:
 class _Guard:
     def __init__(self, people: People, render: Render) -> None:
         self._people, self._render = people, render
+        self._busy: Counter[str] = Counter()
 
     @web.middleware
-    async def guard(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
+    async def guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, whatever happens."""
         try:
             self._people.check_host(request)
-            if not _is_public(request):
-                request[PERSON] = await self._person(request)
-            if request.method not in {"GET", "HEAD"} and request.match_info.http_exception is None:
-                await _check_form(request)
-            return await handler(request)
+            if _is_public(request):
+                return await _answer(request, handler)
+            person = request[PERSON] = await self._person(request)
+            with self._counted(person.user):
+                return await _answer(request, handler)
         except PageError as error:
+            if request.writer.output_size:
+                raise  # what has begun can only be broken off
             return self._refusal(request, error.status, error.sentence)
         except web.HTTPException as error:
             if error.status < 400:
@@ -110,8 +116,20 @@ class _Guard:
         except Exception:
             _log.exception("a page failed", method=request.method, path=request.path)
             if request.writer.output_size:
-                raise  # what has begun can only be broken off
+                raise
             return self._refusal(request, 500, _SENTENCES[500])
+
+    @contextlib.contextmanager
+    def _counted(self, user: str) -> Iterator[None]:
+        """Count a request while it is answered; raise a `PageError` if its person has too many."""
+        if self._busy[user] >= AT_ONCE:
+            raise PageError(429, "You ask for too much at once; try again when some of it is answered.")
+        self._busy[user] += 1
+        try:
+            yield
+        finally:
+            self._busy[user] -= 1
+            self._busy = +self._busy  # without those who ask for nothing
 
     async def _person(self, request: web.Request) -> Person:
         person = await self._people.identify(request)
@@ -173,6 +191,12 @@ def _is_public(request: web.Request) -> bool:
 async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.method not in {"GET", "HEAD"} and request.match_info.http_exception is None:
+        await _check_form(request)
+    return await handler(request)
 
 
 async def _check_form(request: web.Request) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from aiohttp import web
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from frameworkclient.logs.lines import LogBatch
 from frameworkclient.logs.selection import LogSelection
@@ -19,7 +20,7 @@ from frameworkclient.views.pods import TaskPod
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.logs.storage import Storage
 from frameworkhistory.page.feed import Feed
-from frameworkhistory.page.people import PERSON, PageError, People
+from frameworkhistory.page.people import PERSON, SESSION, PageError, People
 from frameworkhistory.page.render import ENVIRONMENT
 from frameworkhistory.page.security import csrf_token
 from frameworkhistory.page.tables import Row
@@ -59,6 +60,7 @@ class Site:
     Attributes:
         log_link: Where else logs are: a URL with any of `{namespace}`, `{name}` and `{pod}`; "" for nowhere.
         clock: Seconds since 1970.
+        has_actions: Whether the pages of `actions` are there.
     """
 
     reader: Reader
@@ -68,6 +70,7 @@ class Site:
     feed: Feed
     log_link: str = ""
     clock: Callable[[], float] = time.time
+    has_actions: bool = True
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS))
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -75,7 +78,7 @@ class Site:
         async with self._turns:
             try:
                 return await asyncio.to_thread(function, *args, **kwargs)
-            except DBAPIError as error:
+            except (DBAPIError, PoolTimeoutError) as error:
                 _log.warning("the archive cannot be read", error=type(error).__name__)
                 raise PageError(503, "The archive cannot be read now; try again in a minute.") from error
 
@@ -121,6 +124,7 @@ class Site:
         """Return the page of a template."""
         person = request.get(PERSON)
         common: Row = {"now": self.clock(), "path": request.path, "person": person, "url": url}
+        common["has_session"] = SESSION in request
         common |= {"csrf": csrf_token(request) if person else "", "q": lambda key: request.query.get(key, "")}
         text = ENVIRONMENT.get_template(template).render(common | values)
         return web.Response(text=text, content_type="text/html", status=status)
@@ -171,10 +175,7 @@ def time_of(request: web.Request, key: str) -> float | None:
     try:
         if not text:
             return None
-        if text.isdigit():
-            found = datetime.fromtimestamp(float(text), UTC)
-        else:
-            found = datetime.fromisoformat(text)
+        found = datetime.fromtimestamp(float(text), UTC) if text.isdigit() else datetime.fromisoformat(text)
         seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
         if seconds >= 0:
             return seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -52,6 +53,7 @@ class Present:
     views: dict[str, FrameworkView] = field(default_factory=dict)
     tasks: dict[str, TaskPod] = field(default_factory=dict)
     lines: list[tuple[str, str]] = field(default_factory=list)
+    pause: float = 0
 
     def current(self, namespace: str, name: str) -> FrameworkView | None:
         """Return a Framework."""
@@ -66,6 +68,7 @@ class Present:
         for pod in pods:
             source = LogSource(pod.task, pod.attempt, pod.metadata.name, pod.metadata.uid, "main", 0, pod.task)
             yield LogBatch([LogLine(source, stamp, text) for stamp, text in self.lines])
+            await asyncio.sleep(self.pause)
 
 
 @dataclass

@@ -6,20 +6,29 @@ import csv
 import gzip
 import io
 import json
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import pytest
+from aiohttp import ClientPayloadError
+from sqlalchemy.exc import OperationalError
+
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.page import feed as feeds
+from frameworkhistory.page import frameworks, logs, security
 from frameworkhistory.page.tables import as_csv
-from tests.client.documents import pod, training
+from testkit.waiting import eventually_async
+from tests.client.documents import pod, training, workers
+from tests.client.documents import task as task_of
 from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, log_row, plain, room, run
 from tests.support.rows import each
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+    from frameworkhistory.archive.reader import Search
+    from frameworkhistory.page.tables import Row
 
 ONE = "/frameworks/demo/training"
 PAGES = (
@@ -214,7 +223,8 @@ async def test_a_newer_framework_of_the_name_is_another_one(tmp_path: Path) -> N
 
 async def test_a_framework_that_exists_is_told_from_what_it_is_now(tmp_path: Path) -> None:
     async with room(
-        tmp_path, Changes("framework-uid", "demo", framework_row(result=None, completed=None, deleted=None))
+        tmp_path,
+        Changes("framework-uid", "demo", framework_row(result=None, completed=None, deleted=None), runs=[run(1)]),
     ) as page:
         page.live.views["demo/training"] = training()
         text = await page.page(ONE)
@@ -222,6 +232,14 @@ async def test_a_framework_that_exists_is_told_from_what_it_is_now(tmp_path: Pat
         assert "step 1200..1204 of 2 Tasks" in text
         assert "/frameworks/demo/training/stop?uid=framework-uid" in text
         assert "/stop" not in await page.page(ONE, "demo")
+        task = f"{ONE}/tasks/worker/1"
+        assert "/retry" not in await page.page(task), "its policy would end it"
+        page.live.views["demo/training"] = workers(task_of(0), task_of(1), retry={"fancyRetryPolicy": True})
+        assert "/retry?uid=framework-uid&amp;task=worker-1" in await page.page(task)
+        assert "/retry" not in await page.page(task, "demo")
+        page.site.has_actions = False
+        assert "/stop" not in await page.page(ONE)
+        assert "/retry" not in await page.page(task)
 
 
 async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
@@ -259,6 +277,54 @@ async def test_a_pod_that_runs_is_read_from_the_api_server(tmp_path: Path) -> No
         text = await page.page(f"{ONE}/log")
         assert text.index("before") < text.index("live &lt;line&gt;")
         assert 'data-every="3"' in text
+
+
+async def test_logs_that_do_not_come_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "RUNNING_SECONDS", 0.1)
+    async with room(tmp_path, Changes("framework-uid", "demo", framework_row(deleted=None))) as page:
+        page.live.views["demo/training"] = training()
+        page.live.tasks = {"worker-1": pod("worker-1")}
+        page.live.lines, page.live.pause = [("2026-01-01T12:00:05.000000000Z", "first")], 60
+        text = await page.page(f"{ONE}/log")
+        assert "first" in text
+        assert "does not give the logs of Pods that run in time" in text
+
+
+async def test_one_person_cannot_take_the_places_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(security, "AT_ONCE", 2)
+    async with room(tmp_path, plain()) as page, AsyncExitStack() as stack:
+        for _ in range(2):
+            following = page.session.get(f"{page.url}/feed", headers={"Authorization": "Bearer demo"})
+            answer = await stack.enter_async_context(following)
+            await answer.content.readuntil(b"\n\n")
+        status, _, text = await page.get("/", "demo")
+        assert (status, "too much at once" in text) == (429, True)
+        await page.page("/")
+        await stack.aclose()
+
+        async def is_answered() -> None:
+            page.site.feed.publish("demo", "framework-uid")  # that nobody listens is found by telling
+            await page.page("/", "demo")
+
+        await eventually_async(is_answered)
+
+
+async def test_a_file_whose_rest_cannot_be_read_breaks_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frameworks, "MOST", 1)
+    two = [Changes(f"uid-{n}", "demo", framework_row(name=f"job-{n}")) for n in range(2)]
+    async with room(tmp_path, *two) as page:
+        read = page.site.reader.frameworks
+
+        def once(search: Search) -> list[Row]:
+            if search.before is not None:
+                raise OperationalError("", None, Exception())
+            return read(search)
+
+        monkeypatch.setattr(page.site.reader, "frameworks", once)
+        async with page.session.get(f"{page.url}/frameworks.csv", headers={"Authorization": "Bearer root"}) as answer:
+            assert answer.status == 200
+            with pytest.raises(ClientPayloadError, match="not completed"):
+                await answer.read()
 
 
 async def test_the_feed_tells_whom_it_concerns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
