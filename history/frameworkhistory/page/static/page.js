@@ -7,7 +7,8 @@
   const live = () => document.getElementById("live");
 
   async function refresh() {
-    if (busy || document.hidden) {
+    // What is selected is not taken away.
+    if (busy || document.hidden || !getSelection().isCollapsed) {
       again = true;
       return;
     }
@@ -15,10 +16,11 @@
     again = false;
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (answer.status === 401) location.reload(); // to sign in again
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
       const old = live();
-      if (!fresh || !old || fresh.innerHTML === old.innerHTML || !getSelection().isCollapsed) return;
+      if (!fresh || !old) return;
       const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const log = old.querySelector(".log");
       const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -30,7 +32,7 @@
       if (newLog) newLog.scrollTop = atEnd ? newLog.scrollHeight : top;
       if (focused) [...fresh.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
     } catch {
-      // The next change tries again.
+      again = true;
     } finally {
       busy = false;
       if (again) refresh();
@@ -38,13 +40,30 @@
   }
 
   const first = live();
-  if (first?.dataset.feed) {
-    const feed = new EventSource(first.dataset.feed);
-    // What has changed before it was open, or while it was away, is told by nobody.
-    feed.onopen = feed.onmessage = refresh;
+  const every = 1000 * Number(first?.dataset.every || 3);
+  let feed = null;
+
+  // A browser has six connections to a host: a page that nobody sees keeps none.
+  function follow() {
+    if (document.hidden) {
+      feed?.close();
+      feed = null;
+      again = true;
+    } else if (!feed || feed.readyState === EventSource.CLOSED) {
+      feed = new EventSource(first.dataset.feed);
+      // After an error it connects again, and has missed what was in between.
+      feed.onmessage = feed.onerror = () => { again = true; };
+      if (again) refresh();
+    }
   }
-  if (first?.dataset.every) setInterval(() => live()?.dataset.every && refresh(), 1000 * Number(first.dataset.every));
-  document.addEventListener("visibilitychange", () => again && refresh());
+
+  if (first?.dataset.feed) {
+    document.addEventListener("visibilitychange", follow);
+    setInterval(follow, 10 * every);
+    follow();
+  }
+  // Many changes within this time are one.
+  setInterval(() => (again || live()?.dataset.every) && refresh(), every);
   const log = document.querySelector(".log");
   if (log) log.scrollTop = log.scrollHeight;
 
@@ -55,7 +74,7 @@
       document.querySelector("form.search input:not([type=hidden])")?.focus();
       event.preventDefault();
     } else if (event.key === "j" || event.key === "k") {
-      const rows = [...document.querySelectorAll("tbody tr a:first-of-type")];
+      const rows = [...document.querySelectorAll("tbody th a")];
       const next = rows.indexOf(document.activeElement) + (event.key === "j" ? 1 : -1);
       rows[Math.max(0, Math.min(next, rows.length - 1))]?.focus();
     }
