@@ -137,10 +137,12 @@ async def table(request: web.Request) -> web.StreamResponse:
     """Answer with a page of a table of a Framework."""
     site, name = request.app[SITE], request.match_info["table"]
     row = await site.framework(request)
-    rows = [linked(row, one, site.clock()) for one in (await anext(batches_of(request, row, name, PAGE)))[:PAGE]]
+    found = await anext(batches_of(request, row, name, PAGE))
+    rows = [linked(row, one, site.clock()) for one in found[:PAGE]]
     after = _cursor(*key_of(rows[-1])) if name == "tasks" and len(rows) == PAGE else ""
     asked = {key: request.query.get(key, "") for key in ("attempt", "role", "failed")}
-    return site.render(request, "table.html", framework=row, name=name, rows=rows, after=after, asked=asked)
+    values: Row = {"rows": rows, "after": after, "asked": asked, "left_out": len(found) - len(rows)}
+    return site.render(request, "table.html", framework=row, name=name, **values)
 
 
 async def table_file(request: web.Request) -> web.StreamResponse:

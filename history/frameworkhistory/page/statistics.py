@@ -44,7 +44,11 @@ def _rows(found: Statistics, name: str) -> list[Row]:
 async def page(request: web.Request) -> web.StreamResponse:
     """Answer with the page."""
     since, until, found = await _read(request)
-    rows = {name: _rows(found, name)[:SHOWN] for name in COLUMNS}
+    whole = {name: _rows(found, name) for name in COLUMNS}
+    whole["days"].reverse()
+    whole["namespaces"].sort(key=lambda one: -one["life"])
+    rows = {name: each[:SHOWN] for name, each in whole.items()}
+    left_out = {name: len(each) - len(rows[name]) for name, each in whole.items()}
     for one in rows["days"]:
         one["spent"] = {state: one[state] for state in SPENT}
     spent = {state: found.total[state] for state in SPENT}
@@ -55,7 +59,7 @@ async def page(request: web.Request) -> web.StreamResponse:
         "goodput": goodput(found.total),
         "spent": spent,
     }
-    return request.app[SITE].render(request, "statistics.html", rows=rows, COLUMNS=COLUMNS, **values)
+    return request.app[SITE].render(request, "statistics.html", rows=rows, left_out=left_out, COLUMNS=COLUMNS, **values)
 
 
 async def file(request: web.Request) -> web.StreamResponse:
