@@ -10,6 +10,7 @@ import pytest
 from frameworkrelease import chart
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import permissions
+from tests.apiserver.history.test_page_rights import PROGRAM
 from tests.release.manifests import MATRIX, only, pod_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,21 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
     assert len(permissions.table(rendered).splitlines()) == 2 + len(rules) + 1
 
 
+def test_the_page_has_the_rights_with_which_its_actions_are_tested(render: Render) -> None:
+    manifests = render({"history": {"enabled": True}})
+    has = {
+        (what, verb)
+        for name, rule in rules_of(manifests)
+        for what in rule["resources"]
+        for verb in rule["verbs"]
+        if name == "frameworkhistory"
+    }
+    assert {(what, verb) for rule in PROGRAM for what in rule["resources"] for verb in rule["verbs"]} <= has
+    (container,) = pod_of(manifests, "frameworkhistory")["containers"]
+    (state,) = (one["value"] for one in container["env"] if one["name"] == "XDG_STATE_HOME")
+    assert state in [one["mountPath"] for one in container["volumeMounts"]], "the root is read-only"
+
+
 def test_no_values_but_those_of_what_is_optional_add_a_permission(render: Render) -> None:
     def rules(case: str) -> set[tuple[str, str]]:
         return {(role, json.dumps([rule["resources"], rule["verbs"]])) for role, rule in rules_of(render(case))}
@@ -73,7 +89,8 @@ def test_an_archive_without_actions_may_change_finalizers_alone(render: Render) 
             (one, verb) for rule in own for one in rule["resources"] for verb in rule["verbs"] if verb not in reading
         ]
 
-    more = [("frameworks", "create"), ("frameworks", "delete"), ("pods", "delete"), ("configmaps", "delete")]
+    more = [("frameworks", "create"), ("frameworks", "delete"), ("pods", "delete")]
+    more += [("configmaps", "patch"), ("configmaps", "delete")]
     assert writes(actions=True) == [("frameworks", "patch"), *more]
     assert writes(actions=False) == [("frameworks", "patch")]
     least = render({"history": {"enabled": True, "actions": False}})
