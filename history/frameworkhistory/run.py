@@ -103,7 +103,7 @@ class History(Collects):
         self._logs_kube = KubeClient(endpoint, user_agent="frameworkhistory-logs", max_connections=64)
         self._collector = Collector(
             self._logs_kube,
-            self._storage,
+            None if settings.log_link else self._storage,
             self._follower.save,
             self._stored,
             Limits(log_bytes=settings.log_bytes),
@@ -135,8 +135,7 @@ class History(Collects):
             async with self._page(host), asyncio.TaskGroup() as group:
                 group.create_task(self._follower.run())
                 group.create_task(self._drop_always())
-                if not settings.log_link:
-                    group.create_task(self._collector.run())
+                group.create_task(self._collector.run())
         finally:
             await self._health.stop()
             await self._client.close()

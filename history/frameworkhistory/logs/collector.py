@@ -70,7 +70,7 @@ class Collector:
 
     Args:
         client: Of the API server.
-        storage: Where logs go.
+        storage: Where logs go; None: none is read, and Pods are followed alone.
         save: Saves rows of logs. What it raises is tried again, for ever.
         known: Returns container and restart of the runs of a Pod that have a row, by the UIDs of its Framework and its
             own.
@@ -88,7 +88,7 @@ class Collector:
     def __init__(
         self,
         client: KubeClient,
-        storage: Storage,
+        storage: Storage | None,
         save: Callable[[Changes], Awaitable[None]],
         known: Callable[[str, str], Awaitable[set[tuple[str, int]]]],
         limits: Limits = Limits(),
@@ -177,7 +177,7 @@ class Collector:
             self._look_after(after.metadata.uid)
 
     def _begin(self, known: _Known, run: Run, pod: TaskPod, *, follows: bool = False) -> None:
-        if run.place not in known.done | known.pending:
+        if self._storage is not None and run.place not in known.done | known.pending:
             known.pending.add(run.place)
             self.followed += follows
             task = asyncio.create_task(self._keep(known, run, pod, follows=follows))
@@ -242,6 +242,7 @@ class Collector:
     async def _put(self, run: Run, tail: Tail) -> int:
         async with self._turns:
             lines = tail.lines()
+            assert self._storage is not None
             await self._storage.put(run.key, lines)
             return len(lines)
 

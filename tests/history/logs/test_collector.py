@@ -85,6 +85,16 @@ async def test_each_run_is_kept_or_known_to_be_lost(tmp_path: Path, name: str) -
             await kept(scene)
 
 
+async def test_where_no_logs_are_kept_pods_are_followed_all_the_same(tmp_path: Path) -> None:
+    async with collecting(tmp_path) as scene:
+        scene.collector._storage = None
+        scene.show(ended())
+        assert list(scene.collector.pods("demo", "training")) == ["worker-0"]
+        assert scene.collector.kept(UID)
+        scene.show(None)
+        assert (scene.collector.pods("demo", "training"), scene.collector.waiting, scene.server.asked) == ({}, 0, [])
+
+
 async def test_init_containers_are_kept_where_they_have_failed_before_the_application(tmp_path: Path) -> None:
     none = container(state="waiting", reason="PodInitializing")
     async with collecting(tmp_path) as scene:
