@@ -22,7 +22,7 @@ from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkhistory.page.people import PERSON, PageError, People, Person
-from frameworkhistory.page.security import Render, csrf_token, redirect
+from frameworkhistory.page.security import Render, redirect
 from frameworkkube.http.client import MERGE_PATCH
 from frameworkkube.log import Logger
 from frameworkkube.paths import resource_path
@@ -127,8 +127,7 @@ class _Pages:
         """Show what would happen, with the form that does it."""
         view, change = await self._decide(request, request.query)
         roles = [(role.name, role.task_number) for role in view.spec.task_roles or ()] if change.verb == "scale" else []
-        csrf = csrf_token(request)
-        return self._render(request, "confirm.html", view=view, change=change, roles=roles, csrf=csrf)
+        return self._render(request, "confirm.html", view=view, change=change, roles=roles)
 
     async def do(self, request: web.Request) -> web.Response:
         """Do it, and show the Framework."""

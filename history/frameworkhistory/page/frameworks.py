@@ -34,6 +34,8 @@ MOST: Final = 1000
 """Rows that are read at a time for a file."""
 EXPORTED: Final = 100_000
 """Frameworks in a file."""
+LABELS: Final = 1000
+"""Characters of the labels of a Framework."""
 DRAWN: Final = 100
 """Runs of Tasks that are read for a picture: of those that have failed, and of all."""
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -234,7 +236,8 @@ def _gathered(
     rows = {"tasks": runs, "attempts": attempts[::-1], "epochs": epochs[::-1], "events": events[::-1]}
     shown = {name: [linked(row, one, at) for one in each[:SOME]] for name, each in rows.items()}
     words = _words(live or FrameworkView.decode(raw), pods, events, datetime.fromtimestamp(at, UTC))
-    return {**words, "rows": shown, "picture": drawn, "at": at, "goodput": goodput(row)}
+    labels = shorten(", ".join(f"{key}={value}" for key, value in reader.labels(number).items()), LABELS)
+    return {**words, "rows": shown, "picture": drawn, "at": at, "goodput": goodput(row), "labels": labels}
 
 
 def _words(view: FrameworkView, pods: Pods | None, events: Sequence[Row], now: datetime) -> Row:

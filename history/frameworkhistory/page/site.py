@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
@@ -44,13 +44,6 @@ class Live(Protocol):
 
     def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
         """Yield what the containers of Pods have written, as `frameworkclient.logs.collector.read_logs` does."""
-
-
-class Storage(Protocol):
-    """Where logs are kept."""
-
-    def chunks(self, key: str) -> AsyncIterator[bytes]:
-        """Yield a log, lines with their times, in pieces that may end within a line."""
 
 
 @dataclass

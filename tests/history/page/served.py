@@ -90,7 +90,8 @@ class Site:
 
 def render(request: web.Request, template: str, /, *, status: int = 200, **values: Any) -> web.Response:
     """Return a page."""
-    text = ENVIRONMENT.get_template(template).render(**values)
+    csrf = security.csrf_token(request) if PERSON in request else ""
+    text = ENVIRONMENT.get_template(template).render(csrf=csrf, **values)
     return web.Response(text=text, status=status, content_type="text/html")
 
 

@@ -62,6 +62,7 @@ async def test_each_page_is_shown_and_well_formed(tmp_path: Path) -> None:
             await page.page(path)
         for path, words in {
             "/": ("training", "alice", "20m ago", "86 %", 'scope="col"'),
+            f"{ONE}?done=stop": ("Asked for: stop.", "team=vision"),
             ONE: ("it is Completed and has failed", "deleted", "s-queued", "epoch 1, after worker-1 Exited", "BackOff"),
             f"{ONE}/tasks/worker/1": ("it broke", "the kubelet was away", "ContainerPermanentFailed (1)"[:24]),
             f"{ONE}/spec": ('<span class="removed">-', '<span class="added">+', "generation 2"),
@@ -90,6 +91,7 @@ async def test_hostile_text_is_text_on_each_page_and_in_each_file(tmp_path: Path
                 status, _, text = await page.get(path.format(suffix).replace("training", quote(NAME)))
                 assert status == 200, path
                 assert suffix == "csv" or json.loads(text), path
+        assert "Asked for" not in await page.page(f"/frameworks/demo/{quote(NAME)}?done=call+me")
         search = "/?" + "&".join(f"{key}={quote(HOSTILE)}" for key in ("name", "person", "label", "state", "result"))
         assert "&lt;script&gt;" in await page.page(search)
 
