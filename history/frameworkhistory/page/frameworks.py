@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -181,7 +182,8 @@ async def task(request: web.Request) -> web.StreamResponse:
     def read() -> tuple[list[Row], list[Row]]:
         attempts = range(max(0, row["attempts"] - SOME), row["attempts"])
         runs = [one for attempt in attempts for one in site.reader.run_history(row["id"], attempt, role, index)]
-        return runs[-PAGE:][::-1], site.reader.logs(row["id"], role=role, index=index, limit=MOST)[-PAGE:][::-1]
+        logs = sorted(site.reader.logs(row["id"], role=role, index=index), key=itemgetter("taken"), reverse=True)
+        return runs[-PAGE:][::-1], logs[:PAGE]
 
     runs, logs = await site.read(read)
     if not runs:

@@ -5,6 +5,7 @@ import zlib
 from collections import deque
 from contextlib import aclosing
 from heapq import merge
+from operator import itemgetter
 from typing import Final
 
 from aiohttp import web
@@ -49,12 +50,13 @@ async def page(request: web.Request) -> web.StreamResponse:
     if wanted["attempt"] is None:
         wanted["attempt"] = max(0, row["attempts"] - 1)
     place = {key: wanted[key] for key in ("attempt", "role", "index", "run")}
-    rows = await site.read(site.reader.logs, row["id"], **place, limit=4 * SOURCES)
-    rows = [one for one in rows if wanted["container"] in {"", one["container"]}]
+    rows = await site.read(site.reader.logs, row["id"], **place)
+    # The newest are shown.
+    rows = sorted((one for one in rows if wanted["container"] in {"", one["container"]}), key=itemgetter("taken"))
     stored = [one for one in rows if one["key"]]
     live = site.live.pods(row["namespace"], row["name"]).values() if site.current(row) else ()
     pods = [pod for pod in live if _is_wanted(pod, wanted, {one["pod_uid"] for one in stored})]
-    notes = [f"{_label(one)}: {one['gap']}" for one in rows if one["gap"]][:SOURCES]
+    notes = [f"{_label(one)}: {one['gap']}" for one in rows if one["gap"]][-SOURCES:]
     left_out = max(0, len(stored) + len(pods) - SOURCES)
     pods = pods[:SOURCES]
     stored = stored[-(SOURCES - len(pods)) or len(stored) :]

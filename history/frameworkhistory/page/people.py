@@ -32,6 +32,8 @@ SESSION_SECONDS: Final = 8 * 3600.0
 IDLE_SECONDS: Final = 3600.0
 SESSIONS: Final = 4096
 SESSIONS_OF_ONE: Final = 16
+NAMESPACE: Final = 63
+"""Characters of a name of a namespace."""
 AT_ONCE: Final = 16
 """Rights of one person that are asked at the same time."""
 _ASKED: Final = 1024
@@ -265,6 +267,8 @@ class People:
         self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
     ) -> bool:
         """Report whether a person may do this in a namespace, in all of them for ""; a `PageError` if nobody knows."""
+        if len(namespace) > NAMESPACE:
+            return False  # there is none, and the archive would look for another one, whose name it begins with
         key = (person, verb, namespace, resource, subresource)
         return await self._rights.get(key, lambda: self._allowed(*key))
 

@@ -188,9 +188,10 @@ def _is_public(request: web.Request) -> bool:
     return resource is not None and resource.canonical.split("/")[1] in {"signin", "static"}
 
 
-async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
     response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
+    # Of a file of the program a browser asks whether it has changed.
+    response.headers.setdefault("Cache-Control", "no-cache" if request.path.startswith("/static/") else "no-store")
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:

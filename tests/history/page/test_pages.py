@@ -108,6 +108,8 @@ REFUSED = [
     ("demo", "/feed?namespace=other", 403, "list frameworks in namespace other"),
     ("stranger", "/", 401, "Bearer token"),
     ("stranger", f"/api/v1{ONE}", 401, "Sign in"),
+    ("root", f"/frameworks/{'n' * 64}/training", 403, "get frameworks in namespace nnn"),
+    ("root", f"/?namespace={'n' * 64}", 403, "list frameworks in namespace nnn"),
     ("root", "/frameworks/demo/other", 404, "knows no such Framework"),
     ("root", f"{ONE}?uid=other", 404, "knows no such Framework"),
     ("root", f"{ONE}/tasks/worker/7", 404, "knows no such Task"),
@@ -267,6 +269,26 @@ async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
         )
         await page.page(f"{ONE}/log?index=0")
         assert " end" in await page.page(f"{ONE}/log?index=1")
+
+
+async def test_the_newest_of_many_logs_are_shown(tmp_path: Path) -> None:
+    whole = plain()
+    whole.logs = [log_row(0, f"restart-{n}", restart=n, taken=NOW + n) for n in range(300)]
+    async with room(tmp_path, whole) as page:
+        page.keep(**{f"restart-{n}": lines(f"epoch {n}.") for n in range(300)})
+        text = await page.page(f"{ONE}/log")
+        assert "epoch 299." in text
+        assert "284 or more other logs" in text
+        text = await page.page(f"{ONE}/tasks/worker/0")
+        assert "/logs/pod-0/main/299" in text
+        assert "/logs/pod-0/main/199" not in text
+
+
+async def test_files_of_the_program_are_loaded_once(tmp_path: Path) -> None:
+    async with room(tmp_path) as page, page.session.get(f"{page.url}/static/page.js") as first:
+        assert first.headers["Cache-Control"] == "no-cache"
+        async with page.session.get(first.url, headers={"If-None-Match": first.headers["ETag"]}) as again:
+            assert again.status == 304
 
 
 async def test_a_pod_that_runs_is_read_from_the_api_server(tmp_path: Path) -> None:
