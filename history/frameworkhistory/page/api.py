@@ -3,8 +3,8 @@
 import msgspec
 from aiohttp import web
 
-from frameworkhistory.page.frameworks import MOST, PAGE, found, search_of
-from frameworkhistory.page.site import SITE, number_of
+from frameworkhistory.page.frameworks import PAGE, found, search_of
+from frameworkhistory.page.site import SITE
 
 
 def _answer(**values: object) -> web.Response:
@@ -25,11 +25,3 @@ async def framework(request: web.Request) -> web.StreamResponse:
     archive = {key: row[key] for key in ("uid", "deleted", "seen", "gap")}
     attempts, epochs = await site.read(reader.attempts, row["id"]), await site.read(reader.epochs, row["id"])
     return _answer(framework=msgspec.Raw(raw), archive=archive, attempts=attempts, epochs=epochs)
-
-
-async def logs(request: web.Request) -> web.StreamResponse:
-    """Answer with which logs the archive has, and which could not be read."""
-    site = request.app[SITE]
-    row = await site.framework(request, logs=True)
-    place = (number_of(request, "attempt"), request.query.get("role", ""), number_of(request, "index"))
-    return _answer(logs=await site.read(site.reader.logs, row["id"], *place, number_of(request, "run"), 5 * MOST))

@@ -32,14 +32,13 @@ def make_app(site: Site) -> web.Application:
         ("/feed", feed),
         (_ONE, frameworks.framework),
         (f"{_ONE}/{_TABLE}", frameworks.table),
-        (f"{_ONE}/{_TABLE}{_SUFFIX}", frameworks.table_file),
+        (f"{_ONE}/{{table:tasks|attempts|epochs|events|logs}}{_SUFFIX}", frameworks.table_file),
         (f"{_ONE}/tasks/{{role}}/{{index:[0-9]{{1,9}}}}", frameworks.task),
         (f"{_ONE}/spec", spec.page),
         (f"{_ONE}/log", logs.page),
         ("/api/v1/frameworks", api.frameworks),
         (f"/api/v1{_ONE}", api.framework),
-        (f"/api/v1{_ONE}/{{table:runs|attempts|epochs|events}}", frameworks.table_file),
-        (f"/api/v1{_ONE}/logs", api.logs),
+        (f"/api/v1{_ONE}/{{table:runs|attempts|epochs|events|logs}}", frameworks.table_file),
         (f"/api/v1{_ONE}/logs/{{pod_uid}}/{{container}}/{{restart:[0-9]{{1,9}}}}", logs.file),
     ):
         app.router.add_get(path, handler)

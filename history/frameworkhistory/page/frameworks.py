@@ -124,10 +124,17 @@ def key_of(run: Mapping[str, Any]) -> RunKey:
 async def batches_of(request: web.Request, row: Row, name: str, limit: int) -> AsyncIterator[list[Row]]:
     """Yield the rows of a table of a Framework, the newest first; those of Tasks by their keys, so many at a time."""
     site, query, reader = request.app[SITE], request.query, request.app[SITE].reader
+    wanted, index = (number_of(request, "attempt"), query.get("role", "")), number_of(request, "index")
     if name in {"attempts", "epochs", "events"}:
         yield (await site.read(getattr(reader, name), row["id"]))[::-1]
         return
-    after, wanted = cursor_of(request, "after", _AFTER), (number_of(request, "attempt"), query.get("role", ""))
+    if name == "logs":
+        yield await site.read(reader.logs, row["id"], *wanted, index, number_of(request, "run"))
+        return
+    if index is not None:
+        yield await site.read(reader.run_history, row["id"], *wanted, index)
+        return
+    after = cursor_of(request, "after", _AFTER)
     while True:
         rows = await site.read(reader.runs, row["id"], *wanted, after, failed=bool(query.get("failed")), limit=limit)
         yield rows
@@ -151,7 +158,7 @@ async def table(request: web.Request) -> web.StreamResponse:
 async def table_file(request: web.Request) -> web.StreamResponse:
     """Answer with a table of a Framework as a file, all of it."""
     name = request.match_info["table"]
-    row = await request.app[SITE].framework(request)
+    row = await request.app[SITE].framework(request, logs=name == "logs")
     return await sent(request, name, TABLES[name], batches_of(request, row, name, MOST))
 
 
@@ -191,7 +198,7 @@ async def task(request: web.Request) -> web.StreamResponse:
     values: Row = {"runs": [linked(row, one, now) for one in runs], "logs": [linked(row, one, now) for one in logs]}
     values["link"], name = site.elsewhere(row, runs[0]["pod"]), f"{role}-{index}"
     values["verbs"] = await verbs(request, row, "delete", "pods", name)
-    return site.render(request, "task.html", framework=row, name=name, **values)
+    return site.render(request, "task.html", framework=row, name=name, role=role, index=index, **values)
 
 
 async def verbs(request: web.Request, row: Row, right: str, resource: str, task: str = "") -> list[str]:

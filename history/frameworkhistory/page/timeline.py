@@ -123,7 +123,7 @@ def picture(
 
 def _end(found: Picture, row: Row, start: float | None, name: str) -> Iterator[Bar]:
     """Yield what has ended somehow, or goes on."""
-    kind, sign = _RESULTS.get(row["result"] or "", ("r-live" if row["ended"] is None else "r-others", ""))
+    kind, sign = _RESULTS.get(row["result"] or "", ("r-live", ">"))
     how = f" {row['phrase'] or row['result']} ({row['code']})" if row["result"] else ""
     return found.bar(start, row["ended"], kind, name + how, sign)
 
@@ -136,5 +136,5 @@ def _epoch(found: Picture, row: Row, after: Row, ends: Mapping[int, float | None
 
 def _run(found: Picture, row: Row, name: str) -> Iterator[Iterator[Bar]]:
     what = f"{name} attempt {row['attempt'] + 1} run {row['run'] + 1} on {row['node'] or '?'}"
-    yield found.bar(row["started"], row["ran"] or row["ended"], "r-wait", "until it ran")
+    yield found.bar(row["started"], row["ran"] or row["ended"], "r-wait", "until it ran", "-")
     yield _end(found, row, row["ran"], what)

@@ -50,7 +50,8 @@ PAGES = (
 )
 FILES = (
     "/frameworks.{}?label=team",
-    *(f"{ONE}/{table}.{{}}" for table in ("tasks", "attempts", "epochs", "events")),
+    *(f"{ONE}/{table}.{{}}" for table in ("tasks", "attempts", "epochs", "events", "logs")),
+    f"{ONE}/tasks.{{}}?role=worker&index=1",
     *(f"/statistics/{table}.{{}}?since=2025-12-31" for table in ("days", "namespaces", "failures", "nodes")),
 )
 
@@ -102,6 +103,7 @@ REFUSED = [
     ("demo", "/?namespace=other", 403, "list frameworks in namespace other"),
     ("demo", f"{ONE}/log", 403, "get pods/log in namespace demo"),
     ("demo", f"/api/v1{ONE}/logs", 403, "get pods/log"),
+    ("demo", f"{ONE}/logs.csv", 403, "get pods/log"),
     ("demo", f"/api/v1{ONE}/logs/pod-0/main/0", 403, "get pods/log"),
     ("demo", "/statistics?namespace=other", 403, "list frameworks in namespace other"),
     ("demo", "/feed?namespace=other&uid=framework-uid", 403, "get frameworks in namespace other"),
@@ -161,7 +163,7 @@ async def test_the_list_goes_on_from_page_to_page(tmp_path: Path) -> None:
         assert not after
         assert sorted(seen) == sorted(f"job-{n}" for n in range(230))
         text = await page.page("/")
-        assert text.count('<th scope="row">') == 100
+        assert text.count('<th scope="row"') == 100
         assert "Older ones" in text
         rows = list(csv.DictReader(io.StringIO((await page.get("/frameworks.csv?name=job-1"))[2])))
         assert len(rows) == 111
@@ -212,6 +214,7 @@ async def test_the_interface_for_programs_has_the_object_and_what_is_known_besid
         assert found["epochs"][0]["epoch"] == 1
         assert (await page.json(f"/api/v1{ONE}/events"))["events"][0]["reason"] == "BackOff"
         assert [one["key"] for one in (await page.json(f"/api/v1{ONE}/logs?index=1"))["logs"]] == ["one", ""]
+        assert [one["index"] for one in (await page.json(f"{ONE}/tasks.json?role=worker&index=1"))["tasks"]] == [1]
         log = await page.get(f"/api/v1{ONE}/logs/pod-0/main/0")
         assert log[:2] == (200, "text/plain")
         assert log[2].splitlines()[1] == "2026-01-01T12:00:01.000000000Z world"
