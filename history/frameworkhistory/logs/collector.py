@@ -57,9 +57,10 @@ class Limits:
 
 @dataclass
 class _Known:
-    """A Pod: its newest state, None once it is gone, and its runs by container and restart."""
+    """A Pod: its newest state, None once it is gone, its Framework, and its runs by container and restart."""
 
     pod: TaskPod | None
+    place: tuple[str, str | None]
     pending: set[tuple[str, int]] = field(default_factory=set)
     done: set[tuple[str, int]] = field(default_factory=set)
     was_asked: bool = False
@@ -101,6 +102,7 @@ class Collector:
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
         self._turns = asyncio.Semaphore(_STORES)
         self._pods: dict[str, _Known] = {}
+        self._uids: dict[tuple[str, str | None], set[str]] = {}  # of Pods, by namespace and name of their Framework
         self._tasks: set[asyncio.Task[None]] = set()
         self.informers = [
             Informer(
@@ -133,9 +135,8 @@ class Collector:
 
     def pods(self, namespace: str, framework: str) -> dict[str, TaskPod]:
         """Return the Pods of a Framework that exist, by Task."""
-        found = (known.pod for known in self._pods.values() if known.pod is not None)
-        place = namespace, framework
-        return {pod.task: pod for pod in found if (pod.metadata.namespace, pod.metadata.labels.framework) == place}
+        found = (self._pods[uid].pod for uid in self._uids.get((namespace, framework), ()))
+        return {pod.task: pod for pod in found if pod is not None}
 
     async def run(self) -> None:
         """Keep logs until cancelled.
@@ -166,7 +167,9 @@ class Collector:
                     self._begin(known, run, before)
                 self._look_after(before.metadata.uid)
         if after is not None and runs.framework_uid(after):
-            known = self._pods.setdefault(after.metadata.uid, _Known(after))
+            place = after.metadata.namespace, after.metadata.labels.framework
+            known = self._pods.setdefault(after.metadata.uid, _Known(after, place))
+            self._uids.setdefault(known.place, set()).add(after.metadata.uid)
             known.pod = after
             is_deleted = after.metadata.deletion_timestamp is not None
             for run, is_over in runs.runs(after):
@@ -256,6 +259,10 @@ class Collector:
         known = self._pods.get(uid)
         if known is not None and known.pod is None and not known.pending:
             del self._pods[uid]
+            of_framework = self._uids[known.place]
+            of_framework.discard(uid)
+            if not of_framework:
+                del self._uids[known.place]
         if self.kept(uid):
             self.changed.set()
             self.changed = asyncio.Event()

@@ -93,6 +93,7 @@ async def test_where_no_logs_are_kept_pods_are_followed_all_the_same(tmp_path: P
         assert scene.collector.kept(UID)
         scene.show(None)
         assert (scene.collector.pods("demo", "training"), scene.collector.waiting, scene.server.asked) == ({}, 0, [])
+        assert not scene.collector._uids, "a Framework of no Pods takes no memory"
 
 
 async def test_init_containers_are_kept_where_they_have_failed_before_the_application(tmp_path: Path) -> None:
