@@ -15,6 +15,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from frameworkhistory.archive.changes import Changes
+from testkit.waiting import eventually_async
 from tests.history.browser import shown
 from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, room
 from tests.support.browser import chromium, visit
@@ -98,6 +99,26 @@ async def test_what_changes_while_a_page_is_loaded_or_read_again_is_shown_too(pe
     tab = await person.go("/")
     for name in ("before", "after"):
         await tab.get_by_role("link", name=name, exact=True).wait_for()
+
+
+async def test_a_tab_that_nobody_sees_keeps_no_connection_and_shows_later_what_it_missed(
+    person: Visit, page: Room
+) -> None:
+    tab = await person.go("/")
+    hide = """hidden => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    await tab.evaluate(hide, True)
+
+    async def is_closed() -> None:
+        page.site.feed.publish("language", "any")  # that nobody listens is found by telling
+        assert not page.site.feed._subscribers
+
+    await eventually_async(is_closed, timeout=30)
+    add(page, "unseen")
+    await tab.evaluate(hide, False)
+    await tab.get_by_role("link", name="unseen", exact=True).wait_for()
 
 
 def add(page: Room, name: str) -> None:
