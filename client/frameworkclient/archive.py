@@ -8,7 +8,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -44,6 +44,10 @@ TIMEOUT_SECONDS: Final = 60.0
 _LABEL: Final = re.compile(r"[^=,!() ]+(=[^=,!() ]*)?")
 
 
+# Files are named by it.
+Label = Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{1,63}$")]
+
+
 class Archived(msgspec.Struct, frozen=True):
     """A Framework in the list of the archive; times are aware datetimes in UTC."""
 
@@ -65,10 +69,10 @@ class ArchivedLog(msgspec.Struct, frozen=True):
     """The log of one run of a container; without a `key` it is empty, or not kept, for which `gap` is the reason."""
 
     pod_uid: str
-    container: str
+    container: Label
     restart: int
     attempt: int
-    role: str
+    role: Label
     index: int
     run: int
     key: str = ""

@@ -227,7 +227,7 @@ async def test_logs_of_pods_that_are_gone_are_merged_with_those_that_are_there(
     kept.log("worker-1", line(1, "restarted"), attempt=1, run=1, pod="p")
     kept.log("worker-1", line(3, "three") + line(5, "five"), attempt=1, run=1, pod="p", restart=1, is_whole=False)
     kept.log("worker-1", line(3, "of a barrier"), attempt=1, run=1, pod="p", container="frameworkbarrier")
-    kept.log("worker-2", "", attempt=1, gap="its node was gone")
+    kept.log("worker-2", "", attempt=1, gap="its node was gone\x1b]0;title\x07")
     kept.log("worker-0", line(0, "the attempt before"), attempt=0)
 
     async def logs(attempt: int | None = None, folder: Path | None = None, **wanted: Any) -> tuple[str, str]:
@@ -280,6 +280,17 @@ async def test_logs_of_what_is_gone_need_no_following_and_none_at_all_is_an_erro
     begin = "2026-01-01T12:00:0"
     expected = f"[worker-0/main] {begin}1.000000000Z one\n[worker-0/side] {begin}2.000000000Z two\n"
     assert capsys.readouterr().out == expected
+
+
+async def test_no_archive_names_a_file_that_is_written(beside: Beside) -> None:
+    beside.archive.keep(ended(task(0, "Completed")), deleted=NOON + 120)
+    beside.archive.log("../worker-0", line(1, "one"), attempt=1)
+    folder = beside.folder / "saved"
+    async with beside.client() as client:
+        given: Any = {"follow": False, "timestamps": False, "folder": folder}
+        with pytest.raises(UnreachableError, match="does not answer as an archive does"):
+            await reading.write_logs(client, "training", LogSelection(), **given)
+    assert not list(beside.folder.rglob("*.log"))
 
 
 def html(status: int = 200, **headers: str) -> web.Response:

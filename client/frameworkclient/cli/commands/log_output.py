@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, TextIO
 
 from frameworkclient.cli.terminal import Colours, say
-from frameworkclient.views.text import SEQUENCE
+from frameworkclient.views.text import SEQUENCE, sanitize
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ class LogPrinter:
     def write(self, batch: LogBatch) -> None:
         """Write the lines of a batch at once; a note goes to stderr."""
         if batch.note and batch.source is not None:
-            say(self._colours(f"--- {batch.source.label}: {batch.note}", "dim"))
+            say(self._colours(f"--- {batch.source.label}: {sanitize(batch.note)}", "dim"))
         parts = []
         for line in batch.lines:
             text = self._shown(line.text) if self._on_terminal else line.text
@@ -79,7 +79,7 @@ class LogSaver:
     def write(self, batch: LogBatch) -> None:
         """Write the lines of a batch; a note goes to stderr. No file stays open, however many Tasks there are."""
         if batch.note and batch.source is not None:
-            say(f"--- {batch.source.label}: {batch.note}")
+            say(f"--- {batch.source.label}: {sanitize(batch.note)}")
         texts: dict[Path, list[str]] = {}
         for line in batch.lines:
             stamp = f"{line.stamp} " if self._timestamps else ""
