@@ -109,8 +109,9 @@ async def _stored(site: Site, log: Row, most: int, notes: list[str]) -> list[Log
     source = LogSource("", (0, 0), "", log["pod_uid"], log["container"], log["restart"], _label(log))
     cutter, end = LineCutter(source), b""
     try:
-        async for piece in site.storage.chunks(log["key"]):
-            end = (end + piece)[-most:]
+        async with aclosing(site.storage.chunks(log["key"])) as pieces:
+            async for piece in pieces:
+                end = (end + piece)[-most:]
     except _FAULTS as error:
         _log.warning("a log cannot be read", key=log["key"], error=str(error).partition("\n")[0])
         notes.append(f"{source.label}: cannot be read from where it is kept")
@@ -145,10 +146,11 @@ async def file(request: web.Request) -> web.StreamResponse:
     headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Disposition": "attachment"}
     response = web.StreamResponse(headers=headers)
     try:
-        async for piece in site.storage.chunks(log["key"]):
-            if not response.prepared:
-                await response.prepare(request)
-            await response.write(piece)
+        async with aclosing(site.storage.chunks(log["key"])) as pieces:
+            async for piece in pieces:
+                if not response.prepared:
+                    await response.prepare(request)
+                await response.write(piece)
     except _FAULTS as error:
         if response.prepared:
             raise

@@ -123,7 +123,7 @@ def picture(
 
 def _end(found: Picture, row: Row, start: float | None, name: str) -> Iterator[Bar]:
     """Yield what has ended somehow, or goes on."""
-    kind, sign = _RESULTS.get(row["result"] or "", ("r-live", ">"))
+    kind, sign = _RESULTS.get(row["result"] or "", ("r-live", ">") if row["ended"] is None else ("r-others", ""))
     how = f" {row['phrase'] or row['result']} ({row['code']})" if row["result"] else ""
     return found.bar(start, row["ended"], kind, name + how, sign)
 

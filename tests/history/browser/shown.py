@@ -491,7 +491,7 @@ def everything() -> list[Changes]:
 
 def fill(page: Room) -> None:
     """Let a room have the logs, and what runs."""
-    page.kept.logs = {f"detector-{attempt}-{n}": archived_log(n) for attempt in range(2) for n in range(3)}
+    page.keep(**{f"detector-{attempt}-{n}": archived_log(n) for attempt in range(2) for n in range(3)})
     page.live.views["speech/conformer"] = running()
     page.live.tasks = running_pods()
     page.live.lines = [live_line(step) for step in range(40)]

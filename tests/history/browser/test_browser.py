@@ -275,7 +275,7 @@ async def _tour(person: Visit, stops: int) -> list[str]:
 async def test_hostile_text_widens_no_page_and_does_nothing(browser: Browser, tmp_path: Path) -> None:
     one = f"/frameworks/demo/{quote(NAME, safe='')}"
     async with room(tmp_path, hostile()) as page, visit(browser, page.url, "root", **SCREENS["narrow"]) as person:
-        page.kept.logs = {"zero": lines(HOSTILE * 50), "one": lines(HOSTILE)}
+        page.keep(zero=lines(HOSTILE * 50), one=lines(HOSTILE))
         for path in ("/", one, f"{one}/tasks/worker/1", f"{one}/spec", f"{one}/log", "/statistics"):
             await person.go(path)
             assert await person.beyond() == 0, path

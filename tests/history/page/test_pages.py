@@ -202,6 +202,7 @@ async def test_what_fails_again_and_again_stays_small(tmp_path: Path) -> None:
             await page.page(path)
         assert "200 more are in the files." in await page.page(f"{ONE}/epochs")
         assert '<option value="0" selected>1</option>' in await page.page(f"{ONE}/log?attempt=0")
+        assert "140 more, left out" in await page.page(ONE)
 
 
 async def test_the_interface_for_programs_has_the_object_and_what_is_known_beside(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@
       if (!answer.ok || answer.redirected) return;
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
       const old = live();
-      if (!fresh || !old) return;
+      if (!fresh || !old || fresh.innerHTML === old.innerHTML) return;
       const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
       const log = old.querySelector(".log");
       const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
@@ -35,7 +35,6 @@
       again = true;
     } finally {
       busy = false;
-      if (again) refresh();
     }
   }
 
@@ -51,8 +50,8 @@
       again = true;
     } else if (!feed || feed.readyState === EventSource.CLOSED) {
       feed = new EventSource(first.dataset.feed);
-      // After an error it connects again, and has missed what was in between.
-      feed.onmessage = feed.onerror = () => { again = true; };
+      // What has changed before it was open, or while it was away, is told by nobody.
+      feed.onopen = feed.onmessage = feed.onerror = () => { again = true; };
       if (again) refresh();
     }
   }
