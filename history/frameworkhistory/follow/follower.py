@@ -427,7 +427,8 @@ class Follower:
             await self._release_wake.wait()
             self._release_wake.clear()
             while self._held:
-                uid, state = self._held.popitem()
+                # One that is refused comes again after all others.
+                state = self._held.pop(uid := next(iter(self._held)))
                 try:
                     await self._release(state)
                     failures = 0
