@@ -7,9 +7,9 @@ is tried again and holds up no other. What cannot be kept becomes a row that say
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import tenacity
@@ -64,6 +64,7 @@ class _Known:
     pending: set[tuple[str, int]] = field(default_factory=set)
     done: set[tuple[str, int]] = field(default_factory=set)
     was_asked: bool = False
+    is_over: bool = False
 
 
 class Collector:
@@ -72,7 +73,7 @@ class Collector:
     Args:
         client: Of the API server.
         storage: Where logs go; None: none is read, and Pods are followed alone.
-        save: Saves rows of logs. What it raises is tried again, for ever.
+        save: Saves rows of logs, and returns whether their Framework is known. What it raises is tried again, for ever.
         known: Returns container and restart of the runs of a Pod that have a row, by the UIDs of its Framework and its
             own.
         namespaces: Where Pods are looked at, everywhere if none is named.
@@ -90,7 +91,7 @@ class Collector:
         self,
         client: KubeClient,
         storage: Storage | None,
-        save: Callable[[Changes], Awaitable[None]],
+        save: Callable[[Changes], Coroutine[Any, Any, bool]],
         known: Callable[[str, str], Awaitable[set[tuple[str, int]]]],
         limits: Limits = Limits(),
         namespaces: Sequence[str] = (),
@@ -131,7 +132,7 @@ class Collector:
         known = self._pods.get(pod_uid)
         if known is None:
             return self.has_synced
-        return not known.pending and (known.pod is None or runs.is_over(known.pod))
+        return not known.pending and (known.pod is None or known.is_over)
 
     def pods(self, namespace: str, framework: str) -> dict[str, TaskPod]:
         """Return the Pods of a Framework that exist, by Task."""
@@ -168,9 +169,11 @@ class Collector:
                 self._look_after(before.metadata.uid)
         if after is not None and runs.framework_uid(after):
             place = after.metadata.namespace, after.metadata.labels.framework
-            known = self._pods.setdefault(after.metadata.uid, _Known(after, place))
+            # Of a Pod that begins while this process is at work there are no rows.
+            found = _Known(after, place, was_asked=self.has_synced)
+            known = self._pods.setdefault(after.metadata.uid, found)
             self._uids.setdefault(known.place, set()).add(after.metadata.uid)
-            known.pod = after
+            known.pod, known.is_over = after, runs.is_over(after)
             is_deleted = after.metadata.deletion_timestamp is not None
             for run, is_over in runs.runs(after):
                 follows = not is_over and self.followed < self._limits.followed
@@ -238,7 +241,11 @@ class Collector:
         row = run.row() | {"key": key, "bytes": size, "is_whole": tail.is_whole and not gap, "taken": time.time()}
         row["gap"] = gap.replace("\0", "")[:_MOST_GAP]
         rows = Changes(run.framework, run.namespace, logs=[row])
-        await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows)
+        if not await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows) and key:
+            # Of no Framework: whoever drops what is old would never meet it.
+            with contextlib.suppress(Exception):
+                await self._storage.delete([key])
+            return
         self.stored += bool(key)
         self.gaps += bool(gap)
 

@@ -171,12 +171,12 @@ class Archive:
         self.is_away = False
         self.asked = 0
 
-    async def save(self, changes: Changes) -> None:
-        assert changes.uid == "framework-uid"
+    async def save(self, changes: Changes) -> bool:
         if self.is_away:
             raise ConnectionError("the database is away")
-        for row in changes.logs:
+        for row in changes.logs if changes.uid == "framework-uid" else ():
             self.rows[row["pod_uid"], row["container"], row["restart"]] = row
+        return changes.uid == "framework-uid"
 
     async def known(self, _: str, uid: str) -> set[tuple[str, int]]:
         self.asked += 1

@@ -314,6 +314,15 @@ async def test_pods_of_no_framework_and_uids_that_are_paths_are_left_alone(tmp_p
         assert not scene.server.asked
 
 
+async def test_nothing_is_left_in_the_storage_of_a_framework_that_nobody_knows(tmp_path: Path) -> None:
+    async with collecting(tmp_path) as scene:
+        scene.server.logs[NAME] = Log(ALL)
+        scene.show(ended(more={"FC_FRAMEWORK_UID": "forged"}))
+        await kept(scene)
+        assert len(scene.server.asked) == 1
+        assert not list((tmp_path / "logs").rglob("*.gz"))
+
+
 async def test_pods_are_found_by_an_informer_and_what_is_not_kept_at_the_end_is_left_to_the_next(
     tmp_path: Path,
 ) -> None:
