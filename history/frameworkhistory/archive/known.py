@@ -14,12 +14,14 @@ class Known:
 
     Attributes:
         attempt: The last attempt, -1 if there is none.
+        is_open: Whether its end is not known.
         runs: The last attempt of each Task in it, by role and index, and whether its end is known.
         span: The state that its time goes to, and since when in seconds; None if it is over, or not known.
         seen: Until when, in seconds, nothing of it was missed; 0 if nothing is since it was read.
     """
 
     attempt: int = -1
+    is_open: bool = False
     epoch: int = -1
     generation: int = -1
     runs: dict[tuple[str, int], tuple[int, bool]] = field(default_factory=dict)
@@ -38,7 +40,13 @@ def load(engine: Engine, uid: str, at_work: float) -> Known:
         if found is None:
             return Known()
         number = found.id
-        attempt = newest(ATTEMPTS.c.attempt, ATTEMPTS.c.framework == number)
+        last = (
+            select(ATTEMPTS.c.attempt, ATTEMPTS.c.ended, ATTEMPTS.c.gap)
+            .where(ATTEMPTS.c.framework == number)
+            .order_by(ATTEMPTS.c.attempt.desc())
+            .limit(1)
+        )
+        attempt, ended, gap = connection.execute(last).first() or (-1, None, "")
         runs = RUNS.c
         rows = connection.execute(
             select(runs.role, runs.index, runs.run, runs.ended)
@@ -53,6 +61,7 @@ def load(engine: Engine, uid: str, at_work: float) -> Known:
         ).first()
         return Known(
             attempt=attempt,
+            is_open=attempt >= 0 and ended is None and not gap,
             epoch=newest(EPOCHS.c.epoch, EPOCHS.c.framework == number, EPOCHS.c.attempt == attempt),
             generation=newest(SPECS.c.generation, SPECS.c.framework == number),
             runs={(role, index): (run, ended is not None) for role, index, run, ended in rows},

@@ -37,6 +37,8 @@ from frameworkhistory.archive.tables import SPENT
 
 TEXT: Final = 4096
 """Characters of a text of others that a row keeps: the newest state has all of it."""
+MOST: Final = 2**31 - 1
+"""Of a number that a user writes: a column has 32 bits."""
 SMALL_BYTES: Final = 64 * 1024
 ROSTER_BYTES: Final = 16 << 20
 WHOLE_SECONDS: Final = 60.0
@@ -111,7 +113,10 @@ def changes(
     labels = msgspec.json.decode(framework.raw_metadata, type=_Metadata).labels
     found = Changes(meta.uid, meta.namespace, labels=labels)
     tasks = {(role.name, task.index): task for role in roles for task in role.task_statuses}
-    gpus = sum(_gpus(role.task.pod) * role.task_number for role in spec.task_roles or ())
+    if problem:
+        # What was known before is not to be taken for unseen once it can be read again.
+        tasks = {**before.tasks}
+    gpus = min(sum(_gpus(role.task.pod) * role.task_number for role in spec.task_roles or ()), MOST)
     found.framework = {
         "uid": meta.uid,
         "namespace": meta.namespace,
@@ -146,6 +151,7 @@ def changes(
         found.spans, span = _spans(status, known, is_gone=is_gone, now=now)
         known = Known(
             attempt=status.attempt_status.id,
+            is_open=status.attempt_status.completion_time is None,
             epoch=max((row["epoch"] for row in found.epochs), default=-1 if is_next else known.epoch),
             generation=max(meta.generation, known.generation),
             # What was read from the archive is needed once: from now on the Tasks themselves are known.
@@ -178,7 +184,7 @@ def event(seen: EventView) -> Row:
         "uid": seen.metadata.uid,
         "first": first.timestamp(),
         "last": seen.time.timestamp(),
-        "count": min(seen.times, 2**31 - 1),
+        "count": min(seen.times, MOST),
         "type": seen.type,
         "reason": seen.reason,
         "message": cut(seen.message, TEXT),
@@ -230,9 +236,10 @@ def _spent(ledger: Ledger | msgspec.UnsetType | None, part: str) -> Row:
 def _gpus(pod: Raw) -> int:
     """Return the GPUs that a Pod of a template asks for, 0 if it cannot be read."""
     try:
-        found = msgspec.json.decode(pod, type=_Pod)
-        limits = (one.resources.limits.items() for one in found.spec.containers)
-        return sum(int(number) for each in limits for name, number in each if name.endswith(names.GPU_SUFFIX))
+        containers = msgspec.json.decode(pod, type=_Pod).spec.containers
+        limits = (one.resources.limits.items() for one in containers)
+        found = (int(number) for each in limits for name, number in each if name.endswith(names.GPU_SUFFIX))
+        return max(0, sum(found))
     except (msgspec.MsgspecError, ValueError, TypeError):
         return 0
 
@@ -246,6 +253,8 @@ def _attempts(
     status: FrameworkStatus, namespace: str, generation: int, tasks: int, gpus: int, known: Known
 ) -> Iterator[Row]:
     attempt = status.attempt_status
+    if known.is_open and known.attempt < attempt.id:
+        yield {"attempt": known.attempt, "namespace": namespace, "gap": NO_END}
     for number in _unseen(range(known.attempt + 1, attempt.id)):
         yield {"attempt": number, "namespace": namespace, "gap": UNSEEN}
     end = status.completion

@@ -129,6 +129,7 @@ class Store:
         spans = [(row["state"], row["began"]) for row in self.rows["spans"].values() if row["ended"] is None]
         return Known(
             attempt=attempt,
+            is_open=attempt >= 0 and not self.rows["attempts"][attempt,].get("gap"),
             epoch=max((key[1] for key in self.rows["epochs"] if key[0] == attempt), default=-1),
             generation=max((key[0] for key in self.rows["specs"]), default=-1),
             runs=runs,
@@ -194,7 +195,15 @@ def test_the_end_of_a_run_that_nobody_saw_is_a_gap() -> None:
     assert gaps == {0: records.NO_END, 1: records.UNSEEN, 2: records.UNSEEN, 3: None}
     found, _ = look(framework(task(0, 0), attempt=2, version=3), then)
     assert {one["index"] for one in found.runs if one["attempt"] == 0 and one["gap"] == records.NO_END} == {0, 1}
-    assert [one["attempt"] for one in found.attempts] == [1, 2]
+    gaps = {one["attempt"]: one.get("gap") for one in found.attempts}
+    assert gaps == {0: records.NO_END, 1: records.UNSEEN, 2: None}
+
+
+def test_what_is_known_stays_known_while_a_status_cannot_be_read() -> None:
+    _, then = look(framework(task(0, 2), task(1, 0)))
+    _, then = look(framework(task(0, 2), status={"state": 5}, version=2), then)
+    found, _ = look(framework(task(0, 2), task(1, 0, ended=True), version=3), then)
+    assert [(one["index"], one["run"], one.get("gap")) for one in found.runs] == [(1, 0, None)]
 
 
 def test_the_deletion_ends_what_the_time_goes_to() -> None:
@@ -213,6 +222,15 @@ def test_what_came_while_the_archive_was_away_is_no_part_of_the_last_span() -> N
     known = Known(attempt=0, generation=1, span=("running", seconds(10)), seen=seconds(50))
     found, _ = look(framework(task(0, 0), ledger=("gate", 80)), Look(known, {}), 100)
     assert [(one["state"], one["ended"]) for one in found.spans] == [("running", seconds(50)), ("gate", None)]
+
+
+@pytest.mark.parametrize("gpus", ["9" * 30, "-7", "x", "9" * 5000])
+def test_no_number_of_gpus_keeps_a_framework_out(gpus: str) -> None:
+    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+    roles = [{"name": "worker", "taskNumber": 2, "task": {"pod": pod}}]
+    found, _ = look(framework(task(0, 0), spec={"taskRoles": roles}))
+    assert found.framework is not None
+    assert found.framework["gpus"] == (2**31 - 1 if gpus == "9" * 30 else 0)
 
 
 def test_a_pretended_number_makes_no_flood_of_rows() -> None:
@@ -254,7 +272,9 @@ def test_whatever_is_missed_each_attempt_run_and_epoch_has_a_row(steps: list[str
             seen |= {("attempt", attempt, 0), ("run", attempt, run)} | {("epoch", attempt, one) for one in epochs}
     assert sorted(store.rows["attempts"]) == [(one,) for one in range(attempt + 1)]
     for number in range(attempt + 1):
-        assert ("gap" not in store.rows["attempts"][number,]) == (("attempt", number, 0) in seen)
+        row = store.rows["attempts"][number,]
+        assert ("started" in row) == (("attempt", number, 0) in seen)
+        assert bool(row.get("gap")) == (number < attempt)
     runs = {key[3]: row for key, row in store.rows["runs"].items() if key[0] == attempt}
     assert sorted(runs) == list(range(run + 1))
     for number, row in runs.items():
