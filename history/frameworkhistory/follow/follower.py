@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Engine, update
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
 from frameworkclient.views.events import EVENT_DECODER, EventView, is_about
@@ -45,20 +45,21 @@ _log = Logger(__name__)
 PENDING_BYTES: Final = 128 << 20
 """Of states that wait to be written; beyond it, of each Framework the newest alone waits."""
 PENDING_ROWS: Final = 20_000
-"""Events and rosters that wait."""
+"""Events that wait, and rows whose Framework was not seen yet."""
 BATCH: Final = 64
 """Frameworks in one transaction."""
-SAVE_TRIES: Final = 5
-SAVE_SECONDS: Final = 1.0
-"""Between them: a Pod may be seen before its Framework."""
+EARLY_SECONDS: Final = 60.0
+"""For which rows wait for their Framework: its watch may have broken, and that of its Pods and Events not."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks for it."""
 AT_WORK: Final = "at-work"
 AT_WORK_SECONDS: Final = 10.0
 """Between two marks by which a pause is known afterwards."""
 PAUSE_SECONDS: Final = 60.0
 """A pause that is no gap: a Pod was replaced."""
 DELETED_UNSEEN: Final = "its deletion was not seen: the archive was not at work"
-AWAY: Final = (OperationalError, InterfaceError, NoConnectionError)
-"""What a database raises that is away, locked or full."""
+POISON: Final = (DataError, IntegrityError, ProgrammingError)
+"""What a database raises that does not take what it is told; all else is because it is away, locked, full or broken."""
 T = TypeVar("T")
 
 
@@ -66,6 +67,21 @@ class _ConfigMap(Wire, frozen=True):
     metadata: Meta
     data: dict[str, str] = msgspec.field(default_factory=dict)
     binary_data: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, about."""
+        return sum(map(len, (*self.data.values(), *self.binary_data.values())))
+
+    def rows(self) -> Changes | None:
+        """Return the roster that it has, None if that is not complete, or none. It may take 100 ms."""
+        with suppress(msgspec.MsgspecError, ValueError, zlib.error):
+            document = records.roster(self.data, self.binary_data)
+            roster, namespace = msgspec.json.decode(document, type=_Roster), self.metadata.namespace
+            if roster.complete:
+                row = {"attempt": roster.framework.attempt_id, "namespace": namespace, "roster": document}
+                return Changes(roster.framework.uid, namespace, attempts=[row])
+        return None
 
 
 class _Whose(Wire, frozen=True, rename=None):
@@ -78,7 +94,7 @@ class _Roster(Wire, frozen=True):
     complete: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Seen:
     """What waits to be written: a state of a Framework, or rows that need none to be looked at."""
 
@@ -87,6 +103,8 @@ class Seen:
     state: Framework | None = None
     is_gone: bool = False
     rows: Changes | None = None
+    config_map: _ConfigMap | None = None
+    """Of which rows are made when its turn comes."""
     written: asyncio.Future[bool] | None = None
     """Whether the Framework of the rows is known, once they are written."""
 
@@ -97,57 +115,92 @@ class Seen:
 
 
 class Pending:
-    """What was seen and is not written yet."""
+    """What was seen and is not written yet. Memory has no place for all: rows that somebody waits for, it always has.
+
+    Attributes:
+        passed_over: States and rows that were not kept, and when the first of them was seen.
+    """
 
     def __init__(self) -> None:
         self._states: OrderedDict[str, deque[Seen]] = OrderedDict()
+        self._several: set[str] = set()
+        """Of which more than one state waits."""
         self._rows: deque[Seen] = deque()
+        self._awaited: deque[Seen] = deque()
+        self._rosters: OrderedDict[str, Seen] = OrderedDict()
         self._size = 0
         self.wake = asyncio.Event()
         self.passed_over = 0
-        """States and rows that memory had no place for."""
+        self.passed_over_since = 0.0
 
     def __len__(self) -> int:
-        return len(self._states) + len(self._rows)
+        return len(self._states) + len(self._awaited) + len(self._rows) + len(self._rosters)
 
     @property
     def since(self) -> float | None:
         """When the oldest was seen, in seconds."""
-        first = next(iter(self._states.values()), self._rows)
-        return first[0].time if first else None
+        states = next(iter(self._states.values()), ())
+        firsts = (next(iter(some), None) for some in (states, self._awaited, self._rows, self._rosters.values()))
+        return min((one.time for one in firsts if one is not None), default=None)
+
+    def pass_over(self, seen: Seen) -> None:
+        """Count what is not kept."""
+        self.passed_over_since = self.passed_over_since if self.passed_over else seen.time
+        self.passed_over += 1
 
     def add(self, state: Framework, *, is_gone: bool) -> None:
         """Add a state that was just seen."""
-        self._states.setdefault(state.metadata.uid, deque()).append(Seen(time.time(), state, is_gone))
+        uid = state.metadata.uid
+        waiting = self._states.setdefault(uid, deque())
+        waiting.append(Seen(time.time(), state, is_gone))
         self._size += state.size
+        if len(waiting) > 1:
+            self._several.add(uid)
         if self._size > PENDING_BYTES:
             # Which attempts, runs and epochs are passed over, their numbers tell.
-            for waiting in self._states.values():
+            for waiting in map(self._states.__getitem__, self._several):
                 while len(waiting) > 1:
-                    self._size -= _size(waiting.popleft())
-                    self.passed_over += 1
+                    self._size -= _size(first := waiting.popleft())
+                    self.pass_over(first)
+            self._several.clear()
         self.wake.set()
 
-    def add_rows(self, rows: Changes, written: asyncio.Future[bool] | None = None) -> None:
+    def add_rows(self, seen: Seen) -> None:
         """Add rows that need no Framework to be looked at."""
-        self._rows.append(Seen(time.time(), rows=rows, written=written))
-        if len(self._rows) > PENDING_ROWS:
-            self._rows.popleft().settle(is_known=False)
-            self.passed_over += 1
+        if seen.written is not None:
+            self._awaited.append(seen)
+        else:
+            self._rows.append(seen)
+            if len(self._rows) > PENDING_ROWS:
+                self.pass_over(self._rows.popleft())
+        self.wake.set()
+
+    def add_roster(self, config_map: _ConfigMap) -> None:
+        """Add a ConfigMap, in the place of an older state of it."""
+        before = self._rosters.pop(config_map.metadata.uid, None)
+        self._rosters[config_map.metadata.uid] = Seen(time.time(), config_map=config_map)
+        self._size += config_map.size - (_size(before) if before else 0)
         self.wake.set()
 
     def take(self) -> list[Seen]:
         """Take out the oldest; rows come after all states, since the archive must know their Frameworks."""
-        oldest = [self._states.popitem(last=False)[1] for _ in range(min(len(self._states), BATCH))]
-        found = [one for waiting in oldest for one in waiting]
-        self._size -= sum(map(_size, found))
+        found: list[Seen] = []
+        for _ in range(min(len(self._states), BATCH)):
+            uid, waiting = self._states.popitem(last=False)
+            self._several.discard(uid)
+            found += waiting
         if not self._states:
-            found += [self._rows.popleft() for _ in range(min(len(self._rows), 16 * BATCH))]
+            for rows in (self._awaited, self._rows):
+                found += [rows.popleft() for _ in range(min(len(rows), 8 * BATCH))]
+            # One at a time: it may be much larger in memory than it waits.
+            found += [self._rosters.popitem(last=False)[1]] if self._rosters else []
+        self._size -= sum(map(_size, found))
         return found
 
 
 def _size(seen: Seen) -> int:
-    return 0 if seen.state is None else seen.state.size
+    found = seen.state or seen.config_map
+    return 0 if found is None else found.size
 
 
 class Follower:
@@ -170,13 +223,10 @@ class Follower:
         on_kept: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
         self._client, self._engine, self._namespaces = client, engine, namespaces
-        self._writer, self._reader, self._person_label, self._on_kept = (
-            Writer(engine),
-            Reader(engine),
-            person_label,
-            on_kept,
-        )
+        self._writer, self._reader = Writer(engine), Reader(engine)
+        self._person_label, self._on_kept = person_label, on_kept
         self.pending = Pending()
+        self._early: deque[Seen] = deque()
         self.errors = self.refused = 0
         """Of the database, and Frameworks that it refuses for what they say."""
         self._looks: dict[str, Look] = {}
@@ -198,14 +248,17 @@ class Follower:
         events = resource_path("v1", "events", namespace=namespace)
         for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
             yield Informer(self._client, events, EVENT_DECODER, on_change=self._on_event, field_selector=selector)
-        yield Informer(
-            self._client,
-            resource_path("v1", "configmaps", namespace=namespace),
-            msgspec.json.Decoder(_ConfigMap),
-            on_change=self._on_config_map,
-            keep=lambda found: _ConfigMap(found.metadata),
-            label_selector=names.FRAMEWORK_NAME,
-        )
+        path = resource_path("v1", "configmaps", namespace=namespace)
+        decoder = msgspec.json.Decoder(_ConfigMap)
+
+        def on_change(_: _ConfigMap | None, found: _ConfigMap | None) -> None:
+            if found is not None:
+                if names.ROSTER_ANNOTATION in found.metadata.annotations:
+                    self.pending.add_roster(found)
+                config_maps.replace(_ConfigMap(found.metadata.slim(frozenset())))
+
+        config_maps = Informer(self._client, path, decoder, on_change=on_change, label_selector=names.FRAMEWORK_NAME)
+        yield config_maps
 
     # --- what others ask ---------------------------------------------------------------------------------------------
 
@@ -230,14 +283,11 @@ class Follower:
         found = (one.get(namespace, name) for one in self._frameworks)
         return next((one for one in found if one is not None), None)
 
-    async def save(self, rows: Changes) -> None:
-        """Write rows, after the Framework that they are of; of one that is not followed they are dropped."""
-        for _ in range(SAVE_TRIES):
-            written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self.pending.add_rows(rows, written)
-            if await written:
-                return
-            await asyncio.sleep(SAVE_SECONDS)
+    async def save(self, rows: Changes) -> bool:
+        """Write rows after the Framework that they are of, and report whether there is one."""
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.pending.add_rows(Seen(time.time(), rows=rows, written=written))
+        return await written
 
     async def run(self) -> None:
         """Follow until cancelled.
@@ -247,12 +297,21 @@ class Follower:
         """
         await self._begin()
         async with asyncio.TaskGroup() as group:
-            for one in (*self._frameworks, *self._others):
+            for one in self._frameworks:
                 group.create_task(one.run())
+            for other in self._others:
+                group.create_task(self._run_later(other))
+            group.create_task(self._look_always())
             group.create_task(self._write_always())
             group.create_task(self._release_always())
             group.create_task(self._end_those_gone())
             group.create_task(self._mark_always())
+
+    async def _run_later(self, other: Informer[Any]) -> None:
+        """Follow what belongs to Frameworks once these are known."""
+        for one in self._frameworks:
+            await one.synced.wait()
+        await other.run()
 
     # --- what the informers see --------------------------------------------------------------------------------------
 
@@ -279,21 +338,8 @@ class Follower:
             if framework is not None and is_about(event, framework.metadata.name):
                 uid = framework.metadata.uid
         if uid:
-            self.pending.add_rows(Changes(uid, event.metadata.namespace, events=[records.event(event)]))
-
-    def _on_config_map(self, _: _ConfigMap | None, found: _ConfigMap | None) -> None:
-        if found is None or names.ROSTER_ANNOTATION not in found.metadata.annotations:
-            return
-        with suppress(msgspec.MsgspecError, ValueError, zlib.error):
-            document = records.roster(found.data, found.binary_data)
-            roster = msgspec.json.decode(document, type=_Roster)
-            if roster.complete:
-                row = {
-                    "attempt": roster.framework.attempt_id,
-                    "namespace": found.metadata.namespace,
-                    "roster": document,
-                }
-                self.pending.add_rows(Changes(roster.framework.uid, found.metadata.namespace, attempts=[row]))
+            rows = Changes(uid, event.metadata.namespace, events=[records.event(event)])
+            self.pending.add_rows(Seen(time.time(), rows=rows))
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
@@ -310,19 +356,16 @@ class Follower:
 
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do something in a thread, again and again while the database is away or full."""
-        began = time.time()
         for failures in count():
             try:
                 found = await asyncio.to_thread(work)
-            except AWAY as error:
+            except (DBAPIError, NoConnectionError) as error:
+                if isinstance(error, POISON):
+                    raise
                 self.errors += 1
                 _log.warning("the database does not do its work, and is asked again", error=str(error)[:500])
                 await asyncio.sleep(pause_seconds(failures, random.random))
             else:
-                if failures and self.pending.passed_over:
-                    what = f"the database was away: {self.pending.passed_over} states and Events were passed over"
-                    self.pending.passed_over = 0
-                    await self._insist(partial(self._writer.gap, began, time.time(), what))
                 return found
         raise AssertionError("it counts for ever")
 
@@ -364,6 +407,10 @@ class Follower:
                 self._writing_since = self.pending.since
                 await self._write(self.pending.take())
                 self._writing_since = None
+            if number := self.pending.passed_over:
+                what = f"{number} states and Events were not kept: the database was away, or did not take them"
+                self.pending.passed_over = 0
+                await self._insist(partial(self._writer.gap, self.pending.passed_over_since, time.time(), what))
 
     async def _write(self, batch: list[Seen]) -> None:
         """Write what was seen; what the database refuses for what it says is told, and left out."""
@@ -377,13 +424,30 @@ class Follower:
             self.refused += 1
             where = batch[0].state.metadata.name if batch[0].state is not None else ""
             _log.error("a state cannot be kept", framework=where, error=str(error)[:500])
+            self.pending.pass_over(batch[0])
             batch[0].settle()
             return
         for seen in batch:
-            if seen.rows is not None:
-                seen.settle(is_known=seen.rows.uid not in unknown)
+            if seen.config_map is not None or seen.rows is None or seen.rows.uid not in unknown:
+                seen.settle()  # a roster would wait as megabytes, and comes long after its Framework
+            elif time.time() - seen.time < EARLY_SECONDS and len(self._early) < PENDING_ROWS:
+                self._early.append(seen)
+            else:
+                seen.settle(is_known=False)
             if (state := seen.state) is not None:
                 self._took(state, looks[state.metadata.uid], is_gone=seen.is_gone)
+
+    async def _look_always(self) -> None:
+        """Have rows written whose Framework was not seen before them."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for seen in [self._early.popleft() for _ in range(len(self._early))]:
+                if seen.rows is not None and seen.rows.uid in self._existing:
+                    self.pending.add_rows(seen)
+                elif time.time() - seen.time < EARLY_SECONDS:
+                    self._early.append(seen)
+                else:
+                    seen.settle(is_known=False)
 
     def _took(self, state: Framework, look: Look, *, is_gone: bool) -> None:
         uid = state.metadata.uid
@@ -400,6 +464,8 @@ class Follower:
         looks: dict[str, Look] = {}
         made: list[Changes] = []
         for seen in batch:
+            if seen.config_map is not None:
+                seen.rows = seen.config_map.rows()
             if (state := seen.state) is None:
                 made += [] if seen.rows is None else [seen.rows]
                 continue

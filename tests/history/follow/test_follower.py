@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from frameworkclient.views.events import EVENT_DECODER, EventView
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
-from frameworkhistory.follow.follower import Follower
+from frameworkhistory.follow.follower import Follower, Pending
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import eventually_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine
     from pathlib import Path
+
+    import pytest
 
 
 def state(name: str = "fw", version: int = 1, *, deleting: bool = False, gpus: str = "1") -> Framework:
@@ -50,6 +56,127 @@ async def following(folder: Path) -> AsyncIterator[Follower]:
             yield Follower(client, database.engine)
         finally:
             await client.close()
+
+
+def event(number: int, name: str = "fw") -> EventView:
+    about = {"kind": names.KIND, "name": name, "uid": f"uid-{name}"}
+    metadata = {"name": f"e{number}", "namespace": "lab", "uid": f"e{number}", "resourceVersion": "1"}
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    return EVENT_DECODER.decode(msgspec.json.encode({"metadata": metadata, "involvedObject": about}))
+
+
+def log(name: str = "fw") -> Changes:
+    task = {"attempt": 0, "role": "worker", "index": 0, "run": 0}
+    return Changes(f"uid-{name}", "lab", logs=[{"pod_uid": "p", "container": "c", "restart": 0, "taken": 1.0, **task}])
+
+
+@contextlib.asynccontextmanager
+async def at_work(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part) for part in parts]
+        yield
+        for one in tasks:
+            one.cancel()
+
+
+def id_of(follower: Follower, name: str = "fw") -> int:
+    row = follower._reader.framework("lab", name)
+    assert row is not None
+    return int(row["id"])
+
+
+async def written(follower: Follower) -> None:
+    while follower.pending:
+        await follower._write(follower.pending.take())
+
+
+async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_path: Path) -> None:
+    def document(version: int, *, complete: bool) -> bytes:
+        roster = json.dumps({"framework": {"uid": "uid-fw", "attemptID": 0}, "complete": complete})
+        metadata = {"name": "fw-attempt", "namespace": "lab", "uid": "c", "resourceVersion": str(version)}
+        metadata |= {"annotations": {names.ROSTER_ANNOTATION: "x"}}
+        return msgspec.json.encode({"metadata": metadata, "data": {names.ROSTER_KEY: roster}})
+
+    async with following(tmp_path) as follower:
+        config_maps = follower._others[-1]
+        follower._on_framework(None, state())
+        for version, complete in ((2, False), (3, True)):
+            found = config_maps._wire._object(msgspec.Raw(document(version, complete=complete)))
+            config_maps._contents.listed(found)
+            await written(follower)
+            kept = follower._reader.roster(id_of(follower), 0)
+            assert (kept is not None) is complete
+            cached = config_maps.get("lab", "fw-attempt")
+            assert cached is not None
+            assert not cached.data
+
+
+async def test_rows_wait_for_their_framework_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with following(tmp_path) as follower:
+        follower._frameworks[0].synced.set()
+        async with at_work(follower._write_always(), follower._look_always()):
+            follower._on_event(None, event(1))
+            saving = asyncio.create_task(follower.save(log()))
+            await asyncio.sleep(0.3)
+            assert not saving.done()
+            follower._on_framework(None, state())
+            assert await asyncio.wait_for(saving, 5)
+            assert len(follower._reader.events(id_of(follower))) == 1
+            monkeypatch.setattr("frameworkhistory.follow.follower.EARLY_SECONDS", 1.0)
+            assert not await asyncio.wait_for(follower.save(log("forged")), 10)
+        assert not follower._early
+
+
+async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.follower.PENDING_ROWS", 10)
+    async with following(tmp_path) as follower:
+        follower._frameworks[0].synced.set()
+        follower._on_framework(None, state())
+        saving = asyncio.create_task(follower.save(log()))
+        await asyncio.sleep(0)
+        for number in range(30):
+            follower._on_event(None, event(number))
+        async with at_work(follower._write_always()):
+            assert await asyncio.wait_for(saving, 5)
+
+            async def check() -> None:
+                assert [one["what"].split()[0] for one in follower._reader.gaps(0)] == ["20"]
+
+            await eventually_async(check, timeout=5)
+        assert len(follower._reader.events(id_of(follower))) == 10
+
+
+async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(tmp_path: Path) -> None:
+    async with following(tmp_path) as follower:
+        follower._frameworks[0].synced.set()
+        follower._on_framework(None, state())
+        refused = log()
+        refused.logs[0]["restart"] = 2**70
+        async with at_work(follower._write_always()):
+            assert await asyncio.wait_for(asyncio.gather(follower.save(refused), follower.save(log())), 5)
+
+            async def check() -> None:
+                assert [one["what"].split()[0] for one in follower._reader.gaps(0)] == ["1"]
+
+            await eventually_async(check, timeout=5)
+        assert [one["restart"] for one in follower._reader.logs(id_of(follower))] == [0]
+        assert (follower.refused, follower.errors) == (1, 0)
+
+
+async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.follower.PENDING_BYTES", 10 * state().size)
+    pending, begun = Pending(), time.monotonic()
+    for number in range(5):
+        pending.add(state("fw", number), is_gone=False)
+    for number in range(20_000):
+        pending.add(state(f"fw{number}"), is_gone=False)
+    assert time.monotonic() - begun < 10, "each one costs the same"
+    assert pending.passed_over == 4
+    found = [one for _ in range(400) for one in pending.take()]
+    assert [one.state.metadata.resource_version for one in found if one.state][0] == "4"
+    assert (len(found), pending._size) == (20_001, 0)
 
 
 async def test_a_framework_whose_release_is_refused_holds_up_no_other(tmp_path: Path) -> None:
