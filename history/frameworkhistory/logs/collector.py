@@ -241,7 +241,8 @@ class Collector:
         row = run.row() | {"key": key, "bytes": size, "is_whole": tail.is_whole and not gap, "taken": time.time()}
         row["gap"] = gap.replace("\0", "")[:_MOST_GAP]
         rows = Changes(run.framework, run.namespace, logs=[row])
-        if not await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows) and key:
+        is_known: bool = await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows)
+        if key and not is_known:
             # Of no Framework: whoever drops what is old would never meet it.
             with contextlib.suppress(Exception):
                 await self._storage.delete([key])

@@ -175,7 +175,7 @@ async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatc
     assert time.monotonic() - begun < 10, "each one costs the same"
     assert pending.passed_over == 4
     found = [one for _ in range(400) for one in pending.take()]
-    assert [one.state.metadata.resource_version for one in found if one.state][0] == "4"
+    assert next(one.state.metadata.resource_version for one in found if one.state) == "4"
     assert (len(found), pending._size) == (20_001, 0)
 
 
