@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass
 class _Known:
-    """A Pod: its newest state, None once it is gone, its Framework, and its runs by container and restart."""
+    """A Pod: its newest state, None once it is gone, its Framework, its runs by container and restart; whether it ended."""
 
     pod: TaskPod | None
     place: tuple[str, str | None]
@@ -128,11 +128,12 @@ class Collector:
         return len(self._tasks)
 
     def kept(self, pod_uid: str) -> bool:
-        """Report whether nothing more is to be read of a Pod: each log has its row, or there is no such Pod."""
+        """Report whether nothing more is to be read of a Pod: it was seen to end, and each of its logs has its row.
+
+        One that is not known may have come and ended while the watch was broken.
+        """
         known = self._pods.get(pod_uid)
-        if known is None:
-            return self.has_synced
-        return not known.pending and (known.pod is None or known.is_over)
+        return known is not None and not known.pending and known.is_over
 
     def pods(self, namespace: str, framework: str) -> dict[str, TaskPod]:
         """Return the Pods of a Framework that exist, by Task."""
@@ -162,7 +163,7 @@ class Collector:
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
             known = self._pods.get(before.metadata.uid)
             if known is not None:
-                known.pod = None
+                known.pod, known.is_over = None, True
                 for run, _ in runs.runs(before):
                     # What is not read by now is lost: the reader says so.
                     self._begin(known, run, before)

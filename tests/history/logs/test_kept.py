@@ -43,7 +43,7 @@ async def test_it_answers_when_a_pod_is_kept_and_after_a_second_in_any_case(tmp_
             scene.show(ended("worker-0"))
             assert (await asking)[0] == UIDS[:1]
             scene.collector.informers[0].synced.set()
-            assert (await ask(["of no Pod", *UIDS]))[0] == ["of no Pod", UIDS[0]]
+            assert (await ask(["of a Pod that the watch may show yet", *UIDS]))[0] == [UIDS[0]]
             assert (await ask([]))[0] == []
 
 
