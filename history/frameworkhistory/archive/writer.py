@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table, delete, or_, select, update
+from sqlalchemy import Connection, Engine, Table, bindparam, delete, or_, select, update
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
@@ -91,6 +91,12 @@ class Writer:
         """Remember a value, until it is given anew; `Reader.mark` returns it."""
         with writing(self._engine) as connection:
             self._upsert(connection, {t.MARKS: {(key,): {"key": key, "value": value}}}, is_new=True)
+
+    def forget_versions(self, uids: Collection[str]) -> None:
+        """Let the next states of Frameworks count as newer, whatever their versions."""
+        with writing(self._engine) as connection:
+            change = update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.uid == bindparam("of"))
+            connection.execute(change.values(version=""), [{"of": uid} for uid in uids])
 
     def _framework(self, connection: Connection, changes: Changes, known: dict[str, _Known]) -> bool:
         """Store the Framework's own row; return whether the changes are as new as what is stored."""

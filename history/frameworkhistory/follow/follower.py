@@ -36,8 +36,9 @@ from frameworkhistory.follow import records
 from frameworkhistory.follow.records import Look
 from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from frameworkkube.http.client import KubeClient
+from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, KubeClient
 from frameworkkube.informer.informer import Informer
+from frameworkkube.informer.store import version_number
 from frameworkkube.log import Logger
 from frameworkkube.paths import resource_path
 
@@ -57,6 +58,8 @@ AT_WORK_SECONDS: Final = 10.0
 """Between two marks by which a pause is known afterwards."""
 PAUSE_SECONDS: Final = 60.0
 """A pause that is no gap: a Pod was replaced."""
+SILENT_SECONDS: Final = 3 * INACTIVITY_TIMEOUT_SECONDS
+"""After which the API server has not answered: a watch without changes shows signs of life, or is opened again."""
 DELETED_UNSEEN: Final = "its deletion was not seen: the archive was not at work"
 POISON: Final = (DataError, IntegrityError, ProgrammingError)
 """What a database raises that does not take what it is told; all else is because it is away, locked, full or broken."""
@@ -231,8 +234,9 @@ class Follower:
         """Of the database, and Frameworks that it refuses for what they say."""
         self._looks: dict[str, Look] = {}
         self._stored: dict[str, str] = {}
-        self._was_at_work = 0.0
+        self._was_at_work = self._silent_since = 0.0
         self._existing: set[str] = set()
+        self._went_back: set[str] = set()
         self._writing_since: float | None = None
         self._held: dict[str, Framework] = {}
         self._release_wake = asyncio.Event()
@@ -321,6 +325,10 @@ class Follower:
             if self._stored.get(after.metadata.uid) == after.metadata.resource_version:
                 self._hold(after)  # written before a restart; what remains is to let go of it
                 return
+            if version_number(after.metadata.resource_version) < version_number(
+                self._stored.get(after.metadata.uid, "")
+            ):
+                self._went_back.add(after.metadata.uid)
             self.pending.add(after, is_gone=False)
         elif before is not None:
             self._existing.discard(before.metadata.uid)
@@ -377,11 +385,20 @@ class Follower:
         return last
 
     async def _mark_always(self) -> None:
+        """Remember that the archive is at work, and keep as a gap that the API server has not answered."""
         while True:
-            if self.has_synced and not self.seconds_behind:
-                with suppress(SQLAlchemyError):
-                    await asyncio.to_thread(self._writer.mark, AT_WORK, str(time.time()))
             await asyncio.sleep(AT_WORK_SECONDS)
+            silent = time.monotonic() - min(one.last_activity for one in (*self._frameworks, *self._others))
+            if self.has_synced and silent < SILENT_SECONDS:
+                if self._silent_since:
+                    what = "the API server did not answer: Events that have expired meanwhile are missing"
+                    await self._insist(partial(self._writer.gap, self._silent_since, time.time(), what))
+                self._silent_since = 0.0
+                if not self.seconds_behind:
+                    with suppress(SQLAlchemyError):
+                        await asyncio.to_thread(self._writer.mark, AT_WORK, str(time.time()))
+            elif self.has_synced and not self._silent_since:
+                self._silent_since = time.time() - silent
 
     async def _end_those_gone(self) -> None:
         """Write of those that were known and do not exist any more that nobody saw them go."""
@@ -400,6 +417,9 @@ class Follower:
     async def _write_always(self) -> None:
         for one in self._frameworks:
             await one.synced.wait()
+        if self._went_back:
+            # A list is newer than all before it, unless etcd was restored from a backup: then it is what is true now.
+            await self._insist(partial(self._writer.forget_versions, self._went_back))
         while True:
             await self.pending.wake.wait()
             self.pending.wake.clear()

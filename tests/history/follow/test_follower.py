@@ -165,6 +165,42 @@ async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(tm
         assert (follower.refused, follower.errors) == (1, 0)
 
 
+async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(tmp_path: Path) -> None:
+    async with following(tmp_path) as follower:
+        follower._on_framework(None, state(version=9, gpus="1"))
+        await written(follower)
+        follower._stored = follower._versions()
+        follower._frameworks[0].synced.set()
+        follower._on_framework(None, state(version=3, gpus="4"))
+        async with at_work(follower._write_always()):
+
+            async def check() -> None:
+                row = follower._reader.framework("lab", "fw")
+                assert row is not None
+                assert (row["version"], row["gpus"]) == ("3", 8)
+
+            await eventually_async(check, timeout=5)
+
+
+async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.follower.AT_WORK_SECONDS", 0.05)
+    async with following(tmp_path) as follower:
+        informers = [*follower._frameworks, *follower._others]
+        for one in informers:
+            one.synced.set()
+        informers[1].last_activity -= 1000
+        async with at_work(follower._mark_always()):
+            await asyncio.sleep(0.3)
+            assert (follower._reader.gaps(0), follower._reader.mark("at-work")) == ([], None)
+            informers[1]._record_activity()
+
+            async def check() -> None:
+                assert [round(one["ended"] - one["began"], -1) for one in follower._reader.gaps(0)] == [1000]
+                assert follower._reader.mark("at-work") is not None
+
+            await eventually_async(check, timeout=5)
+
+
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frameworkhistory.follow.follower.PENDING_BYTES", 10 * state().size)
     pending, begun = Pending(), time.monotonic()
