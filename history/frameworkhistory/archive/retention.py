@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, delete, func, select, text
+from sqlalchemy import Connection, Engine, Select, delete, func, select, text
 
 from frameworkhistory.archive.database import writing
 from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
@@ -14,6 +14,7 @@ from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LO
 DAY: Final = 86_400
 """Seconds."""
 _AT_ONCE: Final = 500  # Frameworks in one transaction
+_MOST_RUNS: Final = 20_000  # of them, unless one alone has more
 _PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
 # A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is their number times what some take.
 _FILLED: Final = """
@@ -51,15 +52,16 @@ class Retention:
         """Return what is to go next, None once nothing is; a Framework that exists never goes."""
         with self._engine.begin() as connection:
             deleted = FRAMEWORKS.c.deleted
-            query = select(FRAMEWORKS.c.id).where(deleted.is_not(None)).order_by(deleted)
+            columns = FRAMEWORKS.c.id, FRAMEWORKS.c.tasks, FRAMEWORKS.c.attempts
+            query = select(*columns).where(deleted.is_not(None)).order_by(deleted)
             ids: list[int] = []
             if self.days is not None:
                 old = query.where(deleted < self._now() - self.days * DAY).limit(_AT_ONCE)
-                ids = list(connection.scalars(old))
+                ids = _first(connection, old)
             if not ids and self.size is not None and (used := self._used(connection)) > self.size:
                 frameworks = connection.scalar(select(func.count()).select_from(FRAMEWORKS)) or 0
                 most = ceil(frameworks * (1 - self.size / used))
-                ids = list(connection.scalars(query.limit(min(most, _AT_ONCE))))
+                ids = _first(connection, query.limit(min(most, _AT_ONCE)))
             keys = select(LOGS.c.key).where(LOGS.c.framework.in_(ids), LOGS.c.key != "")
             return Due(ids, list(connection.scalars(keys))) if ids else None
 
@@ -84,3 +86,15 @@ class Retention:
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
         connection.exec_driver_sql("ANALYZE")
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
+
+
+def _first(connection: Connection, query: Select[Any]) -> list[int]:
+    """Return the first of the Frameworks, as many as one transaction can drop while others wait for it."""
+    runs = 0
+    ids: list[int] = []
+    for id_, tasks, attempts in connection.execute(query):
+        runs += tasks * attempts
+        if ids and runs > _MOST_RUNS:
+            break
+        ids.append(id_)
+    return ids

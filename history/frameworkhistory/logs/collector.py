@@ -81,10 +81,9 @@ class Collector:
 
     Attributes:
         changed: Is set, and replaced, when nothing more is to be read of a Pod.
-        reader, memory: Count what is read, and what is in memory.
+        reader: Counts what is read.
         followed: Logs that are followed now.
         stored, gaps: Rows of logs that are stored, and of such as could not be kept, or not to their end.
-        failures: Of storage and database, which were tried again.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Collector:
         self.changed = asyncio.Event()
         self.reader = Reader(client, limits.reads, limits.bytes_per_second, limits.read_seconds)
         self.memory = Memory(limits.memory_bytes)
-        self.followed = self.stored = self.gaps = self.failures = 0
+        self.followed = self.stored = self.gaps = 0
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
         self._turns = asyncio.Semaphore(_STORES)
         self._pods: dict[str, _Known] = {}
@@ -121,11 +120,6 @@ class Collector:
     def has_synced(self) -> bool:
         """Whether all Pods were seen once."""
         return all(one.has_synced for one in self.informers)
-
-    @property
-    def waiting(self) -> int:
-        """How many logs have no row yet."""
-        return len(self._tasks)
 
     def kept(self, pod_uid: str) -> bool:
         """Report whether nothing more is to be read of a Pod: it was seen to end, and each of its logs has its row.
@@ -207,7 +201,6 @@ class Collector:
             if not is_done:
                 await self._store(run, tail, gap)
         except Exception:  # noqa: BLE001 -- a fault of this program must not hold up the Pod
-            self.failures += 1
             _log.exception("a log is not kept", key=run.key)
         finally:
             tail.release()
@@ -258,8 +251,8 @@ class Collector:
             await self._storage.put(run.key, lines)
             return len(lines)
 
-    def _note(self, state: tenacity.RetryCallState) -> None:
-        self.failures += 1
+    @staticmethod
+    def _note(state: tenacity.RetryCallState) -> None:
         error = state.outcome and state.outcome.exception()
         _log.warning("a log is tried again to be kept", attempt=state.attempt_number, error=_brief(error))
 

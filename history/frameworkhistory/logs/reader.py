@@ -19,6 +19,8 @@ LOST: Final = "its log was gone before it could be read"
 SNAPSHOT: Final = "its Pod was being deleted; what it wrote after this is missing"
 _SILENT_SECONDS: Final = 60.0
 """A log that is followed and silent for so long is asked for again: the connection may be dead."""
+_ANSWER_SECONDS: Final = 15.0
+"""Of silence of one that is over: those of nodes that are gone hold up all others for so long."""
 _MOST_POD_BYTES: Final = 4 << 20
 
 
@@ -34,11 +36,11 @@ class Reader:
         patience: How many seconds a log is tried that cannot be read.
 
     Attributes:
-        requests, bytes, failures: Logs that were asked for, what has come of them, and what was tried again.
+        bytes: What has come.
     """
 
     def __init__(self, client: KubeClient, at_once: int, bytes_per_second: int, patience: float) -> None:
-        self.requests = self.bytes = self.failures = 0
+        self.bytes = 0
         self._client, self._rate, self._patience = client, bytes_per_second, patience
         self._turns = asyncio.Semaphore(at_once)
         self._free_at = 0.0
@@ -70,7 +72,6 @@ class Reader:
                 error = None
             except KubeError as found:
                 error = found
-                self.failures += 1
                 if is_last and (_is_gone(found) or time.monotonic() - failing_since > self._patience):
                     break
             if error is None or tail.seen != seen:
@@ -95,7 +96,6 @@ class Reader:
     async def _answer(
         self, run: Run, tail: Tail, lines: int | None, query: dict[str, str], *, is_sure: bool = False
     ) -> None:
-        self.requests += 1
         path, restart = resource_path("v1", "pods", namespace=run.namespace, name=run.pod), run.restart
         restart += "previous" in query
         query |= {"container": run.container, "timestamps": "true"}
@@ -103,7 +103,8 @@ class Reader:
             query["sinceTime"] = since
         elif lines is not None:
             query["tailLines"] = str(lines)
-        chunks = self._client.chunks(f"{path}/log", query, accept="*/*", inactivity_timeout_seconds=_SILENT_SECONDS)
+        silent = _SILENT_SECONDS if "follow" in query else _ANSWER_SECONDS
+        chunks = self._client.chunks(f"{path}/log", query, accept="*/*", inactivity_timeout_seconds=silent)
         has_begun = False
         async with aclosing(chunks):
             async for chunk in chunks:

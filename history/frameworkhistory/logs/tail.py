@@ -97,7 +97,7 @@ class Tail:
         start = self._kept.find(b"\n") + 1 if self._stamp else 0
         if self._stamp and (start == 0 or start > len(self._kept) // 2):
             return self._stamp + CUT + self._kept
-        return bytes(self._kept[start:])
+        return bytes(memoryview(self._kept)[start:])
 
     def release(self) -> None:
         """Forget all bytes, for good."""

@@ -56,6 +56,15 @@ def test_what_was_deleted_too_long_ago_goes_with_all_its_parts_and_tells_its_log
     assert stored(database.engine).keys() == parts | {"frameworks"}
 
 
+def test_few_that_are_large_go_at_a_time(database: Database) -> None:
+    sizes = {"a": (1, 1), "b": (19_999, 1), "c": (10_000, 2**31 - 1), "d": (1, 0), "e": (0, 5)}
+    for number, (uid, (tasks, attempts)) in enumerate(sizes.items()):
+        one = changes(uid, deleted=float(number), tasks=tasks, attempts=attempts)
+        Writer(database.engine).apply([one])
+    found = _dropped(Retention(database.engine, days=1, size=None, now=lambda: NOW))
+    assert [len(due.frameworks) for due in found] == [2, 1, 2]
+
+
 def test_without_bounds_all_stays(database: Database) -> None:
     Writer(database.engine).apply([changes(deleted=1.0)])
     retention = Retention(database.engine, days=None, size=None)
