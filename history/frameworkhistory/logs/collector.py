@@ -224,7 +224,7 @@ class Collector:
     async def _store(self, run: Run, tail: Tail, gap: str) -> None:
         """Store a log, then save its row: who finds a row finds the log. What is neither stored nor a gap is empty."""
         key, size = "", 0
-        if len(tail) and tail.is_log:
+        if len(tail):
             try:
                 stop = tenacity.stop_after_delay(self._limits.store_seconds)
                 size = await retrying(retry=_ANY, stop=stop, before_sleep=self._note)(self._put, run, tail)

@@ -21,6 +21,7 @@ _SILENT_SECONDS: Final = 60.0
 """A log that is followed and silent for so long is asked for again: the connection may be dead."""
 _ANSWER_SECONDS: Final = 15.0
 """Of silence of one that is over: those of nodes that are gone hold up all others for so long."""
+_DATE: Final = "2006-01-02"
 _MOST_POD_BYTES: Final = 4 << 20
 
 
@@ -62,8 +63,6 @@ class Reader:
         while (pod := newest()) is not None:
             seen, is_running = tail.seen, _is_running(run, pod)
             is_last = not (is_running and follows)
-            if is_last and error is None:
-                break
             try:
                 if is_last:
                     await self._read_once(run, tail, pod, lines)
@@ -71,6 +70,8 @@ class Reader:
                 await self._answer(run, tail, lines, {"follow": "true"})
                 error = None
             except KubeError as found:
+                if is_last and error is None and _is_gone(found):
+                    break  # it was followed to its end; else that may have been the end of a connection
                 error = found
                 if is_last and (_is_gone(found) or time.monotonic() - failing_since > self._patience):
                     break
@@ -79,10 +80,10 @@ class Reader:
             # After its end, too: the next state of the Pod says whether the run is over.
             failures += 1
             await asyncio.sleep(pause_seconds(failures, random.random))
-        if error is None and tail.is_log:
+        if error is None:
             return ""
-        reason = LOST if error is None or _is_gone(error) else f"its log could not be read: {error}"
-        return f"the end of its log may be missing: {error}" if tail.seen and tail.is_log else reason
+        reason = LOST if _is_gone(error) else f"its log could not be read: {error}"
+        return f"the end of its log may be missing: {error}" if tail.seen else reason
 
     async def _read_once(self, run: Run, tail: Tail, pod: TaskPod, lines: int | None) -> None:
         later = _restarts(run, pod) - run.restart
@@ -90,8 +91,6 @@ class Reader:
             raise GoneError(LOST)
         async with self._turns:
             await self._answer(run, tail, lines, {"previous": "true"} if later else {}, is_sure=is_final(pod))
-        if not tail.is_log:
-            raise GoneError(LOST)
 
     async def _answer(
         self, run: Run, tail: Tail, lines: int | None, query: dict[str, str], *, is_sure: bool = False
@@ -105,16 +104,24 @@ class Reader:
             query["tailLines"] = str(lines)
         silent = _SILENT_SECONDS if "follow" in query else _ANSWER_SECONDS
         chunks = self._client.chunks(f"{path}/log", query, accept="*/*", inactivity_timeout_seconds=silent)
-        has_begun = False
+        begun, has_begun = b"", False
         async with aclosing(chunks):
             async for chunk in chunks:
-                if not has_begun:
+                await self._count(len(chunk))
+                if has_begun:
+                    tail.feed(chunk)
+                    continue
+                begun += chunk
+                if has_begun := len(begun) > len(_DATE):
+                    # Of a log that is gone, the kubelet answers with a sentence.
+                    if (begun[4:5], begun[10:11]) != (b"-", b"T"):
+                        raise GoneError(LOST)
                     if not is_sure:
                         await self._check(run, path, restart)
                     tail.rewind(since)
-                    has_begun = True
-                tail.feed(chunk)
-                await self._count(len(chunk))
+                    tail.feed(begun)
+        if begun and not has_begun:
+            raise GoneError(LOST)
 
     async def _check(self, run: Run, path: str, restart: int) -> None:
         """Check that an answer is of the run that is meant: a log is asked for by names, not by UID."""

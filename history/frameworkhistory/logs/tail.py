@@ -39,21 +39,13 @@ class Tail:
         self._kept = bytearray()
         self._stamp = b""
         """The time of the line in which the bytes begin, if they do not begin with a line."""
-        self._head = b""
         self._memory = memory
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    @property
-    def is_log(self) -> bool:
-        """Whether it begins as a log does: for one that is gone, the kubelet answers with a sentence."""
-        return not self.seen or (self._head[4:5], self._head[10:11]) == (b"-", b"T")
-
     def feed(self, chunk: bytes) -> None:
         """Add the next bytes."""
-        if len(self._head) < _STAMP:
-            self._head += chunk[:_STAMP]
         self.seen += len(chunk)
         self._kept += chunk
         self._memory.tails.add(self)

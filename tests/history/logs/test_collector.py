@@ -267,6 +267,20 @@ async def test_a_pod_that_is_deleted_while_it_runs_is_followed_to_its_end(tmp_pa
         assert scene.archive.row()["gap"] == ""
 
 
+async def test_the_end_of_a_connection_is_not_the_end_of_a_log(tmp_path: Path) -> None:
+    async with collecting(tmp_path) as scene:
+        scene.server.logs[NAME] = log = Log(lines(0), runs=True)
+        scene.show(pod(deleted=True))
+        await asyncio.sleep(0.2)
+        await log.write(runs=False)
+        await asyncio.sleep(0.1)
+        log.written.append(lines(1, 20))
+        scene.show(ended(deleted=True))
+        await rows(scene, 1)
+        assert await scene.archive.text() == lines(0, 1, 20)
+        assert scene.archive.row()["gap"] == ""
+
+
 async def test_beyond_the_bound_a_pod_that_is_deleted_is_read_at_once_and_the_rest_is_a_gap(tmp_path: Path) -> None:
     async with collecting(tmp_path, followed=0) as scene:
         scene.server.logs[NAME] = Log(lines(0), runs=True)

@@ -115,9 +115,3 @@ def test_all_together_have_no_more_bytes_than_they_may_and_the_longest_pays(
         assert tail.is_whole == (len(tail) == tail.seen)
         tail.release()
     assert (memory.used, memory.tails) == (0, set())
-
-
-def test_a_sentence_of_the_kubelet_is_no_log() -> None:
-    assert not fed([b"unable to retrieve container logs for containerd://1"]).is_log
-    assert fed([b"20", b"26-01-01T12:00:00.0Z x"]).is_log
-    assert fed([]).is_log
