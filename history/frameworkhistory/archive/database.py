@@ -17,7 +17,8 @@ _OPTIONS: Final[dict[str, dict[str, object]]] = {
     "sqlite": {"timeout": 10},  # seconds to wait for another writer
     "postgresql": {"connect_timeout": 10, "tcp_user_timeout": 30_000},
 }
-_PRAGMAS: Final = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "cache_size=-16384")
+# What is written is on the disk: a finalizer is removed for it, and a node may lose its power.
+_PRAGMAS: Final = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16384")
 
 
 class NewerSchemaError(Exception):

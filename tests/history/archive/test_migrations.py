@@ -12,6 +12,8 @@ from frameworkhistory.archive.tables import METADATA
 from tests.history.archive.made import is_killed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.postgres import Postgres
 
 
@@ -70,3 +72,9 @@ def test_a_program_that_is_killed_while_it_creates_the_tables_leaves_none(url: s
         assert inspect(database.engine).get_table_names() == []
         database.open()
         assert set(METADATA.tables) < set(inspect(database.engine).get_table_names())
+
+
+def test_what_sqlite_has_written_is_on_the_disk(tmp_path: Path) -> None:
+    with contextlib.closing(Database(f"sqlite:///{tmp_path}/archive.db")) as database, database.engine.connect() as one:
+        assert one.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+        assert one.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
