@@ -23,7 +23,7 @@ from sqlalchemy import Engine, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 
-from frameworkclient.views.events import EVENT_DECODER, EventView, is_about
+from frameworkclient.views.events import EventView, is_about
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import Meta, Wire
@@ -64,6 +64,7 @@ DELETED_UNSEEN: Final = "its deletion was not seen: the archive was not at work"
 POISON: Final = (DataError, IntegrityError, ProgrammingError)
 """What a database raises that does not take what it is told; all else is because it is away, locked, full or broken."""
 T = TypeVar("T")
+K = TypeVar("K", EventView, "_ConfigMap")
 
 
 class _ConfigMap(Wire, frozen=True):
@@ -249,20 +250,19 @@ class Follower:
         return Informer(self._client, path, FRAMEWORK_DECODER, on_change=self._on_framework)
 
     def _other_informers(self, namespace: str | None) -> Iterator[Informer[Any]]:
-        events = resource_path("v1", "events", namespace=namespace)
+        def informer(plural: str, kind: type[K], see: Callable[[K], None], **selectors: Any) -> Informer[K]:
+            def on_change(_: K | None, found: K | None) -> None:
+                if found is not None:
+                    see(found)
+                    made.replace(kind(found.metadata))  # it is read once
+
+            path = resource_path("v1", plural, namespace=namespace)
+            made = Informer(self._client, path, msgspec.json.Decoder(kind), on_change=on_change, **selectors)
+            return made
+
         for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
-            yield Informer(self._client, events, EVENT_DECODER, on_change=self._on_event, field_selector=selector)
-        path = resource_path("v1", "configmaps", namespace=namespace)
-        decoder = msgspec.json.Decoder(_ConfigMap)
-
-        def on_change(_: _ConfigMap | None, found: _ConfigMap | None) -> None:
-            if found is not None:
-                if names.ROSTER_ANNOTATION in found.metadata.annotations:
-                    self.pending.add_roster(found)
-                config_maps.replace(_ConfigMap(found.metadata.slim(frozenset())))
-
-        config_maps = Informer(self._client, path, decoder, on_change=on_change, label_selector=names.FRAMEWORK_NAME)
-        yield config_maps
+            yield informer("events", EventView, self._on_event, field_selector=selector)
+        yield informer("configmaps", _ConfigMap, self._on_config_map, label_selector=names.FRAMEWORK_NAME)
 
     # --- what others ask ---------------------------------------------------------------------------------------------
 
@@ -334,20 +334,23 @@ class Follower:
             self._existing.discard(before.metadata.uid)
             self.pending.add(before, is_gone=True)
 
-    def _on_event(self, _: EventView | None, event: EventView | None) -> None:
-        if event is None:
-            return
+    def _on_event(self, event: EventView) -> None:
         about, uid = event.involved_object, ""
         if about.kind == names.KIND:
             uid = about.uid
         else:
-            # A Framework's name has no hyphen.
+            # A Framework's name has no hyphen; one of the same name may have been there before.
             framework = self.current(event.metadata.namespace, about.name.partition("-")[0])
             if framework is not None and is_about(event, framework.metadata.name):
-                uid = framework.metadata.uid
+                created = framework.metadata.creation_timestamp
+                uid = framework.metadata.uid if created is None or created <= event.time else ""
         if uid:
             rows = Changes(uid, event.metadata.namespace, events=[records.event(event)])
             self.pending.add_rows(Seen(time.time(), rows=rows))
+
+    def _on_config_map(self, found: _ConfigMap) -> None:
+        if names.ROSTER_ANNOTATION in found.metadata.annotations:
+            self.pending.add_roster(found)
 
     # --- what is written ---------------------------------------------------------------------------------------------
 

@@ -111,11 +111,30 @@ async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_pat
             assert not cached.data
 
 
+async def test_an_event_of_a_pod_is_of_the_framework_that_was_there_then(tmp_path: Path) -> None:
+    def warning(number: int, at: str) -> EventView:
+        about = {"kind": "Pod", "name": "fw-worker-0", "uid": "p"}
+        metadata = {"name": f"e{number}", "namespace": "lab", "uid": f"e{number}", "resourceVersion": "1"}
+        found = {"metadata": metadata, "involvedObject": about, "type": "Warning", "lastTimestamp": at}
+        return EVENT_DECODER.decode(msgspec.json.encode(found))
+
+    async with following(tmp_path) as follower:
+        frameworks, pods = follower._frameworks[0], follower._others[1]
+        frameworks._contents.listed(state())
+        for number, at in enumerate(("2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z")):
+            pods._contents.listed(warning(number, at))
+        await written(follower)
+        assert [one["uid"] for one in follower._reader.events(id_of(follower))] == ["e1"]
+        cached = pods.get("lab", "e1")
+        assert cached is not None
+        assert (cached.metadata.uid, cached.involved_object.name) == ("e1", "")
+
+
 async def test_rows_wait_for_their_framework_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with following(tmp_path) as follower:
         follower._frameworks[0].synced.set()
         async with at_work(follower._write_always(), follower._look_always()):
-            follower._on_event(None, event(1))
+            follower._on_event(event(1))
             saving = asyncio.create_task(follower.save(log()))
             await asyncio.sleep(0.3)
             assert not saving.done()
@@ -137,7 +156,7 @@ async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes
         saving = asyncio.create_task(follower.save(log()))
         await asyncio.sleep(0)
         for number in range(30):
-            follower._on_event(None, event(number))
+            follower._on_event(event(number))
         async with at_work(follower._write_always()):
             assert await asyncio.wait_for(saving, 5)
 
