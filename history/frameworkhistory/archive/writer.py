@@ -120,9 +120,9 @@ class Writer:
         """Drop the labels that Frameworks no longer have."""
         keys = t.LABELS.c.framework, t.LABELS.c.key
         stored = connection.execute(select(*keys).where(keys[0].in_(frameworks))).all() if frameworks else []
-        for framework, key in stored:
-            if (framework, key) not in rows[t.LABELS]:
-                connection.execute(delete(t.LABELS).where(keys[0] == framework, keys[1] == key))
+        gone = [{"of": one.framework, "at": one.key} for one in stored if tuple(one) not in rows[t.LABELS]]
+        if gone:
+            connection.execute(delete(t.LABELS).where(keys[0] == bindparam("of"), keys[1] == bindparam("at")), gone)
 
     def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool) -> None:
         """Write rows, those of the same columns by one statement; what is stored already is not written again."""

@@ -257,7 +257,9 @@ class Follower:
                     made.replace(kind(found.metadata))  # it is read once
 
             path = resource_path("v1", plural, namespace=namespace)
-            made = Informer(self._client, path, msgspec.json.Decoder(kind), on_change=on_change, **selectors)
+            made: Informer[K] = Informer(
+                self._client, path, msgspec.json.Decoder(kind), on_change=on_change, **selectors
+            )
             return made
 
         for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
