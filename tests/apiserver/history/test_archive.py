@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,9 @@ def test_a_life_is_kept_beyond_its_end(
         # A Pod that nobody's kubelet runs has no log: that is known, too.
         assert {one["run"] for one in reader.logs(row["id"])} >= {0, 1}
         assert reader.events(row["id"])
+        roster = reader.roster(row["id"], 0)
+        assert roster is not None
+        assert json.loads(roster)["framework"]["uid"] == row["uid"]
 
 
 def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_last_state(
