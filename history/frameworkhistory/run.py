@@ -5,6 +5,7 @@ import contextlib
 import random
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Final
 
@@ -45,6 +46,8 @@ _log = structlog.get_logger(__name__)
 RETENTION_SECONDS: Final = 600.0
 """Between two looks for what is old."""
 STOP_SECONDS: Final = 5.0
+THREADS: Final = 32
+"""A database that does not answer keeps each for seconds, and others have logs to compress meanwhile."""
 LOOPBACK: Final = "127.0.0.1"
 # The controller asks about each Framework whose Pods have ended, from one address.
 INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0)
@@ -59,6 +62,7 @@ async def serve(settings: Settings, endpoint: Endpoint) -> None:
         NewerSchemaError: A newer version has written the database.
         EtcdRestoredError: What is cached may never have happened: the process must start again.
     """
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -9,8 +9,6 @@ from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Ta
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Row
 
-DAY: Final = 86_400
-"""Seconds."""
 RunKey: TypeAlias = tuple[int, str, int, int]
 """Of an attempt of a Task: the attempt of the Framework, role, index and run."""
 _FEW: Final = 20_000  # are sorted; among more, the newest are found soon in the order of their creation
@@ -196,7 +194,7 @@ class Reader:
         def ask(table: Table, *by: ColumnElement[Any]) -> Select[Any]:
             numbers = [column for column in table.c if not column.primary_key]
             query = select(*by, *(func.sum(column).label(column.name) for column in numbers)).group_by(*by)
-            query = query.where(table.c.day.in_(range(int(since // DAY), int(until // DAY) + 1)))
+            query = query.where(table.c.day.in_(range(int(since // t.DAY), int(until // t.DAY) + 1)))
             return query if namespaces is None else query.where(table.c.namespace.in_(namespaces))
 
         def failed(*by: ColumnElement[Any]) -> Select[Any]:

@@ -9,10 +9,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, Select, delete, func, select, text
 
 from frameworkhistory.archive.database import writing
-from frameworkhistory.archive.tables import DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
+from frameworkhistory.archive.tables import DAY, DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
 
-DAY: Final = 86_400
-"""Seconds."""
 _AT_ONCE: Final = 500  # Frameworks in one transaction
 _MOST_RUNS: Final = 20_000  # of them, unless one alone has more
 _PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"

@@ -31,6 +31,8 @@ NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")
 """Of a row: SQLite gives out numbers for this type alone."""
 ONCE: Final[dict[str, Any]] = {"sqlite_with_rowid": False}
 """Of a table whose rows are small: SQLite stores them in the order of their keys, and not a second time."""
+DAY: Final = 86_400
+"""Seconds."""
 SPENT: Final = (*LedgerState, "lost")
 """The columns of a ledger: seconds by what they were spent on, and those that a failure has made void."""
 
@@ -73,8 +75,8 @@ def _spent() -> list[Column[float]]:
     return [Column(state, Double, nullable=state == "lost", default=0.0) for state in SPENT]
 
 
-def _framework(*, primary_key: bool = True) -> Column[int]:
-    return Column("framework", ForeignKey("frameworks.id", ondelete="CASCADE"), primary_key=primary_key)
+def _framework() -> Column[int]:
+    return Column("framework", ForeignKey("frameworks.id", ondelete="CASCADE"), primary_key=True)
 
 
 def _end() -> list[Column[Any]]:

@@ -12,8 +12,6 @@ from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import insert, writing
 
-DAY: Final = 86_400
-"""Seconds."""
 _PARTS: Final = (t.SPECS, t.ATTEMPTS, t.EPOCHS, t.RUNS, t.SPANS, t.EVENTS, t.LOGS)
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
 _Key: TypeAlias = tuple[Any, ...]
@@ -192,7 +190,7 @@ def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) ->
 
 
 def _count_one(counts: _Counts, times: int, table: Table, row: Any) -> None:
-    day, is_failed = int(row["ended"] // DAY), row["result"] == "Failed"
+    day, is_failed = int(row["ended"] // t.DAY), row["result"] == "Failed"
     if table is t.ATTEMPTS:
         key = day, row["namespace"]
         counts[t.DAYS, key, "attempts"] += times

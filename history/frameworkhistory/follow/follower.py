@@ -455,7 +455,7 @@ class Follower:
         for seen in batch:
             if seen.config_map is not None or seen.rows is None or seen.rows.uid not in unknown:
                 seen.settle()  # a roster would wait as megabytes, and comes long after its Framework
-            elif time.time() - seen.time < EARLY_SECONDS and len(self._early) < PENDING_ROWS:
+            elif time.time() - seen.time < EARLY_SECONDS and (seen.written or len(self._early) < PENDING_ROWS):
                 self._early.append(seen)
             else:
                 seen.settle(is_known=False)

@@ -6,8 +6,8 @@ from typing import Final
 
 from aiohttp import web
 
-from frameworkhistory.archive.reader import DAY, Statistics
-from frameworkhistory.archive.tables import SPENT
+from frameworkhistory.archive.reader import Statistics
+from frameworkhistory.archive.tables import DAY, SPENT
 from frameworkhistory.page.frameworks import sent
 from frameworkhistory.page.render import stamp
 from frameworkhistory.page.site import SITE, time_of
