@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass
 class _Known:
-    """A Pod: its newest state, None once it is gone, its Framework, its runs by container and restart; whether it ended."""
+    """A Pod: its newest state, None once it is gone, its Framework, its runs by container and restart, and its end."""
 
     pod: TaskPod | None
     place: tuple[str, str | None]

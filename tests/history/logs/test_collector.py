@@ -92,7 +92,7 @@ async def test_where_no_logs_are_kept_pods_are_followed_all_the_same(tmp_path: P
         assert list(scene.collector.pods("demo", "training")) == ["worker-0"]
         assert scene.collector.kept(UID)
         scene.show(None)
-        assert (scene.collector.pods("demo", "training"), scene.collector.waiting, scene.server.asked) == ({}, 0, [])
+        assert (scene.collector.pods("demo", "training"), scene.server.asked) == ({}, [])
         assert not scene.collector._uids, "a Framework of no Pods takes no memory"
 
 
