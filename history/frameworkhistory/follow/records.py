@@ -147,7 +147,9 @@ def changes(
         is_next = status.attempt_status.id != known.attempt
         found.attempts = [*_attempts(status, meta.namespace, meta.generation, spec.tasks, gpus, known)]
         found.epochs = [*_epochs(status, -1 if is_next else known.epoch)]
-        found.runs = [*_runs(status, meta.namespace, tasks, before)]
+        found.runs = [*_runs(status, meta.namespace, tasks, before, is_gone=is_gone)]
+        if is_gone and status.attempt_status.completion_time is None:
+            found.attempts[-1]["gap"] = NO_END
         found.spans, span = _spans(status, known, is_gone=is_gone, now=now)
         known = Known(
             attempt=status.attempt_status.id,
@@ -294,7 +296,12 @@ def _epochs(status: FrameworkStatus, last: int) -> Iterator[Row]:
 
 
 def _runs(
-    status: FrameworkStatus, namespace: str, tasks: Mapping[tuple[str, int], TaskStatus], before: Look
+    status: FrameworkStatus,
+    namespace: str,
+    tasks: Mapping[tuple[str, int], TaskStatus],
+    before: Look,
+    *,
+    is_gone: bool,
 ) -> Iterator[Row]:
     """Yield a row for each Task that has changed, and for what of it nobody saw."""
     number, known = status.attempt_status.id, before.known
@@ -306,14 +313,16 @@ def _runs(
         before = Look(Known(), {})
     last = {key: (run, is_open) for key, run, is_open in _last(before)}
     for key, task in tasks.items():
-        if before.tasks.get(key) == task:
+        has_no_end = is_gone and task.state not in ENDED
+        if before.tasks.get(key) == task and not has_no_end:
             continue
         run, is_open = last.get(key, (-1, False))
         if is_open and run < task.attempt_status.id:
             yield _row(number, namespace, key, run, {"gap": NO_END})
         for missed in _unseen(range(run + 1, task.attempt_status.id)):
             yield _row(number, namespace, key, missed, {"gap": UNSEEN})
-        yield _row(number, namespace, key, task.attempt_status.id, _run(task))
+        end = {"gap": NO_END} if has_no_end else {}
+        yield _row(number, namespace, key, task.attempt_status.id, _run(task) | end)
 
 
 def _last(before: Look) -> Iterator[tuple[tuple[str, int], int, bool]]:

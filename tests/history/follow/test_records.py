@@ -206,6 +206,14 @@ def test_what_is_known_stays_known_while_a_status_cannot_be_read() -> None:
     assert [(one["index"], one["run"], one.get("gap")) for one in found.runs] == [(1, 0, None)]
 
 
+def test_what_was_not_over_when_its_framework_went_has_no_end() -> None:
+    running = framework(task(0, 0), task(1, 0, ended=True))
+    _, then = look(running)
+    found, _ = look(running, then, is_gone=True)
+    assert [(one["index"], one["gap"]) for one in found.runs] == [(0, records.NO_END)]
+    assert [(one["attempt"], one["gap"]) for one in found.attempts] == [(0, records.NO_END)]
+
+
 def test_the_deletion_ends_what_the_time_goes_to() -> None:
     _, then = look(framework(task(0, 0), ledger=("running", 10)))
     found, after = look(framework(task(0, 0), deleting=True, ledger=("ending", 20)), then, 30, is_gone=True)
