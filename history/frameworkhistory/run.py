@@ -93,8 +93,9 @@ class History(Collects):
         self._settings = settings
         self._kube = KubeClient(endpoint, user_agent="frameworkhistory", max_connections=64)
         self._client = AsyncClient(found=Access(endpoint, DEFAULT_NAMESPACE))
-        self._database = Database(settings.database)
-        self._reader = Reader(self._database.engine)
+        # Pages that are slow take no connection from the writer.
+        self._database, self._reading = Database(settings.database), Database(settings.database)
+        self._reader = Reader(self._reading.engine)
         self._feed, self._storage = Feed(), Storage(settings.logs)
         self._follower = Follower(
             self._kube,
@@ -146,6 +147,7 @@ class History(Collects):
             await self._kube.close()
             await self._logs_kube.close()
             self._database.close()
+            self._reading.close()
 
     async def _open(self) -> None:
         for failures in count():

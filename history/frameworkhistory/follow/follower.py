@@ -53,6 +53,8 @@ EARLY_SECONDS: Final = 60.0
 """For which rows wait for their Framework: its watch may have broken, and that of its Pods and Events not."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks for it."""
+END_SECONDS: Final = 60.0
+"""For which a Framework that is deleted is held, so that the end of its attempt is kept, too."""
 AT_WORK: Final = "at-work"
 AT_WORK_SECONDS: Final = 10.0
 """Between two marks by which a pause is known afterwards."""
@@ -240,6 +242,7 @@ class Follower:
         self._went_back: set[str] = set()
         self._writing_since: float | None = None
         self._held: dict[str, Framework] = {}
+        self._ending: dict[str, Framework] = {}
         self._release_wake = asyncio.Event()
         places: tuple[str | None, ...] = namespaces or (None,)
         self._frameworks = [self._informer(one, names.API_VERSION, names.PLURAL) for one in places]
@@ -506,9 +509,22 @@ class Follower:
     # --- finalizers --------------------------------------------------------------------------------------------------
 
     def _hold(self, state: Framework) -> None:
-        """Note a Framework that waits for its last state to be kept, which it is now."""
-        if state.metadata.deletion_timestamp is not None and names.HISTORY_FINALIZER in records.finalizers(state):
-            self._held[state.metadata.uid] = state
+        """Note a Framework that waits for its last state: this one, if its attempt is over, or time is up."""
+        uid = state.metadata.uid
+        if state.metadata.deletion_timestamp is None or names.HISTORY_FINALIZER not in records.finalizers(state):
+            return
+        if uid in self._held or records.has_ended(state):
+            self._ending.pop(uid, None)
+            self._held[uid] = state
+            self._release_wake.set()
+            return
+        if uid not in self._ending:
+            asyncio.get_running_loop().call_later(END_SECONDS, self._end_in_time, uid)
+        self._ending[uid] = state
+
+    def _end_in_time(self, uid: str) -> None:
+        if (state := self._ending.pop(uid, None)) is not None:
+            self._held[uid] = state
             self._release_wake.set()
 
     async def _release_always(self) -> None:

@@ -89,6 +89,15 @@ def finalizers(framework: Framework) -> tuple[str, ...]:
     return msgspec.json.decode(framework.raw_metadata, type=_Metadata).finalizers
 
 
+def has_ended(framework: Framework) -> bool:
+    """Report whether nothing of the Framework runs, or that cannot be read: no later state says more."""
+    try:
+        status = framework.stored_status()
+    except (msgspec.MsgspecError, RecursionError):
+        return True
+    return status is None or status.state in ENDED | {State.CREATION_PENDING}
+
+
 def changes(
     framework: Framework, before: Look, now: float, *, person_label: str, is_gone: bool = False
 ) -> tuple[Changes, Look]:

@@ -239,6 +239,7 @@ class Collector:
         if key and not is_known:
             # Of no Framework: whoever drops what is old would never meet it.
             with contextlib.suppress(Exception):
+                assert self._storage is not None
                 await self._storage.delete([key])
             return
         self.stored += bool(key)

@@ -44,6 +44,10 @@ def is_gone(frameworks: Frameworks, name: str) -> None:
     assert name not in {one["metadata"]["name"] for one in frameworks.raw.get(frameworks.path)["items"]}
 
 
+def is_held(frameworks: Frameworks, name: str) -> None:
+    assert names.HISTORY_FINALIZER in frameworks.get(name)["metadata"].get("finalizers", [])
+
+
 def is_deleted(history: HistoryProcess, name: str) -> dict[str, Any]:
     found = history.framework(name)
     assert found["deleted"] is not None
@@ -58,7 +62,7 @@ def test_a_life_is_kept_beyond_its_end(
         process.start()
         frameworks.create("fw", role("worker", 2, **RETRY))
         status = frameworks.wait("fw", "Completed", 60)
-        assert names.HISTORY_FINALIZER in frameworks.get("fw")["metadata"]["finalizers"]
+        eventually(lambda: is_held(frameworks, "fw"), 15)
         frameworks.raw.delete(f"{frameworks.path}/fw")
         eventually(lambda: is_gone(frameworks, "fw"), 10)
         row = eventually(lambda: is_deleted(history, "fw"), 10)
@@ -100,13 +104,15 @@ def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_l
         frameworks.wait("again", "Completed", 90)
         assert 30 <= time.monotonic() - begun < 80
         uid = frameworks.get("again")["metadata"]["uid"]
+        eventually(lambda: is_held(frameworks, "again"), 15)
         frameworks.raw.delete(f"{frameworks.path}/again")
-        time.sleep(1)
         assert frameworks.get("again")["metadata"]["deletionTimestamp"]
         with history.running():
             for name in ("again", "deleted"):
                 eventually(lambda name=name: is_gone(frameworks, name), 20)
                 eventually(lambda name=name: is_deleted(history, name), 10)
+        # It was deleted while it ran: the end of its attempt is kept, too.
+        assert history.framework("deleted")["code"] == -210
         row = history.framework("again", uid)
         assert (row["state"], row["result"], row["deleted"] is not None) == ("Completed", "Succeeded", True)
         with history.reader() as reader:
@@ -163,6 +169,7 @@ def test_a_database_that_is_away_holds_what_is_deleted_and_nothing_is_lost(
                 frameworks.create("meanwhile", role("worker", 1))
                 frameworks.wait("meanwhile", "Completed", 90)
                 for name in ("before", "meanwhile"):
+                    eventually(lambda name=name: is_held(frameworks, name), 15)
                     frameworks.raw.delete(f"{frameworks.path}/{name}")
                 time.sleep(3)
                 assert len(frameworks.raw.get(frameworks.path)["items"]) == 2
