@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import random
+import secrets
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +51,8 @@ STOP_SECONDS: Final = 5.0
 THREADS: Final = 32
 """A database that does not answer keeps each for seconds, and others have logs to compress meanwhile."""
 LOOPBACK: Final = "127.0.0.1"
+KEY: Final = "FRAMEWORKHISTORY_KEY"
+"""The variable with the key of the one person of a local page; without it there is a new one for each process."""
 # The controller asks about each Framework whose Pods have ended, from one address.
 INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0)
 # Behind an Ingress or a proxy all people come from one address; a page that follows keeps a connection open.
@@ -163,7 +167,8 @@ class History(Collects):
     @contextlib.asynccontextmanager
     async def _page(self, host: str | None) -> AsyncGenerator[None, None]:
         settings = self._settings
-        people = People(self._kube, password_file=settings.proxy_password_file, local=settings.local)
+        key = (os.environ.get(KEY) or secrets.token_urlsafe(24)) if settings.local else ""
+        people = People(self._kube, password_file=settings.proxy_password_file, key=key)
         site = Site(self._reader, people, self, self._storage, self._feed, settings.log_link)
         site.has_actions = settings.actions
         app = make_app(site)
@@ -174,7 +179,7 @@ class History(Collects):
         assert runner.server is not None
         listener = Listener(runner.server, PAGES)
         port = listener.start(host, settings.port)
-        _log.info("serving", port=port)
+        _log.info("serving", port=port, **({"open": f"http://{LOOPBACK}:{port}/signin?key={key}"} if key else {}))
         try:
             yield
         finally:

@@ -27,7 +27,8 @@ class Settings:
         user_label: The label that says whose a Framework is.
         proxy_password_file: The secret of an authenticating proxy.
         actions: Whether the page offers what changes Frameworks.
-        local: Whether the page listens on loopback alone and shows what the user of the kubeconfig may see.
+        local: Whether the page listens on loopback alone, and shows to whoever has its key what the user of the
+            kubeconfig may see.
     """
 
     database: str
@@ -68,7 +69,9 @@ def parse(argv: Sequence[str] | None) -> Settings:
     add("--user-label", default="user", metavar="KEY", help="the label that says whose a Framework is (%(default)s)")
     add("--proxy-password-file", type=Path, metavar="FILE", help="the secret of an authenticating proxy")
     add("--actions", action=argparse.BooleanOptionalAction, default=True, help="offer to stop, retry and scale")
-    add("--local", action="store_true", help="listen on loopback, and show what the kubeconfig's user may see")
+    add(
+        "--local", action="store_true", help="listen on loopback, and show what the kubeconfig's user may see, by a key"
+    )
     add("--port", type=_natural, default=8080, help="of the page (%(default)s)")
     add("--internal-port", type=_natural, default=8081, help="of health and metrics (%(default)s)")
     add("--kubeconfig", metavar="FILE", help="instead of the service account of the Pod")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sys
 import urllib.request
 from typing import TYPE_CHECKING
@@ -18,17 +20,18 @@ START_SECONDS = 60.0
 
 
 def start(cluster: Cluster) -> str:
-    """Start it, unless it runs, and return the address of the page; what it keeps is in the folder of the cluster.
+    """Start it, unless it runs, and return an address that signs in; what it keeps is in the folder of the cluster.
 
     Raises:
         LocalClusterError: It could not be started.
     """
     folder = cluster.state
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    supervisor, known = Supervisor(folder), folder / f"{NAME}.ports"
+    supervisor, known = Supervisor(folder), folder / f"{NAME}.json"
     if supervisor.running(NAME) is None or not known.exists():
-        known.write_text(json.dumps([free_port(), free_port()]))
-    port, internal_port = json.loads(known.read_text())
+        known.touch(0o600)
+        known.write_text(json.dumps([free_port(), free_port(), secrets.token_urlsafe(24)]))
+    port, internal_port, key = json.loads(known.read_text())
     # It follows one cluster, whatever the current context of the user is later.
     kubeconfig = folder / f"{NAME}.kubeconfig"
     kubeconfig.touch(0o600)
@@ -41,8 +44,9 @@ def start(cluster: Cluster) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{internal_port}/readyz", timeout=5) as answer:
             return bool(answer.status == 200)
 
-    supervisor.start(NAME, command, ready=is_ready, timeout_seconds=START_SECONDS)
-    return f"http://127.0.0.1:{port}"
+    env = {**os.environ, "FRAMEWORKHISTORY_KEY": key}
+    supervisor.start(NAME, command, env=env, ready=is_ready, timeout_seconds=START_SECONDS)
+    return f"http://127.0.0.1:{port}/signin?key={key}"
 
 
 def stop(cluster: Cluster) -> None:

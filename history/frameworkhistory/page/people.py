@@ -1,8 +1,8 @@
 """Who asks and what they may: persons and their rights are what the API server says, asked again after seconds.
 
 The page knows a person by a bearer token, by what an authenticating proxy says, by a session that began with a token,
-or, in local mode, as the user of its own kubeconfig. While the API server does not answer, nobody is anybody and
-nothing is allowed.
+or, in local mode, by a key, as the user of its own kubeconfig. While the API server does not answer, nobody is anybody
+and nothing is allowed.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ class People:
     Args:
         client: May create TokenReviews and SubjectAccessReviews; in local mode the client of the one person.
         password_file: What an authenticating proxy sends as its password; read again when it changes. None: no proxy.
-        local: Everybody is the user of `client`, whose rights are asked as one's own.
+        key: In local mode, whoever has it is the user of `client`, whose rights are asked as one's own; "": not local.
         clock: Monotonic seconds.
     """
 
@@ -154,10 +154,10 @@ class People:
         client: KubeClient,
         *,
         password_file: Path | None = None,
-        local: bool = False,
+        key: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._password_file, self._local, self._clock = client, password_file, local, clock
+        self._client, self._password_file, self._key, self._clock = client, password_file, key.encode(), clock
         self._persons = Answers[bytes, Person | None](4096, TOKEN_SECONDS, REFUSED_SECONDS, clock)
         self._rights = Answers[tuple[Person, str, str, str, str], bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
         self._sessions: dict[str, _Session] = {}
@@ -171,8 +171,6 @@ class People:
         Raises:
             PageError: The API server does not answer, or a proxy names somebody whom it may not name.
         """
-        if self._local:
-            return await self._persons.get(b"", self._myself)
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
         match scheme.lower():
             case "bearer":
@@ -183,15 +181,23 @@ class People:
                 return await self._of_session(request)
         return None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the page is for one person, who has a key."""
+        return bool(self._key)
+
     def check_host(self, request: web.Request) -> None:
         """Refuse, in local mode, a request to a name that is not of loopback: a page of that name may have sent it."""
-        if self._local and not _LOOPBACK.fullmatch(request.headers.get("Host", "")):
+        if self._key and not _LOOPBACK.fullmatch(request.headers.get("Host", "")):
             raise PageError(403, "This page is for this machine alone: open it as localhost.")
 
     async def of_token(self, token: str) -> Person | None:
         """Return whose bearer token this is, None for nobody's."""
         if not _TOKEN.fullmatch(token):
             return None
+        if self._key:
+            is_it = hmac.compare_digest(token.encode(), self._key)
+            return await self._persons.get(b"", self._myself) if is_it else None
         return await self._persons.get(hashlib.sha256(token.encode()).digest(), lambda: self._reviewed(token))
 
     async def _reviewed(self, token: str) -> Person | None:
@@ -297,9 +303,9 @@ class People:
         attributes = {"verb": verb, "namespace": namespace, "resource": resource, "subresource": subresource}
         attributes["group"] = names.GROUP if resource == names.PLURAL else ""
         spec: dict[str, object] = {"resourceAttributes": attributes}
-        if not self._local:
+        if not self._key:
             spec |= {"user": person.user, "groups": person.groups, "uid": person.uid, "extra": dict(person.extra)}
-        kind = "SelfSubjectAccessReview" if self._local else "SubjectAccessReview"
+        kind = "SelfSubjectAccessReview" if self._key else "SubjectAccessReview"
         return (await self._review("authorization.k8s.io", kind, spec)).allowed
 
     async def _review(self, group: str, kind: str, spec: dict[str, object]) -> _Status:

@@ -155,13 +155,19 @@ class _Guard:
         return self._render(request, "signin.html", status=status, to=local_path(path), problem=problem)
 
     async def ask(self, request: web.Request) -> web.Response:
-        """Show the form for a token."""
-        return self._signin(request, request.query.get("to", "/"), "")
+        """Show the form for a token; the address that a local program has written signs in by itself."""
+        key, path = request.query.get("key", ""), request.query.get("to", "/")
+        return (
+            await self._begin(request, key, path) if key and self._people.is_local else self._signin(request, path, "")
+        )
 
     async def sign_in(self, request: web.Request) -> web.Response:
-        """Begin a session, with a secret that nobody knew before."""
+        """Begin a session by a form."""
         form = await request.post()
-        token, path = str(form.get("token", "")).strip(), str(form.get("to", "/"))
+        return await self._begin(request, str(form.get("token", "")).strip(), str(form.get("to", "/")))
+
+    async def _begin(self, request: web.Request, token: str, path: str) -> web.Response:
+        """Begin a session, with a secret that nobody knew before."""
         person = await self._people.of_token(token)
         if person is None:
             return self._signin(request, path, "The API server does not know this token, or it has expired.")

@@ -220,18 +220,18 @@ async def test_whom_a_proxy_names_has_the_rights_of_their_groups_and_of_everybod
         assert await people.may(person, "get", namespace, "pods", "log")
 
 
-async def test_in_local_mode_everybody_is_the_user_of_the_kubeconfig_who_may_ask_for_their_own_rights_alone(
+async def test_in_local_mode_who_has_the_key_is_the_user_of_the_kubeconfig_who_may_ask_for_their_own_rights_alone(
     cluster: Cluster, accounts: Accounts
 ) -> None:
     token = accounts.token("viewer", SEES)
     async with AsyncClient(found=Access(endpoint_of(cluster, token), "default")) as client:
-        people = People(client.kube, local=True)
+        people, key = People(client.kube, key="a-key"), {"Authorization": "Bearer a-key"}
         async with served(people, client) as site:
-            told = json.loads((await site.get("/who")).text)
+            told = json.loads((await site.get("/who", **key)).text)
             assert told["user"] == f"system:serviceaccount:{accounts.namespace}:viewer"
-            seen = await site.get(f"/frameworks/{accounts.namespace}/training/stop")
+            seen = await site.get(f"/frameworks/{accounts.namespace}/training/stop", **key)
             assert (seen.status, "there is none" in seen.text) == (404, True)
-            assert (await site.get("/frameworks/kube-system/training/stop")).status == 403
+            assert (await site.get("/frameworks/kube-system/training/stop", **key)).status == 403
 
 
 async def test_without_an_answer_of_the_api_server_nobody_is_anybody_and_a_page_says_so(

@@ -16,11 +16,15 @@ pytestmark = pytest.mark.node
 def test_the_training_runs_as_a_gang_by_the_command_line() -> None:
     with demo_cluster("demo-node") as name:
         done = finished(name)
-        (address,) = re.findall(r"is on a page: (http://127\.0\.0\.1:\d+)\n", done.stdout)
-        with urllib.request.urlopen(f"{address}/api/v1/frameworks") as answer:
-            (row,) = json.load(answer)["frameworks"]
-        with urllib.request.urlopen(f"{address}/frameworks/demo/spirals/log") as answer:
-            log = answer.read().decode()
+        ((address, key),) = re.findall(r"is on a page: (http://127\.0\.0\.1:\d+)/signin\?key=(\S+)\n", done.stdout)
+
+        def get(path: str) -> str:
+            request = urllib.request.Request(f"{address}{path}", headers={"Authorization": f"Bearer {key}"})
+            with urllib.request.urlopen(request) as answer:
+                return str(answer.read().decode())
+
+        (row,) = json.loads(get("/api/v1/frameworks"))["frameworks"]
+        log = get("/frameworks/demo/spirals/log")
     assert (row["name"], row["result"]) == ("spirals", "Succeeded")
     assert "training finished" in log
     assert done.returncode == 0

@@ -15,7 +15,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
-from frameworkhistory.follow.follower import Follower, Pending
+from frameworkhistory.follow.follower import Follower
+from frameworkhistory.follow.pending import Pending
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
@@ -149,7 +150,7 @@ async def test_rows_wait_for_their_framework_and_not_for_ever(tmp_path: Path, mo
 async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes_out_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frameworkhistory.follow.follower.PENDING_ROWS", 10)
+    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_ROWS", 10)
     async with following(tmp_path) as follower:
         follower._frameworks[0].synced.set()
         follower._on_framework(None, state())
@@ -221,7 +222,7 @@ async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monk
 
 
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frameworkhistory.follow.follower.PENDING_BYTES", 10 * state().size)
+    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 10 * state().size)
     pending, begun = Pending(), time.monotonic()
     for number in range(5):
         pending.add(state("fw", number), is_gone=False)

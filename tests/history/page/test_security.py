@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+KEY = "the-key-of-a-local-page"
 PASSWORD = "open:sesame ü"
 
 
@@ -244,8 +245,15 @@ async def test_without_a_password_file_no_proxy_is_believed(kube: KubeClient) ->
             assert (await site.get("/who", Authorization=basic("eve", given))).status == 401
 
 
-async def test_in_local_mode_only_a_name_of_this_machine_is_answered(kube: KubeClient) -> None:
-    async with served(People(kube, local=True)) as site:
+async def test_in_local_mode_only_who_has_the_key_and_names_this_machine_is_answered(kube: KubeClient) -> None:
+    async with served(People(kube, key=KEY)) as site:
+        signed = await site.get(f"/signin?key={KEY}&to=/who")
+        assert (signed.status, signed.headers["Location"]) == (303, "/who")
+        cookie = signed.cookies[0].partition(";")[0]
+        assert told((await site.get("/who", Cookie=cookie)).text)["user"] == "me"
+        for wrong in ("x", KEY[:-1], "token-eve"):
+            assert (await site.get("/who", Authorization=f"Bearer {wrong}")).status == 401
+            assert (await site.get(f"/signin?key={wrong}")).cookies == []
         port = site.url.rpartition(":")[2]
         for host, status in {
             f"127.0.0.1:{port}": 200,
@@ -258,9 +266,10 @@ async def test_in_local_mode_only_a_name_of_this_machine_is_answered(kube: KubeC
             "[::1": 403,
         }.items():
             for path in ("/who", "/static/style.css", "/signin"):
-                answer = await site.get(path, Host=host)
+                answer = await site.get(path, Host=host, Authorization=f"Bearer {KEY}")
                 assert answer.status == status, (host, path)
-        assert told((await site.get("/who")).text)["user"] == "me"
+    async with served(People(kube)) as site:
+        assert (await site.get("/signin?key=token-eve")).cookies == []
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
