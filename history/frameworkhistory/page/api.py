@@ -4,7 +4,8 @@ import msgspec
 from aiohttp import web
 
 from frameworkhistory.page.frameworks import PAGE, found, search_of
-from frameworkhistory.page.site import SITE
+from frameworkhistory.page.people import PageError
+from frameworkhistory.page.site import SITE, number_of
 
 
 def _answer(**values: object) -> web.Response:
@@ -25,3 +26,19 @@ async def framework(request: web.Request) -> web.StreamResponse:
     archive = {key: row[key] for key in ("uid", "deleted", "seen", "gap")}
     attempts, epochs = await site.read(reader.attempts, row["id"]), await site.read(reader.epochs, row["id"])
     return _answer(framework=msgspec.Raw(raw), archive=archive, attempts=attempts, epochs=epochs)
+
+
+async def roster(request: web.Request) -> web.StreamResponse:
+    """Answer with the last roster of an attempt: who was in the gang, and where.
+
+    Raises:
+        PageError: There is none: no gang was complete in it.
+    """
+    site = request.app[SITE]
+    row = await site.framework(request)
+    attempt = number_of(request, "attempt")
+    attempt = max(0, row["attempts"] - 1) if attempt is None else attempt
+    document = await site.read(site.reader.roster, row["id"], attempt)
+    if document is None:
+        raise PageError(404, "The archive has no roster of this attempt: no gang was complete in it.")
+    return web.Response(body=document, content_type="application/json")

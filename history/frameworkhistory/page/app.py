@@ -38,6 +38,7 @@ def make_app(site: Site) -> web.Application:
         (f"{_ONE}/log", logs.page),
         ("/api/v1/frameworks", api.frameworks),
         (f"/api/v1{_ONE}", api.framework),
+        (f"/api/v1{_ONE}/roster", api.roster),
         (f"/api/v1{_ONE}/{{table:runs|attempts|epochs|events|logs}}", frameworks.table_file),
         (f"/api/v1{_ONE}/logs/{{pod_uid}}/{{container}}/{{restart:[0-9]{{1,9}}}}", logs.file),
     ):

@@ -195,6 +195,7 @@ def plain() -> Changes:
     """A Framework with something in each table."""
     attempt = {"attempt": 0, "namespace": "demo", "started": NOW - 1190, "ran": NOW - 1000, "ended": NOW - 60}
     attempt |= {"trigger": "worker-1", "tasks": 2, "code": 1, "phrase": "ContainerPermanentFailed", "result": "Failed"}
+    attempt |= {"roster": b'{"complete":true}'}
     attempt |= {"running": 600.0, "queued": 100.0, "lost": 100.0}
     epoch = {"attempt": 0, "epoch": 1, "began": NOW - 500, "reason": "Exited", "task": "worker-1", "code": 3}
     event = {"uid": "event", "first": NOW - 900, "last": NOW - 800, "type": "Warning", "reason": "BackOff"}

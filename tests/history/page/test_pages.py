@@ -214,6 +214,8 @@ async def test_the_interface_for_programs_has_the_object_and_what_is_known_besid
         assert found["attempts"][0]["trigger"] == "worker-1"
         assert found["epochs"][0]["epoch"] == 1
         assert (await page.json(f"/api/v1{ONE}/events"))["events"][0]["reason"] == "BackOff"
+        assert await page.json(f"/api/v1{ONE}/roster") == {"complete": True}
+        assert (await page.get(f"/api/v1{ONE}/roster?attempt=7"))[0] == 404
         assert [one["key"] for one in (await page.json(f"/api/v1{ONE}/logs?index=1"))["logs"]] == ["one", ""]
         assert [one["index"] for one in (await page.json(f"{ONE}/tasks.json?role=worker&index=1"))["tasks"]] == [1]
         log = await page.get(f"/api/v1{ONE}/logs/pod-0/main/0")
