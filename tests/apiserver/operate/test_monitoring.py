@@ -14,6 +14,7 @@ from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.injector.replica_processes import called
+from tests.support.history import HistoryProcess
 from tests.support.http import fetch
 from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
 
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
-PREFIXES = (
-    "frameworkcontroller|frameworkinjector|workqueue|controller_runtime|rest_client|leader_election|process_resident"
-)
+PREFIXES = "frameworkcontroller|frameworkinjector|frameworkhistory|workqueue|controller_runtime|rest_client|leader_election|process_resident"
 NAME = re.compile(rf"(?<![A-Za-z0-9_/.-])(?:{PREFIXES})_[a-z0-9_]+(?:\*|(?![A-Za-z0-9_-]))")
 SELECTOR = re.compile(r"([a-z_]+)\{([^{}]*)\}")
 LABEL = re.compile(r'([a-z]+)(=~|!~|!=|=)"')
@@ -92,7 +91,8 @@ def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_
     election = {"enabled": True, "namespace": "frameworkcontroller-system"}
     settings = {"namespaces": [frameworks.namespace], "leaderElection": election}
     controller = ControllerProcess(cluster, tmp_path, settings, health_port=free_port())
-    with ends_cleanly(controller), called(raw, identity, tmp_path) as injector:
+    history = HistoryProcess(cluster, tmp_path, (frameworks.namespace,))
+    with ends_cleanly(controller), history.running(), called(raw, identity, tmp_path) as injector:
         controller.start()
         player.plan = {"worker-0": [3, 0]}
         frameworks.create("fw", role("worker", 2, retry={"fancyRetryPolicy": False, "maxRetryCount": 1}))
@@ -109,6 +109,7 @@ def test_metrics_count_what_has_happened_and_each_that_is_named_exists_with_its_
         gang.report_all(1)
         eventually(lambda: gang.is_open(1))
         text = scraped(controller.health_port, RESTARTED) + injector.health("/metrics")[1]
+        text += fetch(history.internal_port, "/metrics")[1]
     served = families(text)
     without_samples = {name for name in served if not re.search(rf"^{name}[ {{]", text, re.MULTILINE)}
     assert {name for name in without_samples if not name.endswith("_created")} == {
