@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
-PREFIXES = "frameworkcontroller|frameworkinjector|frameworkhistory|workqueue|controller_runtime|rest_client|leader_election|process_resident"
+PREFIXES = "|".join(
+    (
+        *("frameworkcontroller", "frameworkinjector", "frameworkhistory"),
+        *("workqueue", "controller_runtime", "rest_client", "leader_election", "process_resident"),
+    )
+)
 NAME = re.compile(rf"(?<![A-Za-z0-9_/.-])(?:{PREFIXES})_[a-z0-9_]+(?:\*|(?![A-Za-z0-9_-]))")
 SELECTOR = re.compile(r"([a-z_]+)\{([^{}]*)\}")
 LABEL = re.compile(r'([a-z]+)(=~|!~|!=|=)"')
