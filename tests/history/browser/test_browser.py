@@ -83,12 +83,14 @@ async def test_what_changes_while_a_page_is_loaded_or_read_again_is_shown_too(pe
         add(page, "before")
         await route.continue_()
 
+    held: list[Route] = []
+
     async def after_it_was_read(route: Route) -> None:
-        if route.request.resource_type != "fetch":
+        if route.request.resource_type != "fetch" or held:
             await route.continue_()
             return
+        held.append(route)
         answer = await route.fetch()
-        await person.page.unroute(f"{page.url}/")
         add(page, "after")
         # The browser hears of it before it has the answer.
         await asyncio.sleep(1.5)
@@ -99,6 +101,7 @@ async def test_what_changes_while_a_page_is_loaded_or_read_again_is_shown_too(pe
     tab = await person.go("/")
     for name in ("before", "after"):
         await tab.get_by_role("link", name=name, exact=True).wait_for()
+    await tab.unroute_all(behavior="wait")
 
 
 async def test_a_tab_that_nobody_sees_keeps_no_connection_and_shows_later_what_it_missed(
