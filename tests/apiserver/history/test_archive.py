@@ -97,6 +97,7 @@ def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_l
         frameworks.create("deleted", role("stays", 1))
         eventually(lambda: frameworks.created("again-worker-0", "deleted-stays-0"), 20)
         frameworks.wait("deleted", "AttemptRunning")
+        eventually(lambda: is_held(frameworks, "deleted"), 15)
         frameworks.raw.delete(f"{frameworks.path}/deleted")
         # Its Pod goes at once, and the object waits.
         eventually(lambda: frameworks.created("again-worker-0"), 20)

@@ -248,8 +248,18 @@ async def test_the_keyboard_reaches_all_in_the_order_of_the_page_and_the_focus_i
     assert tour[tour.index("JSON") + 1] in await tab.locator("tbody a").all_inner_texts()
     await person.go(shown.RUNS)
     tour = await _tour(person, 14)
-    assert tour[4:12] == ["Logs", "Tasks", "Failed Tasks", "Spec and changes", "Stop…", "Retry…", "Scale…", "Suspend…"]
-    assert tour[12] == "Time line"
+    assert tour[4:13] == [
+        "Logs",
+        "Tasks",
+        "Failed Tasks",
+        "Spec and changes",
+        "Roster",
+        "Stop…",
+        "Retry…",
+        "Scale…",
+        "Suspend…",
+    ]
+    assert tour[13] == "Time line"
     await person.go("/")
     await tab.keyboard.press("Tab")
     await tab.keyboard.press("Enter")
