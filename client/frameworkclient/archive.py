@@ -183,7 +183,7 @@ class Archive:
         """Return the Events of a Framework that were seen, the oldest first."""
         found = await self._get("list Events", {"uid": view.uid}, dict[str, Any], view.namespace, view.name, "events")
         with self._asking("list Events"):
-            return tuple(_event(row) for row in sorted(found["events"], key=lambda row: float(row["last"])))
+            return tuple(event_of(row) for row in sorted(found["events"], key=lambda row: float(row["last"])))
 
     async def logs(self, view: FrameworkView, attempt: int, role: str, index: str) -> tuple[ArchivedLog, ...]:
         """Return which logs there are of an attempt, from 0; only of a role, or of a Task of it, unless it is ""."""
@@ -250,16 +250,21 @@ def _sentence(body: str) -> str:
         return body
 
 
-def _event(row: Mapping[str, Any]) -> EventView:
+def event_of(row: Mapping[str, Any]) -> EventView:
+    """Return the Event of a row of the archive."""
     kind, _, name = row["object"].partition(" ")
+    told = {key: row[key] for key in ("type", "reason", "message", "count")}
     known = {"metadata": {"name": row["uid"]}, "involvedObject": {"kind": kind, "name": name}}
     times = {"firstTimestamp": row["first"], "lastTimestamp": row["last"]}
-    return msgspec.convert({**row, **known, **times}, EventView, strict=False)
+    return msgspec.convert(told | known | times, EventView, strict=False)
+
+
+def goodput(row: Mapping[str, Any]) -> float | None:
+    """Return the share of the time that a Framework, an attempt or many of them have run; None if it is not known."""
+    life = sum(row.get(state) or 0.0 for state in (*LedgerState, "lost"))
+    return row[LedgerState.RUNNING] / life if row.get("lost") is not None and life > 0 else None
 
 
 def _archived(row: Mapping[str, Any]) -> Archived:
-    life = sum(row.get(state) or 0.0 for state in (*LedgerState, "lost"))
-    known = row.get("lost") is not None and life > 0
-    goodput = row[LedgerState.RUNNING] / life if known else None
     given = {key: value for key, value in row.items() if value is not None}
-    return msgspec.convert(given | {"goodput": goodput}, Archived, strict=False)
+    return msgspec.convert(given | {"goodput": goodput(row)}, Archived, strict=False)

@@ -168,10 +168,14 @@ class Follower:
             group.create_task(self._end_those_gone())
             group.create_task(self._mark_always())
 
-    async def _run_later(self, other: Informer[Any]) -> None:
-        """Follow what belongs to Frameworks once these are known."""
+    async def _have_synced(self) -> None:
+        """Wait until all Frameworks were seen once."""
         for one in self._frameworks:
             await one.synced.wait()
+
+    async def _run_later(self, other: Informer[Any]) -> None:
+        """Follow what belongs to Frameworks once these are known."""
+        await self._have_synced()
         await other.run()
 
     # --- what the informers see --------------------------------------------------------------------------------------
@@ -262,8 +266,7 @@ class Follower:
 
     async def _end_those_gone(self) -> None:
         """Write of those that were known and do not exist any more that nobody saw them go."""
-        for one in self._frameworks:
-            await one.synced.wait()
+        await self._have_synced()
         gone = [uid for uid in self._stored if uid not in self._existing]
         self._stored = {}
         for start in range(0, len(gone), BATCH):
@@ -275,8 +278,7 @@ class Follower:
             connection.execute(update(FRAMEWORKS).where(*where).values(deleted=time.time(), gap=DELETED_UNSEEN))
 
     async def _write_always(self) -> None:
-        for one in self._frameworks:
-            await one.synced.wait()
+        await self._have_synced()
         if self._went_back:
             # A list is newer than all before it, unless etcd was restored from a backup: then it is what is true now.
             await self._insist(partial(self._writer.forget_versions, self._went_back))
@@ -363,7 +365,7 @@ class Follower:
     def _hold(self, state: Framework) -> None:
         """Note a Framework that waits for its last state: this one, if its attempt is over, or time is up."""
         uid = state.metadata.uid
-        if state.metadata.deletion_timestamp is None or names.HISTORY_FINALIZER not in records.finalizers(state):
+        if state.metadata.deletion_timestamp is None or not state.is_held:
             return
         if uid in self._held or records.has_ended(state):
             self._ending.pop(uid, None)
@@ -401,7 +403,7 @@ class Follower:
 
     async def _release(self, state: Framework) -> None:
         meta = state.metadata
-        rest = [one for one in records.finalizers(state) if one != names.HISTORY_FINALIZER]
+        rest = [one for one in state.finalizers if one != names.HISTORY_FINALIZER]
         path = resource_path(names.API_VERSION, names.PLURAL, namespace=meta.namespace, name=meta.name)
         patch = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": rest}
         await self._client.patch(path, msgspec.json.encode({"metadata": patch}))

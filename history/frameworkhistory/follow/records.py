@@ -7,9 +7,10 @@ says so, as its `gap`.
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -47,12 +48,12 @@ MAX_GAPS: Final = 100
 """Rows for what nobody saw, of one kind, in one look."""
 UNSEEN: Final = "nobody saw it: the archive was not at work, or it was overtaken"
 NO_END: Final = "its end was not seen"
+_Parts: TypeAlias = dict[str, Raw]
 _ROLES: Final = ("taskRoleStatuses", "taskRoleStatusesCompressed")
 
 
 class _Metadata(Wire, frozen=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    finalizers: tuple[str, ...] = ()
 
 
 class _Resources(Wire, frozen=True):
@@ -82,11 +83,6 @@ class Look:
     """When its state was last kept with all Tasks, in seconds."""
     is_over: bool = False
     """It is Completed, or gone."""
-
-
-def finalizers(framework: Framework) -> tuple[str, ...]:
-    """Return those who hold the Framework while it is being deleted."""
-    return msgspec.json.decode(framework.raw_metadata, type=_Metadata).finalizers
 
 
 def has_ended(framework: Framework) -> bool:
@@ -146,7 +142,7 @@ def changes(
         **_end(status.completion if status and status.state is State.COMPLETED else None),
         **_spent(status.ledger if status else None, "total"),
         "gap": problem,
-        "document": _without_tasks(framework),
+        "document": document(framework, with_tasks=False),
     }
     known = before.known
     if known.generation < meta.generation:
@@ -178,14 +174,24 @@ def changes(
     return found, Look(known, tasks, whole, is_over)
 
 
-def document(framework: Framework) -> bytes:
+def document(framework: Framework, *, with_tasks: bool = True) -> bytes:
     """Return the object as JSON, without who manages which field of it."""
-    metadata = msgspec.json.decode(framework.raw_metadata, type=dict[str, Raw])
+    metadata = msgspec.json.decode(framework.raw_metadata, type=_Parts)
     metadata.pop("managedFields", None)
-    parts = {"metadata": metadata, "spec": framework.raw_spec}
+    parts: _Parts = {"metadata": Raw(msgspec.json.encode(metadata)), "spec": framework.raw_spec}
     if framework.has_status:
-        parts["status"] = framework.status
+        parts["status"] = framework.status if with_tasks else _without_tasks(framework.status)
     return msgspec.json.encode({"apiVersion": names.API_VERSION, "kind": names.KIND, **parts})
+
+
+def _without_tasks(status: Raw) -> Raw:
+    """Return a status without its Tasks, which are not decoded for that; as it is, if it is none."""
+    with suppress(msgspec.MsgspecError, KeyError):
+        found = msgspec.json.decode(status, type=_Parts)
+        attempt = msgspec.json.decode(found["attemptStatus"], type=_Parts)
+        kept = {key: part for key, part in attempt.items() if key not in _ROLES}
+        return Raw(msgspec.json.encode(found | {"attemptStatus": kept}))
+    return status
 
 
 def event(seen: EventView) -> Row:
@@ -213,14 +219,6 @@ def roster(data: Mapping[str, str], binary_data: Mapping[str, str]) -> bytes:
         return data.get(names.ROSTER_KEY, "").encode()
     packed = b64decode(binary_data[names.ROSTER_GZIP_KEY], validate=True)
     return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(packed, ROSTER_BYTES)
-
-
-def _without_tasks(framework: Framework) -> bytes:
-    found = msgspec.json.decode(document(framework), type=dict[str, Any])
-    attempt = found.get("status", {}).get("attemptStatus")
-    for part in _ROLES if isinstance(attempt, dict) else ():
-        attempt.pop(part, None)
-    return msgspec.json.encode(found)
 
 
 def _seconds(time: datetime | None) -> float | None:
@@ -354,9 +352,9 @@ def _run(task: TaskStatus) -> Row:
     return {
         "state": task.state,
         "pod": attempt.pod_name,
-        "pod_uid": (attempt.pod_uid or ""),
-        "node": (attempt.pod_node_name or ""),
-        "ip": (attempt.pod_ip or ""),
+        "pod_uid": attempt.pod_uid or "",
+        "node": attempt.pod_node_name or "",
+        "ip": attempt.pod_ip or "",
         "started": _seconds(attempt.start_time),
         "ran": _seconds(attempt.run_time),
         "ended": _seconds(attempt.completion_time),

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from aiohttp import web
 
+from frameworkclient.archive import event_of, goodput
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
-from frameworkclient.views.events import About, EventMeta, EventView
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import framework_outlook, waiting
@@ -20,11 +20,12 @@ from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
 from frameworkhistory.page.people import PERSON, PageError
 from frameworkhistory.page.site import SITE, Site, cursor_of, number_of, time_of, url
-from frameworkhistory.page.tables import FRAMEWORKS, TABLES, Row, as_csv, derived, goodput
+from frameworkhistory.page.tables import FRAMEWORKS, TABLES, as_csv, derived
 from frameworkhistory.page.timeline import picture
 
 PAGE: Final = 100
@@ -251,12 +252,7 @@ def _gathered(
 
 def _words(view: FrameworkView, pods: Pods | None, events: Sequence[Row], now: datetime) -> Row:
     """Return what `frameworkctl why` and `describe` say of a Framework at a time; without its Pods, of it alone."""
-    seen = []
-    for one in events:
-        about, last = About(*one["object"].partition(" ")[::2]), datetime.fromtimestamp(one["last"], UTC)
-        said = one["type"], one["reason"], one["message"]
-        seen.append(EventView(EventMeta(), *said, about, one["count"], last_timestamp=last))
-    evidence = Evidence(view, pods or {}, seen, now)
+    evidence = Evidence(view, pods or {}, [event_of(one) for one in events], now)
     # A status that was written by somebody else may be Completed without an end.
     is_known = not view.finished or view.result is not None
     reasons = [one for one in findings(evidence) if pods is not None or not one.tasks] if is_known else []

@@ -17,10 +17,10 @@ from frameworkclient.logs.lines import LineCutter, LogLine, LogSource
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.text import sanitize
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.page.frameworks import log_file
 from frameworkhistory.page.people import PageError
 from frameworkhistory.page.site import SITE, Site, number_of, url
-from frameworkhistory.page.tables import Row
 from frameworkkube.errors import KubeError
 from frameworkkube.log import Logger
 

@@ -17,13 +17,13 @@ from frameworkclient.logs.lines import LogBatch
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.logs.storage import Storage
 from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import PERSON, SESSION, PageError, People
 from frameworkhistory.page.render import ENVIRONMENT
 from frameworkhistory.page.security import csrf_token
-from frameworkhistory.page.tables import Row
 from frameworkkube.log import Logger
 
 READS: Final = 8

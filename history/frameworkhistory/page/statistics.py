@@ -6,12 +6,13 @@ from typing import Final
 
 from aiohttp import web
 
+from frameworkclient.archive import goodput
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Statistics
 from frameworkhistory.archive.tables import DAY, SPENT
 from frameworkhistory.page.frameworks import sent
 from frameworkhistory.page.render import stamp
 from frameworkhistory.page.site import SITE, time_of
-from frameworkhistory.page.tables import Row, goodput
 
 DAYS: Final = 7
 MOST_DAYS: Final = 400

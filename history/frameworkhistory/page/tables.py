@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from frameworkcontroller.api.states import LedgerState
+from frameworkclient.archive import goodput
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.tables import SPENT
-
-Row = dict[str, Any]
 
 
 def _columns(keys: str) -> tuple[str, ...]:
@@ -39,12 +38,6 @@ KINDS: Final = (
 """Of columns that are not text; an `ordinal` is kept from 0 and shown from 1."""
 TITLES: Final = {"gpus": "GPUs", "seconds": "Duration", "gap": "Not known", "last": "Last seen", "count": "Times"}
 TITLES.update(trigger="By", taken="Read")
-
-
-def goodput(row: Mapping[str, Any]) -> float | None:
-    """Return the share of the time that a Framework, an attempt or many of them have run; None if it is not known."""
-    life = sum(row[column] or 0.0 for column in SPENT)
-    return None if row["lost"] is None or life <= 0 else row[LedgerState.RUNNING] / life
 
 
 def derived(row: Mapping[str, Any], now: float) -> Row:
