@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from frameworkhistory.archive import tables
+from tests.support.http import app_served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -74,15 +75,8 @@ class PlayedArchive:
         app.router.add_get(f"{one}/events", self._events)
         app.router.add_get(f"{one}/logs", self._logs)
         app.router.add_get(f"{one}/logs/{{pod_uid}}/{{container}}/{{restart}}", self._log)
-        runner = web.AppRunner(app, shutdown_timeout=0.01)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            await runner.cleanup()
+        async with app_served(app, shutdown_timeout=0.01) as url:
+            yield url
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:

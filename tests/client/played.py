@@ -15,6 +15,7 @@ from aiohttp import web
 from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
 from frameworkkube.http.credentials import Endpoint
+from tests.support.http import app_served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -56,15 +57,8 @@ class PlayedServer:
         """Serve for the block, at the URL that is returned."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            await runner.cleanup()
+        async with app_served(app, backlog=1024, handler_cancellation=True, shutdown_timeout=0.01) as url:
+            yield url
 
     async def put(self, collection: str, manifest: Json, kind: str = "ADDED") -> Json:
         """Store an object, with a new UID unless it has one, and tell the watches."""

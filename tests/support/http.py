@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from aiohttp import web
 
 from frameworkkube.http.session import Sockets
 from testkit.waiting import patience
@@ -34,6 +35,19 @@ async def tls_session(trust: ssl.SSLContext, **connector: Any) -> AsyncIterator[
             yield session
     finally:
         await sockets.close()
+
+
+@contextlib.asynccontextmanager
+async def app_served(app: web.Application, *, backlog: int = 128, **options: Any) -> AsyncIterator[str]:
+    """Serve an application on loopback for the block, at the URL that is returned; `options` are its runner's."""
+    runner = web.AppRunner(app, **options)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=backlog).start()
+        host, port = runner.addresses[0][:2]
+        yield f"http://{host}:{port}"
+    finally:
+        await runner.cleanup()
 
 
 @contextlib.contextmanager

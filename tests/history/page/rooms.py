@@ -26,6 +26,7 @@ from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import completion, framework, role
 from tests.client.documents import task as task_of
+from tests.support.http import app_served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -262,19 +263,6 @@ async def review(request: web.Request) -> web.Response:
 
 
 @contextlib.asynccontextmanager
-async def serving(app: web.Application) -> AsyncIterator[str]:
-    """Serve an application on loopback."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0]
-        yield f"http://{host}:{port}"
-    finally:
-        await runner.cleanup()
-
-
-@contextlib.asynccontextmanager
 async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterator[Room]:
     """Serve the page of an archive with these rows."""
     api = web.Application()
@@ -284,7 +272,7 @@ async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterat
         database.open()
         writer, live = Writer(database.engine), Present()
         writer.apply(batch)
-        client = KubeClient(Endpoint(await stack.enter_async_context(serving(api)), None))
+        client = KubeClient(Endpoint(await stack.enter_async_context(app_served(api, shutdown_timeout=1)), None))
         stack.push_async_callback(client.close)
         site = Site(
             Reader(database.engine),
@@ -295,6 +283,6 @@ async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterat
             log_link,
             lambda: NOW,
         )
-        url = await stack.enter_async_context(serving(make_app(site)))
+        url = await stack.enter_async_context(app_served(make_app(site), access_log=None, shutdown_timeout=1))
         session = await stack.enter_async_context(ClientSession(cookie_jar=DummyCookieJar()))
         yield Room(site, writer, folder / "logs", live, session, url)

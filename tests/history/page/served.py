@@ -12,6 +12,7 @@ from aiohttp import ClientSession, DummyCookieJar, web
 
 from frameworkhistory.page import actions, security
 from frameworkhistory.page.people import PERSON, SESSION, PageError
+from tests.support.http import app_served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -140,13 +141,6 @@ def make_app(people: People, client: AsyncClient | None = None) -> web.Applicati
 @contextlib.asynccontextmanager
 async def served(people: People, client: AsyncClient | None = None) -> AsyncIterator[Site]:
     """Serve the application on loopback."""
-    runner = web.AppRunner(make_app(people, client), access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0]
-        async with ClientSession(cookie_jar=DummyCookieJar()) as session:
-            yield Site(session, f"http://{host}:{port}")
-    finally:
-        await runner.cleanup()
+    serving = app_served(make_app(people, client), access_log=None)
+    async with serving as url, ClientSession(cookie_jar=DummyCookieJar()) as session:
+        yield Site(session, url)

@@ -16,6 +16,7 @@ from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from localcluster.processes.ports import free_port
 from tests.controller.engine.requests.test_performer import Client, refusal
+from tests.support.http import app_served
 
 ASK = AskLogs(("a", "b"))
 FW = Subject("n", "fw", "u")
@@ -23,8 +24,8 @@ HELD = SetFinalizers(("x/y", "z"), "7")
 
 
 @contextlib.asynccontextmanager
-async def archive(answer: web.StreamResponse | None) -> AsyncIterator[tuple[int, list[Any]]]:
-    """An archive that answers this, or nothing: its port, and what it is asked."""
+async def archive(answer: web.StreamResponse | None) -> AsyncIterator[tuple[str, list[Any]]]:
+    """An archive that answers this, or nothing: its address, and what it is asked."""
     asked: list[Any] = []
 
     async def kept(request: web.Request) -> web.StreamResponse:
@@ -36,18 +37,12 @@ async def archive(answer: web.StreamResponse | None) -> AsyncIterator[tuple[int,
 
     app = web.Application()
     app.router.add_post("/kept", kept)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield runner.addresses[0][1], asked
-    finally:
-        await runner.cleanup()
+    async with app_served(app, shutdown_timeout=0.1) as url:
+        yield url, asked
 
 
-async def ask(port: int) -> Outcome:
-    client = KubeClient(Endpoint(server=f"http://127.0.0.1:{port}"))
+async def ask(url: str) -> Outcome:
+    client = KubeClient(Endpoint(server=url))
     try:
         return await Performer(cast("Any", None), history=client).perform(FW, ASK)
     finally:
@@ -55,35 +50,35 @@ async def ask(port: int) -> Outcome:
 
 
 async def test_it_is_asked_for_all_pods_at_once() -> None:
-    async with archive(web.json_response({"kept": ["b"]})) as (port, asked):
-        assert await ask(port) == Told(b'{"kept": ["b"]}')
+    async with archive(web.json_response({"kept": ["b"]})) as (url, asked):
+        assert await ask(url) == Told(b'{"kept": ["b"]}')
     assert asked == [("/kept", "application/json", {"uids": ["a", "b"]}, False)]
 
 
 @pytest.mark.parametrize("code", [302, 404, 429, 500], ids=str)
 async def test_what_is_no_answer(code: int) -> None:
     async with archive(web.Response(status=code, text="{}", headers={"Location": "/kept", "Retry-After": "99"})) as (
-        port,
+        url,
         asked,
     ):
-        assert not isinstance(await ask(port), Told)
+        assert not isinstance(await ask(url), Told)
     assert len(asked) == 1
 
 
 async def test_an_answer_that_is_too_long_is_none() -> None:
     longest = b" " * LOGS_BYTES
-    async with archive(web.Response(body=longest)) as (port, _):
-        assert await ask(port) == Told(longest)
-    async with archive(web.Response(body=longest + b" ")) as (port, _):
-        assert not isinstance(await ask(port), Told)
+    async with archive(web.Response(body=longest)) as (url, _):
+        assert await ask(url) == Told(longest)
+    async with archive(web.Response(body=longest + b" ")) as (url, _):
+        assert not isinstance(await ask(url), Told)
 
 
 async def test_an_archive_that_does_not_answer_or_is_not_there_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(performer, "LOGS_SECONDS", 0.3)
-    async with archive(None) as (port, asked):
-        assert isinstance(await ask(port), Failed)
+    async with archive(None) as (url, asked):
+        assert isinstance(await ask(url), Failed)
     assert asked
-    assert isinstance(await ask(free_port()), Failed)
+    assert isinstance(await ask(f"http://127.0.0.1:{free_port()}"), Failed)
 
 
 class Patched(Client):
