@@ -1,4 +1,4 @@
-"""The chart for one namespace, without any permission beyond it: no ClusterRole is bound or made."""
+"""Nodes for the chart, and the chart for one namespace without any permission beyond it: no ClusterRole is bound."""
 
 from __future__ import annotations
 
@@ -6,17 +6,36 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import trustme
+import yaml
 
 from frameworkrelease.chart import CHART, helm
+from localcluster import Depth
+from localcluster.images import images
+from tests.support.clusters import own_cluster, require_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import pytest
+
     from localcluster import Cluster
 
 RELEASE = "team"
 SYSTEM = "team-system"
+
+
+@contextlib.contextmanager
+def chart_node(config: pytest.Config, name: str, programs: tuple[str, ...]) -> Iterator[Cluster]:
+    """A node with the images of programs under the names that the chart gives them, and nothing installed."""
+    require_node()
+    archives = images.build_all(programs)
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    with own_cluster(config, Depth.NODE, name) as node:
+        for program, archive in archives.items():
+            node.load(archive)
+            node.tag(images.reference(program), images.reference(program, version))
+        yield node
 
 
 @contextlib.contextmanager

@@ -13,25 +13,22 @@ import yaml
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import plain
-from localcluster import Cluster, Depth
-from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.onenamespace import release_for
+from tests.e2e.onenamespace import chart_node, release_for
 from tests.e2e.pods import all_run, pod, python, touch
-from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import commands_of, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from localcluster import Cluster
     from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
 PROGRAMS = ("barrier", "controller", "injector")
-VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 HERE = f"--namespace={NAMESPACE}"
 # Holds the gang open until the file appears, which outlives an upgrade of the programs.
 RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
@@ -40,12 +37,7 @@ RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the images under the names that the chart gives them, and nothing installed."""
-    require_node()
-    archives = images.build_all(PROGRAMS)
-    with own_cluster(pytestconfig, Depth.NODE, "helm") as node:
-        for name, archive in archives.items():
-            node.load(archive)
-            node.tag(images.reference(name), images.reference(name, VERSION))
+    with chart_node(pytestconfig, "helm", PROGRAMS) as node:
         yield node
 
 

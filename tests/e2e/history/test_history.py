@@ -9,30 +9,27 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
-from localcluster import Cluster, Depth
-from localcluster.images import images
 from localcluster.processes.ports import free_port
 from localcluster.programs import binaries
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.gangs.ranks import Gang, rank
+from tests.e2e.onenamespace import chart_node
 from tests.e2e.pods import pod, python
-from tests.support.clusters import own_cluster, require_node
 from tests.support.frameworkctl import Frameworkctl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from localcluster import Cluster
     from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
 PROGRAMS = ("barrier", "controller", "injector", "history")
-VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 VALUES = ("--set=history.enabled=true", "--set=history.persistence.enabled=false")
 # The first run of each Task fails after a line on each stream, the second one ends well.
 RUN = """
@@ -46,12 +43,7 @@ sys.exit(0 if int(run) else 3)
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the programs and the archive, installed by the chart."""
-    require_node()
-    archives = images.build_all(PROGRAMS)
-    with own_cluster(pytestconfig, Depth.NODE, "history") as node:
-        for name, archive in archives.items():
-            node.load(archive)
-            node.tag(images.reference(name), images.reference(name, VERSION))
+    with chart_node(pytestconfig, "history", PROGRAMS) as node:
         helm(
             *("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--wait"),
             *("--timeout=5m", *VALUES),
