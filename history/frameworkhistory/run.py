@@ -36,6 +36,7 @@ from frameworkhistory.page import actions
 from frameworkhistory.page.app import make_app
 from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import People
+from frameworkhistory.page.security import Handler
 from frameworkhistory.page.site import Site
 from frameworkhistory.settings import Settings
 from frameworkkube.backoff import pause_seconds
@@ -88,6 +89,31 @@ async def serve(settings: Settings, endpoint: Endpoint) -> None:
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first = group.exceptions[0]
     return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    app: web.Application, host: str | None, port: int, limits: ConnectionLimits
+) -> AsyncGenerator[int, None]:
+    """Serve an application within limits on connections until the block ends, on the port that is returned."""
+
+    @web.middleware
+    async def note(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # A connection that nobody notes to have brought a request is cut as one that is silent.
+        with listener.request(request):
+            return await handler(request)
+
+    app.middlewares.insert(0, note)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
+    await runner.setup()
+    assert runner.server is not None
+    listener = Listener(runner.server, limits)
+    try:
+        yield listener.start(host, port)
+    finally:
+        listener.close()
+        await runner.cleanup()
+        listener.abort()
 
 
 class History(Collects):
@@ -174,18 +200,9 @@ class History(Collects):
         app = make_app(site)
         if settings.actions:
             actions.setup(app, people, self._client, site.render)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
-        await runner.setup()
-        assert runner.server is not None
-        listener = Listener(runner.server, PAGES)
-        port = listener.start(host, settings.port)
-        _log.info("serving", port=port, **({"open": f"http://{LOOPBACK}:{port}/signin?key={key}"} if key else {}))
-        try:
+        async with listening(app, host, settings.port, PAGES) as port:
+            _log.info("serving", port=port, **({"open": f"http://{LOOPBACK}:{port}/signin?key={key}"} if key else {}))
             yield
-        finally:
-            listener.close()
-            await runner.cleanup()
-            listener.abort()
 
     async def _drop_always(self) -> None:
         """Drop what is old, and its logs before: of a log that nobody knows nobody would delete it."""
