@@ -143,13 +143,16 @@ bench-barrier: venv ## Measure the barrier: its start, and the release of gangs 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
 	$(BIN)/python -m bench.injector
 
-.PHONY: lint format
+.PHONY: lint docs format
 lint: venv ## Run ruff, mypy --strict, the import contracts, and what holds for pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -n 0 -p no:cacheprovider tests/test_documents.py
+
+docs: venv ## Build the site into build/docs/html: strictly, without a warning
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -c docs -d build/docs/doctrees . build/docs/html
 
 format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
