@@ -143,16 +143,20 @@ bench-barrier: venv ## Measure the barrier: its start, and the release of gangs 
 bench-injector: venv ## Measure the injector: reviews per second, latency, its share in a create, memory
 	$(BIN)/python -m bench.injector
 
-.PHONY: lint docs format
-lint: venv ## Run ruff, mypy --strict, the import contracts, and what holds for pages
+.PHONY: lint docs links format
+lint: docs ## Run ruff, mypy --strict, the import contracts and codespell, and build the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell *.md docs examples charts deploy barrier injector controller kube client history tools
 	$(BIN)/pytest -q -n 0 -p no:cacheprovider tests/test_documents.py
 
 docs: venv ## Build the site into build/docs/html: strictly, without a warning
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -c docs -d build/docs/doctrees . build/docs/html
+
+links: venv ## Ask for every address that the pages name (needs the Internet)
+	$(BIN)/sphinx-build --quiet --keep-going --jobs auto -b linkcheck -c docs -d build/docs/doctrees . build/docs/links
 
 format: venv ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .

@@ -28,6 +28,16 @@ _ANNOTATIONS: Final = {
     "addresses": r"\b(task|head|me|ranks\[0\])\.name\b|attribute='name'",
 }
 """Settings that a preset heeds, by what its templates use."""
+_KINDS: Final = {
+    "training libraries": (),
+    "a gang that starts again": ("progress", "pytorch-elastic", "pytorch-restart", "tensorflow-restart"),
+    "services and data": (
+        *("dask", "etcd", "etl", "hdfs", "kafka", "mapreduce", "nginx", "ray", "service-and-batch", "serving", "spark"),
+    ),
+    "the life of a Framework": ("prestart-poststop", "rescale", "retries", "suspend", "sweep", "wrapper"),
+    "queues and schedulers": ("hived", "kueue", "schedulers"),
+}
+"""The tables of the examples, each with its examples; the first one has all others."""
 _SKELETON: Final = Path(__file__).parent / "skeleton"
 _SHAPES: Final = {
     "one-task": ({"worker": 1}, 0),
@@ -39,7 +49,8 @@ _SHAPES: Final = {
 
 def page(written: str) -> str:
     """Return the page of presets, or the index of the examples, with what is between its markers renewed."""
-    return pages.renewed(written, {"presets": _presets(), "variables": _variables(), "examples": _examples()})
+    examples = {kind: _examples(kind) for kind in _KINDS}
+    return pages.renewed(written, {"presets": _presets(), "variables": _variables(), **examples})
 
 
 def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
@@ -97,10 +108,13 @@ def _variables() -> Iterator[str]:
         yield f"| `{preset.name}` | {sets} | {' '.join(preset.doc.split())} |"
 
 
-def _examples() -> Iterator[str]:
+def _examples(kind: str) -> Iterator[str]:
+    others = {name for names in _KINDS.values() for name in names}
     yield "| example | what it shows |"
     yield "| --- | --- |"
     for file in sorted(EXAMPLES.glob("*/README.md")):
+        if file.parent.name not in (_KINDS[kind] or {file.parent.name} - others):
+            continue
         title = file.read_text().partition("\n")[0].removeprefix("# ")
         yield f"| [{file.parent.name}]({file.parent.name}/README.md) | {title} |"
 

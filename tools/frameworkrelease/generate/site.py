@@ -9,8 +9,8 @@ from frameworkrelease.chart import REPOSITORY
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-SHOWN: Final = (".yaml", ".py", ".conf", ".json", ".xml")
-"""The files of an example that its page shows, by their suffix."""
+SHOWN: Final = {".yaml": "yaml", ".py": "python", ".conf": "nginx", ".json": "json", ".xml": "xml"}
+"""The files of an example that its page shows: their languages by suffix."""
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -20,7 +20,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def show_files(_: Sphinx, page: str, source: list[str]) -> None:
-    """Let the page of an example end with its files, the manifests first."""
+    """Let the page of an example end with how to apply it and with its files, the manifests first."""
     folder = (REPOSITORY / page).parent
     if not (folder / "framework.yaml").exists():
         return
@@ -28,5 +28,9 @@ def show_files(_: Sphinx, page: str, source: list[str]) -> None:
         (file for file in folder.iterdir() if file.suffix in SHOWN and file.stem not in {"kustomization", "steps"}),
         key=lambda file: (file.suffix != ".yaml", file.name),
     )
-    shown = (f"### `{file.name}`\n\n```{{literalinclude}} {file.name}\n```\n" for file in files)
-    source[0] += "\n".join(["\n## Files\n", *shown])
+    shown = (
+        f"### `{file.name}`\n\n```{{literalinclude}} {file.name}\n:language: {SHOWN[file.suffix]}\n```\n"
+        for file in files
+    )
+    apply = f"On [a cluster of your own](../README.md#on-a-cluster-of-your-own): `kubectl apply -k examples/{folder.name}`\n"
+    source[0] += "\n".join(["\n## Files\n", apply, *shown])
