@@ -32,5 +32,6 @@ def show_files(_: Sphinx, page: str, source: list[str]) -> None:
         f"### `{file.name}`\n\n```{{literalinclude}} {file.name}\n:language: {SHOWN[file.suffix]}\n```\n"
         for file in files
     )
-    apply = f"On [a cluster of your own](../README.md#on-a-cluster-of-your-own): `kubectl apply -k examples/{folder.name}`\n"
+    place = "[a cluster of your own](../README.md#on-a-cluster-of-your-own)"
+    apply = f"On {place}: `kubectl apply -k examples/{folder.name}`\n"
     source[0] += "\n".join(["\n## Files\n", apply, *shown])
