@@ -77,8 +77,6 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
 ELSEWHERE = {
     (RECOVERY, "Back up"),
     (RECOVERY, "Restore Frameworks from a file"),
-    # The steps of the migration from Microsoft's controller.
-    *((UPGRADE, block.heading) for block in blocks(UPGRADE) if block.heading[:1].isdigit()),
 }
 
 

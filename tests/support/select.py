@@ -96,7 +96,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/gangs/test_hang.py": _NODE,
     "tests/apiserver/controller/test_election.py": _ENGINE,
     "tests/apiserver/controller/test_etcd_restored.py": _ENGINE,
-    "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/operate/"),
+    "tests/apiserver/operate/test_migration": ("controller/frameworkcontroller/api/", "charts/", "docs/migrate/"),
 }
 ALWAYS: Final = (
     *("controller/", "injector/", "barrier/", "kube/", "client/", "tests/", "tools/bench/", "tools/testkit/"),

@@ -1,4 +1,4 @@
-"""The commands of docs/operate/upgrade.md about completion policies that Microsoft's controller has stored."""
+"""The commands of docs/migrate/frameworkcontroller.md about completion policies that Microsoft's controller has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-GUIDE = Path(__file__).parents[3] / "docs" / "operate" / "upgrade.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "migrate" / "frameworkcontroller.md"
 ABSENT = "<no value>"
 
 

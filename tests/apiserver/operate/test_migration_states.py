@@ -1,7 +1,7 @@
 """Microsoft's controller is stopped with Frameworks in every state, and the chart installs this one: each goes on.
 
-The commands are the steps of docs/operate/upgrade.md, typed with the real helm and kubectl. The Pods of the programs
-are played; the controller runs as a process with the permissions and the configuration that the chart has made.
+The commands are the steps of docs/migrate/frameworkcontroller.md, typed with the real helm and kubectl. The Pods of the
+programs are played; the controller runs as a process with the permissions and the configuration that the chart has made.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.chart]
 
-PAGE: Final = "docs/operate/upgrade.md"
+PAGE: Final = "docs/migrate/frameworkcontroller.md"
 DEFINITION: Final = Path(__file__).with_name("microsoft-definition.yaml")
 SETTINGS: Final = """\
 workerNumber: 100
