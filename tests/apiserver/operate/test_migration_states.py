@@ -1,7 +1,7 @@
 """Microsoft's controller is stopped with Frameworks in every state, and the chart installs this one: each goes on.
 
 The commands are the steps of docs/migrate/frameworkcontroller.md, typed with the real helm and kubectl. The Pods of the
-programs are played; the controller runs as a process with the permissions and the configuration that the chart has made.
+programs are played; the controller runs as a process, with the permissions and the configuration that the chart made.
 """
 
 from __future__ import annotations
