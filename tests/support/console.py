@@ -12,12 +12,15 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from frameworkclient import __version__
+from testkit.waiting import eventually
 from tests.support.pages import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+# What only looks may be repeated until it sees what it should.
+_LOOKS = re.compile(r"frameworkctl (list|describe|logs|why|get|events) ")
 _DURATION = re.compile(r"\b(?:\d+[smhd])+\b")
 _IP = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 
@@ -53,6 +56,19 @@ def run(step: Step, folder: Path, environ: Mapping[str, str]) -> str:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     return done.stdout
+
+
+def check(step: Step, folder: Path, environ: Mapping[str, str], names: Mapping[str, str]) -> None:
+    """Run a command, one that only looks again and again, until it prints what is documented; see `matches`."""
+
+    def prints() -> None:
+        printed = run(step, folder, environ)
+        assert matches(printed, step.output, names), f"$ {step.command}\n{printed}\nbut the page says\n{step.output}"
+
+    if _LOOKS.search(f"{step.command} "):
+        eventually(prints, timeout=30, interval=0.5)
+    else:
+        prints()
 
 
 def matches(printed: str, documented: str, names: Mapping[str, str]) -> bool:

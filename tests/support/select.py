@@ -71,6 +71,10 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/client/test_code.py": ("client/", "barrier/frameworkbarrier/presets/"),
     "tests/apiserver/operate/test_audit_policy.py": ("docs/operate/", "charts/"),
     "tests/e2e/client/test_docs.py": ("docs/cli.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
+    "tests/e2e/client/test_quickstart.py": (
+        *("docs/quickstart.md", "docs/operate/install.md", "client/", "tests/support/console.py"),
+        "tests/support/pages.py",
+    ),
     "tests/e2e/examples/": _EXAMPLES,
     "tests/cost/test_costs.py": (
         *("controller/", "injector/", "barrier/", "kube/", "client/frameworkclient/logs/", "tests/cost/"),
