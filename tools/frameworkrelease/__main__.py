@@ -19,7 +19,7 @@ from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.commands import ReleaseError
-from frameworkrelease.generate import fields, matrix, performance, permissions, plain, presets, schema
+from frameworkrelease.generate import fields, matrix, performance, permissions, pictures, plain, presets, schema
 from frameworkrelease.release import HELLO, PREFIX, Release
 from localcluster.errors import LocalClusterError
 from localcluster.images import base
@@ -43,6 +43,7 @@ GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     presets.PAGE: presets.page,
     presets.INDEX: presets.page,
     performance.PAGE: lambda written: performance.tables(written, performance.read()),
+    **{pictures.FOLDER / name: made for name, made in pictures.PICTURES.items()},
 }
 """What is made from code or from the chart: each file, and the function that makes its text of the one that it has."""
 app = typer.Typer(
