@@ -19,8 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def test_a_picture_has_a_title_loads_nothing_and_is_small(name: str) -> None:
     text = (FOLDER / name).read_text()
     root = ET.fromstring(text)
-    assert (root.tag, root.attrib["role"], root[0].tag) == (f"{SVG}svg", "img", f"{SVG}title")
-    assert root[0].text
+    assert (root.attrib["role"], bool(root.findtext(f"{SVG}title"))) == ("img", True)
     assert len(text) < 40 * 1024
     assert re.findall(r"<script|@import|url\(|href=|<image|<foreignObject|\son\w+=", text) == []
 
@@ -46,7 +45,7 @@ def test_the_ledger_shows_every_state_of_a_life_without_dependencies() -> None:
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance, as WCAG defines it."""
+    """As WCAG defines it."""
     parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -54,11 +53,8 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_text_is_readable_on_every_area_in_both_themes(name: str) -> None:
-    light, dark = (FOLDER / name).read_text().split("@media")
-    for rules in (light, dark):
+    for rules in (FOLDER / name).read_text().split("@media"):
         inks = re.findall(r"(?:text|\.q){fill:(#\w+)}", rules)
         areas = re.findall(r"\.(?:page|f-\w+){fill:(#\w+);", rules)
-        assert len(inks) == 2
-        for ink, area in itertools.product(inks, areas):
-            less, more = sorted(map(luminance, (ink, area)))
-            assert (more + 0.05) / (less + 0.05) >= 4.5, (ink, area)
+        pairs = (sorted(map(luminance, pair)) for pair in itertools.product(inks, areas))
+        assert min((light + 0.05) / (dark + 0.05) for dark, light in pairs) >= 4.5

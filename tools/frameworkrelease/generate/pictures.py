@@ -126,7 +126,7 @@ RESTART: Final = Story(
     arrows=[(1.7, 2, [0], "a rank has ended"), (3.7, 0, [1, 3], "the others see it"), (4.6, 2, [0], "is back"),
             (5.4, 1, [0], "is back"), (6.2, 3, [0], "is back"), (8.2, 0, [1, 2, 3], "each barrier sees it")],
     notes=[(2, 0, "restarting", ["epoch 1: the gate is closed", "the roster says why"]),
-           (6.55, 0, "accent", ["the roster: all are back", "with the addresses of now"])],
+           (6.55, 0, "accent", ["the roster: all are back", "each with its address"])],
     texts=["The gate opens again", "From the last checkpoint, in the same Pods:",
            "nodes, addresses, devices and volumes stay."],
 )  # fmt: skip
