@@ -19,7 +19,7 @@ from frameworkrelease import cut as cutting
 from frameworkrelease import publish as publishing
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.commands import ReleaseError
-from frameworkrelease.generate import fields, matrix, performance, permissions, pictures, plain, presets, schema
+from frameworkrelease.generate import codes, fields, matrix, performance, permissions, pictures, plain, presets, schema
 from frameworkrelease.release import HELLO, PREFIX, Release
 from localcluster.errors import LocalClusterError
 from localcluster.images import base
@@ -42,6 +42,7 @@ GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {
     matrix.PAGE: lambda written: matrix.page(written, performance.read(matrix.FILE)),
     presets.PAGE: presets.page,
     presets.INDEX: presets.page,
+    codes.PAGE: codes.page,
     performance.PAGE: lambda written: performance.tables(written, performance.read()),
     **{pictures.FOLDER / name: made for name, made in pictures.PICTURES.items()},
 }
