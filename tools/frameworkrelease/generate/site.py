@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+
 from frameworkrelease.chart import REPOSITORY
+from frameworkrelease.generate import codes
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -16,6 +21,7 @@ SHOWN: Final = {".yaml": "yaml", ".py": "python", ".conf": "nginx", ".json": "js
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register what is below; Sphinx calls it."""
     app.connect("source-read", show_files)
+    app.add_transform(IndexMessages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -35,3 +41,27 @@ def show_files(_: Sphinx, page: str, source: list[str]) -> None:
     place = "[a cluster of your own](../README.md#on-a-cluster-of-your-own)"
     apply = f"On {place}: `kubectl apply -k examples/{folder.name}`\n"
     source[0] += "\n".join(["\n## Files\n", apply, *shown])
+
+
+class IndexMessages(SphinxTransform):
+    """Let the search lead from a message, a code or a phrase to its row of the page of troubleshooting."""
+
+    default_priority = 800
+    """Before the domains of Sphinx, at 850, gather the entries of the index."""
+
+    def apply(self, **_: object) -> None:
+        """Make an entry of what is code in the first cell of a row, and of a second cell that is nothing else."""
+        if self.env.doc2path(self.env.current_document.docname) != codes.PAGE:
+            return
+        for number, row in enumerate(self.document.findall(nodes.row)):
+            first, second = list(row.findall(nodes.entry))[:2]
+            found = [
+                code.astext()
+                for cell in (first, second)
+                for code in cell.findall(nodes.literal)
+                if cell is first or code.astext() == cell.astext()
+            ]
+            row["ids"].append(target := f"message-{number}")
+            parts = {part.strip(" .:,()") for text in found for part in text.split("...")} - {""}
+            entries = [("single", part, target, "", None) for part in sorted(parts)]
+            first.insert(0, addnodes.index(entries=entries, inline=True))
