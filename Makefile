@@ -153,7 +153,7 @@ lint: docs ## Run ruff, mypy --strict, the import contracts and codespell, and b
 	$(BIN)/pytest -q -n 0 -p no:cacheprovider tests/test_documents.py
 
 docs: venv ## Build the site into build/docs/html: strictly, without a warning
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto -c docs -d build/docs/doctrees . build/docs/html
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto -c docs -d build/docs/doctrees . build/docs/html
 
 links: venv ## Ask for every address that the pages name (needs the Internet)
 	$(BIN)/sphinx-build --quiet --keep-going --jobs auto -b linkcheck -c docs -d build/docs/doctrees . build/docs/links

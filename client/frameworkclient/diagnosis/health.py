@@ -99,7 +99,7 @@ def _definition(facts: Facts) -> Answer:
         return Answer(Grade.OK, "definition", "Frameworks are served; their definition may not be read")
     if missing := sorted(_fields(crd()) - _fields(facts.definition)):
         text = f"it is older than this program and lacks {', '.join(missing[:5])}"
-        fix = "upgrade it: helm does not upgrade CRDs (docs/operate/install.md)"
+        fix = "upgrade the installation, or the definition alone (docs/operate/upgrade.md)"
         return Answer(Grade.WARNING, "definition", text, fix)
     return Answer(Grade.OK, "definition", "Frameworks are served, with all fields that this program knows")
 
