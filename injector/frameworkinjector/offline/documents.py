@@ -33,6 +33,8 @@ _TEMPLATES: Final = {
     ),
     fc.KIND: ("spec.taskRoles[].task.pod",),
 }
+# Kinds of other groups may have the same names, as Volcano's Job has.
+_GROUPS: Final = {"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", fc.GROUP}
 # Of a kind that is not known: where most kinds have their template.
 _USUAL: Final = ("", "template", "spec.template")
 _OWNERS: Final = {"CronJob": "Job", "JobSet": "Job", "Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
@@ -80,7 +82,8 @@ def pods_in(document: JSON, namespace: str) -> list[FoundPod]:
         RenderError: A field on the way to a template is missing or of a wrong type.
     """
     kind = document.get("kind")
-    if isinstance(kind, str) and kind in _TEMPLATES:
+    group = str(document.get("apiVersion") or "").rpartition("/")[0]
+    if isinstance(kind, str) and kind in _TEMPLATES and group in _GROUPS:
         found = [place for path in _TEMPLATES[kind] for place in _at((document,), path, "")]
     else:
         kind = ""
