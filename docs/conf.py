@@ -35,6 +35,13 @@ myst_heading_anchors = 6
 copybutton_prompt_text = "$ "
 # The prose of the code has single backticks.
 default_role = "code"
+# Flags keep their dashes, and messages their quotes, so that both are found and can be copied.
+smartquotes = False
+# The SDK: members in the order of the source, without the module before each name, one line for each parameter.
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+add_module_names = napoleon_attr_annotations = False
+toc_object_entries_show_parents = "hide"
+maximum_signature_line_length = 88
 
 html_theme = "furo"
 html_title = f"FrameworkController {release}"

@@ -21,9 +21,13 @@ DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True)
 class Impersonation:
-    """Whom to act as, which needs the permission to impersonate; `user` is "" to act as oneself.
+    """Whom to act as; the user needs the permission to impersonate.
 
-    `extra` are further attributes of the user, each with its values.
+    Attributes:
+        user: Name of the user, "" to act as oneself.
+        uid: UID of the user, "" for none.
+        groups: Groups of the user.
+        extra: Further attributes of the user, each with its values.
     """
 
     user: str = ""
@@ -33,7 +37,7 @@ class Impersonation:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers that ask for it. Source: kubernetes.io, User impersonation."""
+        """The headers that ask for it, as "User impersonation" of kubernetes.io has them."""
         named = [("Impersonate-User", self.user), ("Impersonate-Uid", self.uid)]
         named += [("Impersonate-Group", group) for group in self.groups]
         named += [(f"Impersonate-Extra-{key}", value) for key, values in self.extra for value in values]

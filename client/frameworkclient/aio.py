@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 class AsyncClient:
     """Frameworks of one cluster, as one user. Use it inside one event loop, as a context manager.
 
-    The arguments are those of `Client`; `found` is a cluster that was found already, instead of them.
+    It has the methods of `Client`: those that return something are coroutines, and `watch` and `logs` are asynchronous
+    generators. The arguments are those of `Client`; `found` is a cluster that was found already, instead of them.
     """
 
     def __init__(
@@ -98,11 +99,17 @@ class AsyncClient:
         namespace: str | None = None,
         dry_run: bool = False,
     ) -> FrameworkView:
-        """Create a Framework, or a manifest as decoded from YAML, and return it as it was stored.
+        """Create a Framework.
 
-        It comes into `namespace`, else into what the manifest says, else into that of the client. With `dry_run` the
-        API server checks it and creates nothing. The code of the roles comes after it, in ConfigMaps that go with it;
-        `code` is that of a manifest. Where one cannot be created, the Framework is deleted.
+        Args:
+            framework: A `Framework`, or a manifest as decoded from YAML.
+            code: That of a manifest's Pods; a `Framework` has that of its roles. It is created after it, in ConfigMaps
+                that go with it; where one cannot be created, the Framework is deleted.
+            namespace: Where; None for what the manifest says, or that of the client.
+            dry_run: Let the API server check it and create nothing.
+
+        Returns:
+            The Framework as it was stored.
 
         Raises:
             AlreadyExistsError: There is one of that name.
@@ -157,7 +164,13 @@ class AsyncClient:
     async def list(
         self, *, namespace: str | None = None, all_namespaces: bool = False, label_selector: str = ""
     ) -> FrameworkViews:
-        """Return the Frameworks of a namespace, or of all; `label_selector` is such as `team=vision,stage!=test`."""
+        """Return the Frameworks of a namespace, in a tuple that a notebook shows as a table.
+
+        Args:
+            namespace: None for that of the client.
+            all_namespaces: Of all namespaces instead.
+            label_selector: Only those with these labels, such as `team=vision,stage!=test`.
+        """
         place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
         path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
         with translated(f"list Frameworks of {place}"):
@@ -173,11 +186,15 @@ class AsyncClient:
     ) -> FrameworkView:
         """Delete a Framework, and return it as it was; its name is free when all its Pods are gone.
 
-        With `wait` that is waited for.
+        Args:
+            name: Of the Framework.
+            namespace: None for that of the client.
+            wait: Return when it is gone.
+            timeout: Seconds to wait; None for any time.
 
         Raises:
             NotFoundError: There is none of that name.
-            WaitTimeoutError: It is not gone after `timeout` seconds.
+            WaitTimeoutError: It is not gone in time.
         """
         view = await self.get(name, namespace=namespace)
         await delete_view(self.kube, view)
@@ -231,7 +248,12 @@ class AsyncClient:
         return await self._patch("resume", name, namespace, {"spec": {"suspend": False}})
 
     async def scale(self, name: str, tasks: Mapping[str, int], *, namespace: str | None = None) -> FrameworkView:
-        """Change numbers of Tasks by role, such as `{"worker": 8}`, also while the Framework runs.
+        """Change numbers of Tasks, also while the Framework runs.
+
+        Args:
+            name: Of the Framework.
+            tasks: The new number by role: `{"worker": 8}`.
+            namespace: None for that of the client.
 
         Raises:
             ArgumentError: There is no such role.
@@ -265,8 +287,11 @@ class AsyncClient:
     ) -> tuple[EventView, ...]:
         """Return the Events of a Framework, its ConfigMap and its Pods, the oldest first; of too many, the newest.
 
-        With `pods`, only those of the Framework and these Pods are read, by a request each; else those of all Pods of
-        the namespace.
+        Args:
+            name: Of the Framework.
+            pods: Only of the Framework and these Pods, by a request each; None for all, for which the Events of all
+                Pods of the namespace are read.
+            namespace: None for that of the client.
         """
         path, chosen = resource_path("v1", "events", namespace=namespace or self.namespace), selectors(name, pods)
         with translated(f"list Events of {namespace or self.namespace}/{name}"):
@@ -294,7 +319,12 @@ class AsyncClient:
     ) -> tuple[Archived, ...]:
         """Return what the archive has of Frameworks, also of those that do not exist any more, the newest first.
 
-        `label` is one, such as `team=vision` or `team`; with `since`, only those that were created after that time.
+        Args:
+            namespace: None for that of the client.
+            all_namespaces: Of all namespaces that the user may see instead.
+            label: Only those with this label, such as `team=vision` or `team`.
+            since: Only those that were created after this aware datetime.
+            limit: Return so many at most.
 
         Raises:
             AccessError: There is no archive, or it takes no token of this user.
@@ -340,10 +370,17 @@ class AsyncClient:
         namespace: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
     ) -> FrameworkView | None:
-        """Wait until a Framework is as far as it should be, or Completed; return it, None if it is deleted.
+        """Wait until a Framework is as far as it should be, or Completed.
 
-        `for_` is `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
-        `FrameworkView`. It waits for `timeout` seconds at most, or for any time.
+        Args:
+            name: Of the Framework.
+            for_: `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
+                `FrameworkView`.
+            namespace: None for that of the client.
+            timeout: Seconds to wait; None for any time.
+
+        Returns:
+            The Framework; None if it was waited for to be deleted.
 
         Raises:
             WaitTimeoutError: It was not so far in time.
@@ -428,7 +465,15 @@ class AsyncClient:
             return NotebookView.decode(await self.kube.patch(path, body, content_type=content_type))
 
     async def gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
-        """Wait until this very Framework does not exist any more."""
+        """Wait until this very Framework does not exist any more.
+
+        Args:
+            view: What `delete` has returned.
+            timeout: Seconds to wait; None for any time.
+
+        Raises:
+            WaitTimeoutError: It is not gone in time.
+        """
         try:
             async with asyncio.timeout(timeout), aclosing(self._views(view)) as views:
                 async for _ in views:

@@ -49,7 +49,22 @@ Label = Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{1,63}$")]
 
 
 class Archived(msgspec.Struct, frozen=True):
-    """A Framework in the list of the archive; times are aware datetimes in UTC."""
+    """A Framework in the list of the archive; times are aware datetimes in UTC.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        uid: What identifies it, also from another one of the same name.
+        created: When it was created.
+        seen: When the archive has seen it last.
+        deleted: When it was deleted, None if that was not seen.
+        state: Its last state.
+        ready: The Tasks that were ready, of all: `3/4`.
+        attempts: Its attempts.
+        result: `Succeeded` or `Failed`, "" before its end.
+        phrase: How it has ended as a word, such as `ContainerPermanentFailed`.
+        goodput: The share of its life that it has run, None if that is not known.
+    """
 
     namespace: str
     name: str

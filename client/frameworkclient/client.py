@@ -110,11 +110,16 @@ class Client:
     history = _blocking(AsyncClient.history)
 
     def retry(self, name: str, task: str = "", *, namespace: str | None = None) -> Retry:
-        """Begin another attempt of a Framework, or of one Task, such as `worker-0`.
+        """Begin another attempt of a Framework or of one Task.
 
         Of a Framework that runs, the objects of the attempt are deleted, and its retry policy begins the next one. One
         that is Completed is deleted and created again, from its spec; until then its manifest is in a file of
         `$XDG_STATE_HOME/frameworkctl` (`~/.local/state/frameworkctl`), which errors name.
+
+        Args:
+            name: Of the Framework.
+            task: Such as `worker-0`; "" for the whole Framework.
+            namespace: None for that of the client.
 
         Raises:
             ArgumentError: Nothing runs, or the retry policy would end it instead; then nothing was done.
@@ -135,10 +140,16 @@ class Client:
     def logs(
         self, name: str, *, follow: bool = False, namespace: str | None = None, **wanted: Unpack[Wanted]
     ) -> Iterator[LogLine]:
-        """Yield the lines of all Tasks, or of those that are `wanted` (see `Wanted`).
+        """Yield the lines of all Tasks, or of those that are wanted.
 
         Without `follow` these are the lines of the present Pods, in the order of time. With it they come as they
         arrive, of retries and rescaled Tasks too, until the Framework has ended.
+
+        Args:
+            name: Of the Framework.
+            follow: Go on until the Framework has ended.
+            namespace: None for that of the client.
+            **wanted: Which lines: see `frameworkclient.logs.selection.Wanted`.
 
         Raises:
             DeletedError: The Framework was deleted while its logs were followed.

@@ -24,6 +24,12 @@ _CACHES: Final = (".git", "__pycache__", ".venv", "node_modules", ".*_cache", ".
 def read_code(workdir: str | Path | None = None, files: Sequence[str | Path] = ()) -> Code:
     """Read all files of a folder that git does not ignore, and single files, which lie beside these by their names.
 
+    Secrets (`.env`, keys and others) stay at home.
+
+    Args:
+        workdir: The folder, None for no folder.
+        files: Single files; one of the folder keeps its path.
+
     Raises:
         ManifestError: A file cannot be read, .gitignore cannot be read without git, or there is too much; the message
             names the largest files.

@@ -36,6 +36,7 @@ class LogLine(msgspec.Struct, frozen=True, gc=False):
     """One line of a log.
 
     Attributes:
+        source: Where it comes from.
         stamp: When it was written, by the clock of its node, as text in RFC 3339.
         text: The line without its newline.
     """

@@ -74,11 +74,19 @@ class Role:
         code: Code | None = None,
         **pod: Any,
     ) -> Self:
-        """Return a role whose Pods have one container of this image, with files of this machine where it starts.
+        """Return a role whose Pods have one container.
 
-        `pod` is what else `pod_template` takes: `command`, `args`, `packages`, `preset`, `env`, `cpu`, `memory`,
-        `gpus`, `gpu_resource`, `volumes`, `shm`, `node_selector`, `tolerations`, `service_account`, `pull_secrets`,
-        `working_dir`, `user`, `restricted`, `labels`, `annotations`.
+        Args:
+            name: Of the role.
+            task_number: Tasks, 0 to 10,000.
+            image: Of the container.
+            retry_policy: When the end of a Task is retried; by default never.
+            completion_policy: How many Tasks that end complete the attempt of the Framework.
+            depends_on: Roles that must be `Ready` or `Complete` before this one gets Pods.
+            code: Files of this machine, of `read_code`; the container starts where they are.
+            **pod: What else `pod_template` takes: `command`, `args`, `packages`, `preset`, `env`, `cpu`, `memory`,
+                `gpus`, `gpu_resource`, `volumes`, `shm`, `node_selector`, `tolerations`, `service_account`,
+                `pull_secrets`, `working_dir`, `user`, `restricted`, `labels`, `annotations`.
 
         Raises:
             ManifestError: An argument is not valid, or there is none of this name; the message names it.
@@ -109,9 +117,13 @@ class Role:
     ) -> Self:
         """Return a role whose Pods call a Python function: its source is sent, so it imports what it uses itself.
 
-        It is defined by `def` at the top level of a module or of a notebook's cell, and its arguments are numbers,
-        text, lists and dictionaries. `container` is what `Role.container` takes; its `image` needs `python3`, and `pip`
-        with `packages`, which the function may import.
+        Args:
+            name: Of the role.
+            task_number: Tasks, 0 to 10,000.
+            function: Defined by `def` at the top level of a module or of a notebook's cell.
+            arguments: Keyword arguments of the function: numbers, text, lists and dictionaries.
+            **container: What `Role.container` takes, `image` above all; the image needs `python3`, and `pip` with
+                `packages`, which the function may import.
 
         Raises:
             ManifestError: The function or an argument cannot be sent; the message says why.
@@ -134,7 +146,11 @@ class Role:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any], where: str = "taskRoles[0]") -> Self:
-        """Return the role of an entry of `taskRoles`; `where` is the path of the entry, for messages.
+        """Return the role of an entry of `taskRoles`.
+
+        Args:
+            entry: As decoded from JSON or YAML.
+            where: The path of the entry, for messages.
 
         Raises:
             ManifestError: A field is missing, unknown, or of a wrong type.
@@ -162,6 +178,9 @@ class Framework:
         name: 1 to 63 lower-case letters and digits.
         roles: Its TaskRoles; their Pods are created together unless `depends_on` says otherwise.
         namespace: "" for that of the client.
+        labels: Of the Framework itself.
+        annotations: Of the Framework itself.
+        description: For people; None for none.
         execution_type: `Start` runs it; `Create` waits until somebody starts it; `Stop` ends it.
         retry_policy: When the end of an attempt of the whole Framework is retried; by default never.
         active_deadline_seconds: Seconds from its first running Task until it fails; None: no deadline.

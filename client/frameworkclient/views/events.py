@@ -42,7 +42,20 @@ class Series(Wire, frozen=True):
 
 
 class EventView(Wire, frozen=True):
-    """One Event; its type is `Normal` or `Warning`."""
+    """One Event.
+
+    Attributes:
+        metadata: Name, namespace, UID, version and time of the Event itself.
+        type: `Normal` or `Warning`.
+        reason: One word.
+        message: For people.
+        involved_object: What it is about.
+        count: How often it has happened; `times` also knows of `series`.
+        first_timestamp: When it happened first.
+        last_timestamp: When it happened last; `time` also knows of `series`.
+        event_time: When it happened first, in Events of the newer API.
+        series: How often it was repeated, in Events of the newer API.
+    """
 
     metadata: EventMeta
     type: str = ""
@@ -70,7 +83,7 @@ class EventView(Wire, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What it is about: `Pod training-worker-0`."""
+        """What it is about, such as `Pod training-worker-0`."""
         return f"{self.involved_object.kind} {self.involved_object.name}"
 
 

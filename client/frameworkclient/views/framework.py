@@ -35,9 +35,11 @@ class Result:
     """How a Framework has ended.
 
     Attributes:
+        name: Name of the Framework.
         succeeded: Whether its last attempt succeeded.
         code: The completion code: 0, the exit code of a container, or a negative one of the controller.
         phrase: The code as a word, such as `Succeeded` or `ContainerPermanentFailed`.
+        diagnostics: Why, for people.
         task: The Task that decided, such as `worker-1`; "" if none did.
         attempts: Attempts of the Framework, the last one included.
     """
@@ -63,7 +65,12 @@ class Result:
 
 @dataclass(frozen=True)
 class TaskView:
-    """One Task; the times of its status are aware datetimes in UTC."""
+    """One Task.
+
+    Attributes:
+        role: Name of its TaskRole.
+        status: Its status; times are aware datetimes in UTC.
+    """
 
     role: str
     status: TaskStatus
@@ -75,7 +82,7 @@ class TaskView:
 
     @property
     def name(self) -> str:
-        """Its role and index: `worker-0`."""
+        """Its role and index, such as `worker-0`."""
         return f"{self.role}-{self.status.index}"
 
     @property
@@ -124,6 +131,7 @@ class RoleView:
     """One TaskRole.
 
     Attributes:
+        name: Its name.
         spec: What is wanted, None for a role that was removed and whose Tasks still go.
         tasks: Its Tasks by index.
         waits: Whether it waits for other roles (`dependsOn`).
@@ -145,10 +153,13 @@ class FrameworkView:
     """A Framework as the API server had it.
 
     Attributes:
+        name: Its name.
+        namespace: Its namespace.
         uid: What identifies it, also from another one of the same name.
         resource_version: Changes with each change of the object.
         generation: Changes with each change of the spec.
         created: When it was created, in UTC.
+        labels: Its labels.
         deleting: Whether its deletion has begun.
     """
 
@@ -219,7 +230,7 @@ class FrameworkView:
 
     @cached_property
     def running_on(self) -> int:
-        """The number of Tasks for whose end others wait that end together with them."""
+        """Number of Tasks for whose end others wait, as they end together (docs/reference/barrier.md, section 9)."""
         together = [
             role for role in self.roles if any(one.status.attempt_status.held in {True, False} for one in role.tasks)
         ]
@@ -232,7 +243,7 @@ class FrameworkView:
 
     @property
     def ready_text(self) -> str:
-        """The Tasks that are ready, of all: `3/4`; "" before the controller has counted them."""
+        """The Tasks that are ready, of all, such as `3/4`; "" before the controller has counted them."""
         ready = self.status.ready if self.status else None
         return ready if isinstance(ready, str) else ""
 
@@ -249,12 +260,20 @@ class FrameworkView:
 
     @property
     def progress(self) -> GangProgress | None:
-        """How far the gang was when the controller asked it last, None where nothing is known of that."""
+        """How far the gang was when the controller asked it last, None where nothing is known of that.
+
+        It has `slowest`, `fastest`, `per_minute`, `checkpoint`, `checkpoint_time`, `ranks`, `left_out`, `hang`, and
+        when it was asked, `time`.
+        """
         return (self.status.attempt_status.progress or None) if self.status else None
 
     @property
     def hang(self) -> Hang | None:
-        """The hang of the gang that goes on, None if there is none; `status.hangs` knows of those before."""
+        """The hang of the gang that goes on, None if there is none; `status.hangs` knows of those before.
+
+        It has `step`, `silent` and `limit` in seconds, `why` and `culprits`: each with `task`, `node`, `section` and
+        `stack`, which are text of the programs themselves.
+        """
         status = self.status
         if status is None or status.completion is not None:
             return None

@@ -27,18 +27,23 @@ BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class GangScheduling(Wire, frozen=True, omit_defaults=True):
-    """`spec.gangScheduling`: whose groups the Pods are in, and what is asked of the scheduler."""
+    """`spec.gangScheduling`: whose groups the Pods are in, and what is asked of the scheduler.
+
+    Attributes:
+        scheduler: `kubernetes`, `volcano` or `coscheduling`; `none` for no groups.
+        group_per: `Attempt`: one group, and one for each TaskRole with dependencies. `TaskRole`: one for each.
+        topology_key: All Pods of a group get nodes that have one value of this label.
+        priority_class_name: Of the groups, by which one takes the place of another.
+        disruption_mode: Whether more important Pods take the place of a group (`All`) or of single Pods (`Single`).
+        queue: Of Volcano, in which the groups are.
+    """
 
     scheduler: str
-    """One of `KINDS`, or `none`."""
     group_per: str = "Attempt"
     topology_key: str = ""
-    """All Pods of a group get nodes that have one value of this label."""
     priority_class_name: str = ""
     disruption_mode: str = "All"
-    """Whether Pods of more important groups take the place of `All` of its Pods, or of a `Single` one."""
     queue: str = ""
-    """Of Volcano, in which the groups are."""
 
 
 class GroupCondition(Wire, frozen=True):

@@ -27,7 +27,13 @@ MAX_SECONDS: Final = 2**31 - 1
 
 
 class RetryPolicy(Wire, frozen=True):
-    """When a completed attempt is retried."""
+    """When a completed attempt is retried.
+
+    Attributes:
+        fancy_retry_policy: Retry by what is known about a failure: transient ones always, permanent ones never;
+            `max_retry_count` decides about all others.
+        max_retry_count: How often a failed attempt is retried. -1: every failure, -2: also a success.
+    """
 
     fancy_retry_policy: bool = False
     max_retry_count: int = 0
@@ -37,6 +43,12 @@ class CompletionPolicy(Wire, frozen=True):
     """How many Tasks of a role end the whole Framework attempt; -1 means never.
 
     The percentages are additions of this controller. One that is set takes the place of its count.
+
+    Attributes:
+        min_failed_task_count: So many failed Tasks fail the attempt.
+        min_succeeded_task_count: So many succeeded Tasks complete the attempt, which has succeeded then.
+        min_failed_task_percent: So many percent of the Tasks of the role, rounded up; None: the count holds.
+        min_succeeded_task_percent: So many percent of the Tasks of the role, rounded up; None: the count holds.
     """
 
     min_failed_task_count: int = 1
@@ -62,7 +74,12 @@ COMPLETE: Final = "Complete"
 
 
 class Dependency(Wire, frozen=True):
-    """Another TaskRole, and what all its Tasks must be: `Ready` or `Complete`."""
+    """Another TaskRole, and what all its Tasks must be.
+
+    Attributes:
+        name: Its name.
+        status: `Ready`: the Pods of its Tasks are Ready. `Complete`: its Tasks are Completed.
+    """
 
     name: str
     status: str

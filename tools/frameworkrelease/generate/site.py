@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from docutils import nodes
 from sphinx import addnodes
@@ -10,6 +10,7 @@ from sphinx.transforms import SphinxTransform
 
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate import codes
+from frameworkrelease.generate.reference import FrameworkctlCommands, FrameworkFields
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,6 +23,11 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register what is below; Sphinx calls it."""
     app.connect("source-read", show_files)
     app.add_transform(IndexMessages)
+    app.connect("autodoc-process-signature", show_defaults)
+    app.connect("doctree-read", show_dashes)
+    app.add_object_type("field", "field", objname="field of a Framework")
+    app.add_directive("framework-fields", FrameworkFields)
+    app.add_directive("frameworkctl-commands", FrameworkctlCommands)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -65,3 +71,16 @@ class IndexMessages(SphinxTransform):
             parts = {part.strip(" .:,()") for text in found for part in text.split("...")} - {""}
             entries = [("single", part, target, "", None) for part in sorted(parts)]
             first.insert(0, addnodes.index(entries=entries, inline=True))
+
+
+def show_defaults(*found: Any) -> tuple[str | None, str | None]:
+    """Return a signature in which a default that a function makes is an expression, as Sphinx needs it."""
+    *_, signature, returned = found
+    return signature and signature.replace("<factory>", "..."), returned
+
+
+def show_dashes(_: Sphinx, page: nodes.document) -> None:
+    """Set a dash between a parameter and what it is, where autodoc has two hyphens."""
+    for text in [*page.findall(nodes.Text)]:
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" \N{EN DASH} "))
