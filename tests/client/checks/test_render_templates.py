@@ -252,6 +252,7 @@ NOT_RENDERED = {
     "kind: Role\n---\n{kind: List, items: [5]}": "document 2, List items[0]: the document is not a Kubernetes object",
     f"{yaml.safe_dump(GANG)}---\nx": "document 2: the document is not a Kubernetes object",
     "kind: Service\n---\nkind: Role": "there is no Pod to render",
+    "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job": "there is no Pod to render",
     "a: [": "line 2: ",
     "a: &a [*a]": "document 1, object: the object cannot be written as JSON: ",
     "&a {kind: List, items: [*a]}": "document 1: its Lists are nested too deeply",
@@ -329,7 +330,10 @@ WRITTEN = {
 # A template of the operator in `wrapper` is not applied as it is.
 FILES = [file for file in sorted((ROOT / "examples").rglob("*.yaml")) if file.parent.name != "wrapper"]
 WRITTEN |= {str(file.relative_to(ROOT)): file.read_text() for file in FILES}
-KINDS = re.compile("^kind: (Framework|Pod|Job|CronJob)$", re.MULTILINE)
+KINDS = re.compile(
+    r"^apiVersion: (frameworkcontroller\.microsoft\.com/v1|v1|batch/v1)\nkind: (Framework|Pod|Job|CronJob)$",
+    re.MULTILINE,
+)
 DOCUMENTED = {name: text for name, text in WRITTEN.items() if KINDS.search(text)}
 """Each manifest with a Pod in the documentation and the examples."""
 
