@@ -28,7 +28,7 @@ include_patterns = [
 ]
 exclude_patterns = [".venv", "build", "dist", "tests", ".*"]
 extensions = [
-    *("myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"),
+    *("myst_parser", "sphinx_copybutton", "sphinx.ext.autodoc", "sphinx.ext.napoleon"),
     "frameworkrelease.generate.site",
 ]
 myst_heading_anchors = 6
