@@ -37,6 +37,8 @@ copybutton_prompt_text = "$ "
 default_role = "code"
 # Flags keep their dashes, and messages their quotes, so that both are found and can be copied.
 smartquotes = False
+# A block without a language is text.
+highlight_language = "none"
 # The SDK: members in the order of the source, without the module before each name, one line for each parameter.
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 add_module_names = napoleon_attr_annotations = False
