@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,10 +11,10 @@ import typer.main
 import yaml
 
 from frameworkclient.cli.app import app
+from tests.support.pages import PAGES, TRACKED
 from tests.support.rows import each
 
 ROOT = Path(__file__).parents[1]
-PAGES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 TERMINAL = ROOT / "docs" / "frameworkctl.svg"
 LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(#(?P<anchor>[^)\s]*))?\)")
 HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
@@ -68,7 +67,6 @@ def test_the_pictures_of_the_page_are_described_and_small() -> None:
 
 FLAG = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[a-z])(?![\w-])")
 CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 PLACES = {file.partition("/")[0] for file in TRACKED if "/" in file} - {"deploy"}
 """Folders of the repository; `deploy` is one of Spark's, too."""
 CURRENT = [page for page in PAGES if page != "CHANGELOG.md" and not page.startswith("docs/decisions/")]
@@ -96,8 +94,6 @@ def test_commands_of_a_page_are_there_with_their_flags(page: str) -> None:
         known = {"--help", *(flag for one in program.commands[name].params for flag in one.opts + one.secondary_opts)}
         own = re.sub(r"--injector-arg[ =]\S+", "", rest.partition(" -- ")[0])
         wrong += [f"{name} {flag}" for flag in FLAG.findall(own) if flag not in known]
-    targets = re.findall(r"^([a-z0-9-]+)(?: .*)?:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    wrong += [name for name in re.findall(r"^make ([a-z0-9-]+)", code_of(page), re.MULTILINE) if name not in targets]
     assert wrong == []
 
 

@@ -97,7 +97,7 @@ def test_a_release_lives_beside_a_gang_that_runs(
         return helm(*arguments, HERE, kubeconfig=cluster.kubeconfig)
 
     # Two commands of the README, as typed: nothing but defaults, and a gang that completes.
-    (commands,) = commands_of("README.md", "Install on a cluster")
+    (commands,) = commands_of("README.md", "Install")
     assert [line.split()[:2] for line in commands.splitlines()] == [["helm", "install"], ["kubectl", "apply"]]
     shown = typed(cluster, commands, tmp_path)
     assert f"kubectl --namespace {NAMESPACE} wait --for=condition=Available" in shown

@@ -19,7 +19,6 @@ from frameworkinjector.review.reasons import Reason, Ruling
 from frameworkinjector.review.settings import KNOWN, parse
 from testkit.frameworks import manifests_of
 from testkit.waiting import patience
-from tests.support.rows import each
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "reference" / "injector.md").read_text()
@@ -32,15 +31,6 @@ def test_each_annotation_has_a_row_with_an_example_that_is_accepted() -> None:
     assert [name for name, _ in rows] == list(KNOWN)
     for name, example in rows:
         assert name in parse({names.PREFIX + name: example}).given
-
-
-@each("page", ["docs/presets.md", "docs/reference/injector.md"])
-def test_annotations_that_a_page_shows_are_accepted(page: str) -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    shown = [block for block in map(yaml.safe_load, blocks) if all(key.startswith(names.PREFIX) for key in block)]
-    assert shown
-    for block in shown:
-        assert len(parse(block).given) == len(block)
 
 
 def test_each_reason_that_a_user_can_meet_is_explained() -> None:

@@ -24,7 +24,7 @@ from frameworkrelease.generate import plain
 from testkit.frameworks import manifests_of
 from tests.release.manifests import CASES, MATRIX, Values, by_identity, documented, only, pod_of
 from tests.support.monitoring import GROUPS, MODEL
-from tests.support.pages import blocks
+from tests.support.pages import PAGES, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,17 +105,20 @@ def test_an_older_kubernetes_is_refused_with_what_to_do(render: Render) -> None:
         render(kubernetes="1.29.0")
 
 
+KEYS = yaml.safe_load((CHART / "values.yaml").read_text()).keys()
 EXAMPLES = [
-    block.text
-    for page in ("docs/operate/install.md", "docs/operate/security.md")
+    found
+    for page in PAGES
     for block in blocks(page)
-    if block.kind == "yaml" and not block.file and not block.text.startswith("data:")
+    if block.kind == "yaml"
+    for found in yaml.safe_load_all(block.text)
+    if isinstance(found, dict) and found.keys() <= KEYS
 ]
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
-def test_the_values_of_the_documentation_are_accepted(render: Render, text: str) -> None:
-    assert render(yaml.safe_load(text)) != render()
+@pytest.mark.parametrize("values", EXAMPLES)
+def test_the_values_of_the_documentation_are_accepted(render: Render, values: Values) -> None:
+    assert render(values) != render()
 
 
 def test_the_guide_shows_the_error_of_helm() -> None:

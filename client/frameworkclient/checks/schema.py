@@ -20,6 +20,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "string": str,
     "boolean": bool,
     "integer": int,
+    "number": (int, float),
 }
 _BITS: Final = {"int32": 31, "int64": 63}
 

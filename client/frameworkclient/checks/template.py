@@ -15,7 +15,7 @@ def problems(role: Mapping[str, Any], framework: str, path: str) -> Iterator[Pro
     """Yield what is wrong with the Pod template of a role, which fits the schema of `taskRoles`."""
     pod = role["task"]["pod"]
     where = f"{path}.task.pod"
-    yield from _unknown(pod, "V1PodTemplateSpec", where)
+    yield from unknown_fields(pod, "V1PodTemplateSpec", where)
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         yield error(f"{where}.spec", "is missing" if spec is None else "must be an object")
@@ -43,8 +43,8 @@ def problems(role: Mapping[str, Any], framework: str, path: str) -> Iterator[Pro
         )
 
 
-def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
-    """Yield the fields that the Pod of the latest known Kubernetes does not have.
+def unknown_fields(value: Any, kind: str, path: str) -> Iterator[Problem]:
+    """Yield the fields that an object of the latest known Kubernetes does not have, by its kind, such as `V1Pod`.
 
     The controller keeps a template as it came, and the API server drops what it does not know.
     """
@@ -66,8 +66,8 @@ def _unknown(value: Any, kind: str, path: str) -> Iterator[Problem]:
         if listed is not None and isinstance(entry, list):
             if hasattr(client, listed["item"]):
                 for place, item in enumerate(entry):
-                    yield from _unknown(item, listed["item"], f"{path}.{key}[{place}]")
+                    yield from unknown_fields(item, listed["item"], f"{path}.{key}[{place}]")
         elif listed is not None and entry is not None:
             yield error(f"{path}.{key}", "must be a list")
         elif wanted.startswith("V1") and hasattr(client, wanted):
-            yield from _unknown(entry, wanted, f"{path}.{key}")
+            yield from unknown_fields(entry, wanted, f"{path}.{key}")

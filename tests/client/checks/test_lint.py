@@ -258,14 +258,14 @@ def test_what_the_injector_refuses_of_progress(asked: dict[str, str], problem: s
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
 def test_the_examples_have_no_problems_and_can_be_read_and_rendered(file: Path) -> None:
-    example = next(one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework")
-    manifest = {"metadata": {"name": "named"}} | example
-    # The program of an example may complete its manifest, which has no metadata then.
-    assert (found(manifest) == []) is ("metadata" in example)
-    framework = Framework.from_dict(manifest)
-    assert Framework.from_yaml(framework.to_yaml()) == framework
-    pods = list(pods_of(manifest, "demo", all_tasks=True))
-    assert len(pods) == sum(role.get("taskNumber", 0) for role in manifest["spec"]["taskRoles"])
+    for example in (one for one in documents(file.read_text(), file.name) if one["kind"] == "Framework"):
+        manifest = {"metadata": {"name": "named"}} | example
+        # The program of an example may complete its manifest, which has no metadata then.
+        assert (found(manifest) == []) is ("metadata" in example)
+        framework = Framework.from_dict(manifest)
+        assert Framework.from_yaml(framework.to_yaml()) == framework
+        pods = list(pods_of(manifest, "demo", all_tasks=True))
+        assert len(pods) == sum(role.get("taskNumber", 0) for role in manifest["spec"]["taskRoles"])
 
 
 def test_a_rendered_pod_is_the_one_of_controller_and_injector_and_none_that_would_be_refused() -> None:

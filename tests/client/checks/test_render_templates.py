@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -319,36 +318,3 @@ def test_wrong_flags_and_a_file_that_is_missing_are_named(flags: list[str], expe
     code, out, err = run("-f", "-", *flags, stdin=yaml.safe_dump(GANG))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert expected in err
-
-
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-WRITTEN = {
-    f"{page.relative_to(ROOT)}-{number}": block
-    for page in PAGES
-    for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE))
-}
-# A template of the operator in `wrapper` is not applied as it is.
-FILES = [file for file in sorted((ROOT / "examples").rglob("*.yaml")) if file.parent.name != "wrapper"]
-WRITTEN |= {str(file.relative_to(ROOT)): file.read_text() for file in FILES}
-KINDS = re.compile(
-    r"^apiVersion: (frameworkcontroller\.microsoft\.com/v1|v1|batch/v1)\nkind: (Framework|Pod|Job|CronJob)$",
-    re.MULTILINE,
-)
-DOCUMENTED = {name: text for name, text in WRITTEN.items() if KINDS.search(text)}
-"""Each manifest with a Pod in the documentation and the examples."""
-
-
-def test_there_are_manifests_in_the_documentation() -> None:
-    pages = {name.rpartition("-")[0] for name in DOCUMENTED}
-    assert {"README.md", "docs/reference/injector.md", "docs/reference/barrier.md", "docs/user-guide.md"} <= pages
-    assert "examples/tensorflow/framework.yaml" in DOCUMENTED
-
-
-@each("name, text", DOCUMENTED.items(), ids=DOCUMENTED)
-def test_each_manifest_of_the_documentation_is_rendered_as_it_is_typed(name: str, text: str, tmp_path: Path) -> None:
-    foreign = ("--injector-arg=--foreign-gangs",) if name.startswith("docs/others.md") else ()
-    code, out, err = render(tmp_path, text=text, flags=foreign)
-    assert (code, "refused" in err) == (0, False), err
-    labelled = re.findall(r"frameworkcontroller.microsoft.com/barrier: enabled", text)
-    assert out.count('"reason":"injected"') >= len(labelled)
-    assert len(list(yaml.safe_load_all(out))) == len([one for one in yaml.safe_load_all(text) if one])
