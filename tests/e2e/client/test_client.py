@@ -1,4 +1,4 @@
-"""The client on a real node: logs over retries and a rescale, the program of README, and why a gang does not start."""
+"""The client on a real node: logs over retries and a rescale, the program of the guide to the SDK, and why a gang does not start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from localcluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
-README = Path(__file__).parents[3] / "README.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "sdk.md"
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"
 # Writes lines and waits until somebody has seen them; then it ends, with a last line that has no newline. The first
 # attempt fails, the second one succeeds.
@@ -105,10 +105,10 @@ def test_logs_of_tasks_that_come_by_a_rescale_are_followed_too(client: Client) -
     assert sorted(seen) == ["[counter-0] I am 0", "[counter-1] I am 1"]
 
 
-def test_the_program_of_readme_trains_a_function_on_four_pods(
+def test_the_program_of_the_guide_to_the_sdk_trains_a_function_on_four_pods(
     client: Client, cluster: Cluster, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    found = re.search(r"```python\n(?P<program>from frameworkclient .*?)```", README.read_text(), re.DOTALL)
+    found = re.search(r"```python\n(?P<program>from frameworkclient .*?)```", GUIDE.read_text(), re.DOTALL)
     assert found is not None
     # The image of the tests, and a function that ends when its lines were seen: a program trains for longer.
     trains = 'f"rank'
