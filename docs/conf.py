@@ -52,6 +52,7 @@ html_css_files = ["site.css"]
 html_favicon = html_logo = "site/static/logo.svg"
 html_extra_path = ["site/extra"]
 html_copy_source = False
+html_search_scorer = str(ROOT / "docs" / "site" / "scorer.js")
 html_theme_options = (
     {"source_repository": PROJECT_URL, "source_branch": "main", "source_directory": ""} if PROJECT_URL else {}
 )

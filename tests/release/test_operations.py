@@ -51,7 +51,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (UPGRADE, "Roll back", 2),
         (UPGRADE, "Roll back", 0),
         (RECOVERY, "etcd is restored", 0),
-        (INSTALL, "Remove", 0),
+        (INSTALL, "Uninstall", 0),
     ],
     "with kubectl": [
         (INSTALL, "With kubectl", 0),
@@ -70,7 +70,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
     "hardened, and gone with all Frameworks": [
         (INSTALL, "With helm", 0),
         (SECURITY, "The namespaces of users", 0),
-        (INSTALL, "Remove", 1),
+        (INSTALL, "Uninstall", 1),
     ],
 }
 # Typed by a test of its own.
@@ -211,7 +211,7 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             frameworks.wait("running", "AttemptRunning")
             typed(cluster, commands_of(RECOVERY, "Back up")[0], tmp_path)
             # Somebody deletes the definition, and with it everything.
-            typed(cluster, commands_of(INSTALL, "Remove")[1], tmp_path)
+            typed(cluster, commands_of(INSTALL, "Uninstall")[1], tmp_path)
             controller.stop()
 
             def no_pods() -> None:

@@ -69,7 +69,7 @@ class IndexMessages(SphinxTransform):
             ]
             row["ids"].append(target := f"message-{number}")
             parts = {part.strip(" .:,()") for text in found for part in text.split("...")} - {""}
-            entries = [("single", part, target, "", None) for part in sorted(parts)]
+            entries = [("single", part, target, "main", None) for part in sorted(parts)]
             first.insert(0, addnodes.index(entries=entries, inline=True))
 
 
