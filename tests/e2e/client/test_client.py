@@ -1,4 +1,4 @@
-"""The client on a real node: logs over retries and a rescale, the program of the guide to the SDK, and why a gang does not start."""
+"""The client on a real node: logs over retries and rescales, the program of its guide, why a gang does not start."""
 
 from __future__ import annotations
 
