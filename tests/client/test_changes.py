@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frameworkclient.cli.commands.writing import numbers_of
+from frameworkclient.cli.commands.writing import delete, numbers_of
+from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.set_field import set_field
 from frameworkclient.views.text import duration, seconds_of
 from tests.client.documents import SUCCEEDED, framework, role, task, workers
+from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 
 if TYPE_CHECKING:
     from frameworkclient.views.framework import FrameworkView
@@ -138,3 +140,22 @@ def test_what_the_api_server_added_is_not_submitted_again() -> None:
     assert again["metadata"] == {"name": "training", "namespace": "demo", **ours}
     assert "status" not in again
     assert again["spec"]["executionType"] == "Start"
+
+
+GONE = "cannot get Framework demo/{}: there is none; check the name and the namespace"
+DELETED: dict[tuple[str, ...], tuple[ExitCode, list[str]]] = {
+    ("training",): (ExitCode.DONE, []),
+    ("a", "training", "b"): (ExitCode.ERROR, [GONE.format("a"), GONE.format("b")]),
+}
+
+
+@pytest.mark.parametrize(("chosen", "ending"), DELETED.items(), ids=map(" ".join, DELETED))
+async def test_who_is_not_there_is_named_and_the_others_are_deleted(
+    chosen: tuple[str, ...], ending: tuple[ExitCode, list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = PlayedServer()
+    server.objects[FRAMEWORKS]["training"] = framework(role("worker", 1)).to_dict()
+    async with a_client(server) as client:
+        code = await delete(client, chosen, [], "", wait=True, timeout=10)
+    said = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines() if "cannot" in line]
+    assert ((code, said), server.objects[FRAMEWORKS]) == (ending, {})

@@ -103,7 +103,7 @@ def delete(
     selector: Annotated[str, typer.Option("--selector", "-l", help="All with these labels, like team=vision.")] = "",
     wait: Annotated[bool, typer.Option(help="Stay until they are gone with all their Pods.")] = True,
     timeout: Timeout = "",
-) -> None:
+) -> ExitCode:
     """Delete Frameworks with all their Pods."""
     from frameworkclient.cli.commands import writing
 
@@ -112,7 +112,7 @@ def delete(
     found = writing.manifests_in(filename, None) if filename else []
     writing.check_namespaces(found, cluster.namespace)
     seconds = seconds_of(timeout, "--timeout") if timeout else None
-    cluster.run(lambda client: writing.delete(client, names or [], found, selector, wait=wait, timeout=seconds))
+    return cluster.run(lambda client: writing.delete(client, names or [], found, selector, wait=wait, timeout=seconds))
 
 
 @command(app, "prune training")

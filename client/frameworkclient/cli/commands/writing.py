@@ -12,7 +12,7 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.output import write_done
 from frameworkclient.cli.terminal import program, say
 from frameworkclient.cluster import actions
-from frameworkclient.errors import ArgumentError, ManifestError
+from frameworkclient.errors import ArgumentError, ManifestError, NotFoundError
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.model.set_field import set_field
 from frameworkclient.model.yaml_text import documents
@@ -170,8 +170,10 @@ async def delete(
     *,
     wait: bool,
     timeout: float | None,  # noqa: ASYNC109 -- as of `Client`
-) -> None:
+) -> ExitCode:
     """Delete Frameworks by name, of manifests, or by labels; then, if `wait`, stay until all are gone.
+
+    Those that are not there are named; ERROR if there are any.
 
     Raises:
         ClientError: One cannot be deleted; those before it were.
@@ -187,9 +189,14 @@ async def delete(
         chosen += [(view.namespace, view.name) for view in found]
         if not found:
             say(f"No Frameworks with {selector} in namespace {client.namespace}.")
-    going = []
+    going, ending = [], ExitCode.DONE
     for namespace, name in chosen:
-        view = await client.delete(name, namespace=namespace)
+        try:
+            view = await client.delete(name, namespace=namespace)
+        except NotFoundError as error:
+            say(f"{program()}: {error}")
+            ending = ExitCode.ERROR
+            continue
         write_done(view.namespace, name, "deleted")
         going.append(view)
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -197,6 +204,7 @@ async def delete(
         say("waiting until all their Pods are gone; --no-wait does not")
     for view in going if wait else ():
         await client.gone(view, None if deadline is None else max(0.0, deadline - time.monotonic()))
+    return ending
 
 
 async def scale(client: AsyncClient, name: str, numbers: dict[str, int]) -> FrameworkView:
