@@ -116,7 +116,11 @@ def translated(what: str) -> Iterator[None]:
 
 def _refused(what: str, error: ApiStatusError) -> RefusedError:
     if error.reason == "AlreadyExists":
-        text = f"cannot {what}: it exists already; delete it first, or choose another name"
+        following = "it exists already; delete it first, or choose another name"
+        if error.message.startswith("object is being deleted"):
+            following = "one of that name is being deleted; first wait until it is gone: "
+            following += "frameworkctl wait NAME --for=deleted"
+        text = f"cannot {what}: {following}"
         return AlreadyExistsError(text, error.code)
     if error.code == 404 and _NO_CRD in error.message:
         text = f"cannot {what}: the cluster does not serve it; is FrameworkController installed there?"

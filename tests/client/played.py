@@ -98,8 +98,9 @@ class PlayedServer:
         manifest = json.loads(await request.read())
         if refused := self.refuse(manifest):
             return _status(*refused)
-        if manifest["metadata"]["name"] in self.objects[request.path]:
-            return _status(409, "AlreadyExists")
+        if (found := self.objects[request.path].get(manifest["metadata"]["name"])) is not None:
+            going = "object is being deleted: " if "deletionTimestamp" in found["metadata"] else ""
+            return _status(409, "AlreadyExists", before=going)
         if "dryRun" in request.query:
             return web.json_response(manifest, status=201)
         return web.json_response(await self.put(request.path, manifest), status=201)
@@ -178,8 +179,9 @@ def _is_chosen(found: Any, selected: dict[str, str]) -> bool:
     return all(reduce(getitem, path.split("."), found) == value for path, value in selected.items())
 
 
-def _status(code: int, reason: str, metadata: Json | None = None) -> web.Response:
-    body = {"kind": "Status", "code": code, "reason": reason, "message": f"because of {reason}", "metadata": metadata}
+def _status(code: int, reason: str, metadata: Json | None = None, before: str = "") -> web.Response:
+    message = f"{before}because of {reason}"
+    body = {"kind": "Status", "code": code, "reason": reason, "message": message, "metadata": metadata}
     return web.json_response(body, status=code)
 
 

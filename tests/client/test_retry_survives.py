@@ -170,8 +170,8 @@ def changed(stored: dict[str, Json]) -> None:
     stored["training"]["metadata"]["resourceVersion"] = "99"
 
 
-def taken(stored: dict[str, Json]) -> None:
-    other = {**DOCUMENT["metadata"], "uid": "other"}
+def taken(stored: dict[str, Json], **more: str) -> None:
+    other = {**DOCUMENT["metadata"], "uid": "other", **more}
     stored.setdefault("training", {**DOCUMENT, "metadata": other, "spec": {"taskRoles": []}})
 
 
@@ -186,6 +186,11 @@ ANSWERS: dict[str, tuple[Answer, type[RefusedError], str]] = {
     "is forbidden": (once_deleted(403, "Forbidden"), ForbiddenError, f"because of Forbidden.*{SUBMIT}"),
     "is invalid": (once_deleted(422, "Invalid"), InvalidError, f"because of Invalid.*{SUBMIT}"),
     "another has taken the name": (taken, AlreadyExistsError, f"it exists already.*{SUBMIT}"),
+    "another is going": (
+        lambda stored: taken(stored, deletionTimestamp="2026-01-01T00:00:00Z"),
+        AlreadyExistsError,
+        f"being deleted; first wait until it is gone: frameworkctl wait NAME --for=deleted.*{SUBMIT}",
+    ),
 }
 
 
