@@ -10,6 +10,7 @@ from frameworkclient.checks.problem import Problem, Severity, error, warning
 from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.pod_group import KINDS, NONE, PER_ROLE
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec, bounded
+from frameworkcontroller.api.workload import QUEUE_LABEL
 from frameworkcontroller.core.policies.dependencies import problems_of
 
 
@@ -53,6 +54,8 @@ def _roles(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _counts(role, path)
     yield from gang.problems(manifest, spec, sound)
     yield from _groups(spec, sound)
+    if (manifest["metadata"].get("labels") or {}).get(QUEUE_LABEL):
+        yield from _quota(sound)
 
 
 def _groups(spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
@@ -75,6 +78,18 @@ def _groups(spec: FrameworkSpec, roles: Sequence[Mapping[str, Any]]) -> Iterator
     if len(schedulers) > 1 and asked.group_per != PER_ROLE:
         yield warning(
             "spec.gangScheduling.groupPer", f"one scheduler has to know all Pods of a group, found {schedulers}"
+        )
+
+
+def _quota(roles: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Yield that a queue of Kueue has nothing to count of a whole Framework; it takes limits for requests."""
+    pods = [role["task"]["pod"]["spec"] for role in roles]
+    asking = [one for pod in pods for one in (pod, *(pod.get("initContainers") or ()), *pod["containers"]) if one]
+    if pods and not any(any((one.get("resources") or {}).values()) for one in asking):
+        yield warning(
+            "spec.taskRoles",
+            "the Pods have neither requests nor limits, so Kueue admits them past its quotas of CPU, memory and GPUs, "
+            "unless a LimitRange of the namespace gives them defaults; set resources (run: --cpu, --memory, --gpus)",
         )
 
 

@@ -93,12 +93,17 @@ FIELDS: dict[str, tuple[str, object, str]] = {
     f"{POLICY}/minSucceededTaskCount": ("warning", 3, "is 3, and the role has only 2 Tasks: it never counts"),
     f"{ROLE}/taskNumber": ("warning", 0, "is 0: the role has no Tasks until it is scaled"),
 }
+QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 LONG = f"the Pod {'a' * 60}-worker-1 has more than 63 characters, so its host name is cut; use shorter names"
 ADVICE: dict[str, tuple[dict[str, Any], str]] = {
     **{path: advice(path, *row) for path, row in FIELDS.items()},
     "suspended and stopped": (
         changed("spec", SOUND["spec"] | {"suspend": True, "executionType": "Stop"}),
         "warning: spec.suspend: has no effect: executionType Stop ends the Framework",
+    ),
+    "nothing for a queue to count": (
+        changed("metadata/labels", QUEUED),
+        "warning: spec.taskRoles: the Pods have neither",
     ),
     "long names": (changed("metadata/name", "a" * 60), f"warning: spec.taskRoles[worker].name: {LONG}"),
 }
@@ -107,6 +112,20 @@ ADVICE: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("manifest", "text"), ADVICE.values(), ids=ADVICE)
 def test_what_would_not_run_as_it_was_meant(manifest: dict[str, Any], text: str) -> None:
     assert any(line.startswith(text) for line in found(manifest)), found(manifest)
+
+
+ASKING: dict[str, dict[str, Any]] = {
+    "a container, by limits": {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"cpu": 1}}}]},
+    "an init container": {"initContainers": [{"name": "c", "resources": {"requests": {"cpu": 1}}}]},
+    "the Pod": {"resources": {"requests": {"cpu": 1}}},
+}
+
+
+@pytest.mark.parametrize("pod", ASKING.values(), ids=ASKING)
+def test_a_queue_counts_what_is_asked_for(pod: dict[str, Any]) -> None:
+    manifest = changed("metadata/labels", QUEUED)
+    manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"] |= pod
+    assert found(manifest) == []
 
 
 def grouped(*pods: dict[str, Any], **asked: str) -> list[str]:
