@@ -109,8 +109,9 @@ def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterato
         yield _warning(f"its configuration is not known: {theirs}", fix)
         return
     if _OWNER not in (theirs.integrations.get("externalFrameworks") or ()):
-        fix = f"add it to ConfigMap {CONFIG} in {NAMESPACE}, and restart Kueue (docs/queues.md)"
-        yield _warning(f"its integrations.externalFrameworks lacks {_OWNER}, {_TAKES}", fix)
+        where = f"ConfigMap {CONFIG} in {NAMESPACE}"
+        fix = f"add it and restart Kueue (docs/queues.md); a configuration outside of {where} is not seen here"
+        yield _warning(f"its integrations.externalFrameworks lacks {_OWNER} in {where}, {_TAKES}", fix)
     if theirs.manage_jobs_without_queue_name and not ours.kueue.get("manageFrameworksWithoutQueueName"):
         text = "manageJobsWithoutQueueName is true, and Frameworks without a queue run past its quota"
         yield _warning(text, "set kueue.manageFrameworksWithoutQueueName of the controller to true")

@@ -1,10 +1,12 @@
 """Why a Framework that Kueue queues has no attempt yet: Kueue's own words, and what to do."""
 
 import re
+from datetime import datetime
 from typing import Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
 from frameworkclient.diagnosis.tasks import advice
+from frameworkclient.views.outlook import UNSEEN_SECONDS
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api.workload import EVICTED, QUEUE_LABEL, QUOTA_RESERVED, Workload
 
@@ -19,17 +21,35 @@ TODO: Final = {
     "QueueingDisabled": f"ask an administrator to switch it on, or run it without a queue: {_LABEL}-",
 }
 """What to do by the reason of the condition Suspended (docs/queues.md), where Kueue says nothing more."""
+LACKS: Final = (
+    (
+        r"in groups of (?P<scheduler>\w+), which gangScheduling\.schedulers",
+        (
+            "ask an administrator: helm upgrade with --set 'gangScheduling.schedulers={{{scheduler}}}', beside those "
+            "that it has (docs/groups.md)"
+        ),
+    ),
+)
+"""What to do by the controller's message about groups, where it knows better than `TODO`."""
 _NEEDED: Final = re.compile(
     r"insufficient unused quota for (?P<resource>[\w./-]+) in flavor (?P<flavor>[\w.-]+), (?P<more>[\w.]+) more needed"
 )
 _SAID: Final = (
+    (
+        r"resource (?P<resource>[\w./-]+) unavailable in ClusterQueue",
+        "name a queue with {resource} (kubectl get localqueues), or ask its owner for a quota: it never fits",
+    ),
     ("insufficient unused quota", "wait until others end, ask for less in resources, or for a larger quota"),
     (r"insufficient quota for (?P<resource>[\w./-]+)", "ask for less {resource}, or for a larger quota: it never fits"),
     (
         "Queue [^ ]{1,253} (?:doesn't exist|is inactive)",
         "name another queue (kubectl get localqueues), or ask its owner",
     ),
-    ("^$", "ask whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"),
+)
+# Kueue 0.19 passes over a Workload without a word if one that asks for the same has just found no room.
+_SILENT: Final = (
+    "wait if another Framework that asks for the same waits, too: Kueue says why of one of them alone; else ask "
+    "whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"
 )
 
 
@@ -39,13 +59,13 @@ def queue_finding(evidence: Evidence, reason: str, message: str) -> Finding:
     queue = view.status.queue if view.status is not None else None
     if reason == "WaitingForAdmission" and queue and not isinstance(found, str):
         number = f" as number {evidence.queue_number}" if evidence.queue_number is not None else ""
-        return _waiting(f"it waits in LocalQueue {queue.name}{number}", queue.workload, found)
+        return _waiting(f"it waits in LocalQueue {queue.name}{number}", queue.workload, found, evidence.now)
     unread = f"; what Kueue says is not known: {found}" if isinstance(found, str) and found else ""
     todo = TODO[reason].format(program=evidence.program, name=view.name, workload=queue.workload if queue else "")
-    return Finding(shorten(message, MESSAGE) + shorten(unread, MESSAGE), todo)
+    return Finding(shorten(message, MESSAGE) + shorten(unread, MESSAGE), advice(LACKS, message, todo))
 
 
-def _waiting(place: str, name: str, found: Workload) -> Finding:
+def _waiting(place: str, name: str, found: Workload, now: datetime) -> Finding:
     """Return why a Workload is not admitted."""
     reserved, evicted = found.condition(QUOTA_RESERVED), found.condition(EVICTED)
     why_evicted = evicted.message if evicted is not None and evicted.status == "True" else ""
@@ -64,8 +84,11 @@ def _waiting(place: str, name: str, found: Workload) -> Finding:
     # Until Kueue looks at it again, it says why it was evicted.
     parts = [_needed(shorten(said, MESSAGE))] if said not in {"", why_evicted} else []
     parts += [f"it was evicted: {shorten(why_evicted, MESSAGE)}"] if why_evicted else []
-    what = f"{place}: {'; '.join(parts) or 'Kueue has not looked at it yet'}"
-    return Finding(what, advice(_SAID, said or why_evicted, ""))
+    if not parts:
+        created = found.metadata.creation_timestamp or now
+        is_new = (now - created).total_seconds() < UNSEEN_SECONDS
+        return Finding(f"{place}: Kueue has said nothing of it yet", "" if is_new else _SILENT)
+    return Finding(f"{place}: {'; '.join(parts)}", advice(_SAID, said or why_evicted, ""))
 
 
 def _needed(said: str) -> str:

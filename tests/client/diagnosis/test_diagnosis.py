@@ -16,6 +16,7 @@ from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
 from frameworkcontroller.api.names import GROUP
 from frameworkcontroller.api.workload import WORKLOAD_DECODER, Workload
+from frameworkcontroller.engine.cache.groups import DISABLED
 from tests.client.documents import (
     BEGIN,
     NOW,
@@ -145,9 +146,9 @@ def queued(reason: str = "WaitingForAdmission", message: str = "it waits, as Wor
     return framework(role("worker", 4), state="AttemptCreationPending", conditions=said, queue=queue)
 
 
-def document(*conditions: Json, checks: tuple[Json, ...] = (), active: bool = True) -> Json:
+def document(*conditions: Json, checks: tuple[Json, ...] = (), active: bool = True, created: str = BEGIN) -> Json:
     status = {"conditions": list(conditions), "admissionChecks": list(checks)}
-    metadata = {"name": "w", "namespace": "demo", "uid": "u", "resourceVersion": "1"}
+    metadata = {"name": "w", "namespace": "demo", "uid": "u", "resourceVersion": "1", "creationTimestamp": created}
     return {"metadata": metadata, "spec": {"active": active}, "status": status}
 
 
@@ -170,6 +171,7 @@ def check(name: str, state: str, message: str) -> Json:
 UNUSED = "couldn't assign flavors to pod set worker: insufficient unused quota for {} in flavor {}, {} more needed"
 CPU = UNUSED.format("cpu", "pool-a", "2")
 GPUS = UNUSED.format("nvidia.com/gpu", "pool-b", "500m")
+NO_GPUS = "couldn't assign flavors to pod set worker: resource nvidia.com/gpu unavailable in ClusterQueue"
 NEVER = (
     "couldn't assign flavors to pod set worker: insufficient quota for cpu in flavor pool-a, previously considered "
     "podsets requests (0) + current podset request (9) > maximum capacity (4)"
@@ -185,14 +187,23 @@ MISSING = f"2 more cpu needed in pool-a ({CPU})"
 
 IN_QUEUE = "it waits in LocalQueue main: "
 LOOK = "\n  -> ask somebody who may read it: kubectl describe workload w"
-RUNS = "\n  -> ask whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"
+RUNS = (
+    "\n  -> wait if another Framework that asks for the same waits, too: Kueue says why of one of them alone; else ask "
+    "whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"
+)
 LESS = "\n  -> wait until others end, ask for less in resources, or for a larger quota"
 SMALLER = "\n  -> ask for less cpu, or for a larger quota: it never fits"
+MORE = "\n  -> name a queue with nvidia.com/gpu (kubectl get localqueues), or ask its owner for a quota: it never fits"
 OTHER = "\n  -> name another queue (kubectl get localqueues), or ask its owner"
 ACTIVATE = """\n  -> activate it again: kubectl patch workload w --type=merge -p '{"spec":{"active":true}}'"""
 SAID: dict[str, tuple[Workload | str, str]] = {
     "unreadable": ("403 no", f"it waits, as Workload w; what Kueue says is not known: 403 no{LOOK}"),
-    "not seen": (workload(), f"{IN_QUEUE}Kueue has not looked at it yet{RUNS}"),
+    "not seen": (workload(), f"{IN_QUEUE}Kueue has said nothing of it yet{RUNS}"),
+    "just created": (workload(created="2026-01-01T12:05:06Z"), f"{IN_QUEUE}Kueue has said nothing of it yet"),
+    "no such quota": (
+        workload(pending(f"{NO_GPUS}; {CPU}")),
+        f"{IN_QUEUE}2 more cpu needed in pool-a ({NO_GPUS}; {CPU}){MORE}",
+    ),
     "quota": (workload(pending(CPU)), f"{IN_QUEUE}{MISSING}{LESS}"),
     "two quotas": (workload(pending(f"{CPU}; {GPUS}")), f"{IN_QUEUE}{BOTH} ({CPU}; {GPUS}){LESS}"),
     "too large": (workload(pending(NEVER)), f"{IN_QUEUE}{NEVER}{SMALLER}"),
@@ -225,10 +236,12 @@ def test_kueue_says_why_it_waits(found: Workload | str, text: str) -> None:
 
 NO_PLACE = "the scheduler has found no place for 2 of 2: minCount (2) cannot be satisfied"
 ONE_BY_ONE = "Pods have nodes, and the scheduler has said nothing of their group"
+ENABLE = "ask an administrator: helm upgrade with --set 'gangScheduling.schedulers={volcano}', beside those"
 GROUPS: dict[str, tuple[str, str, str]] = {
     "no place": ("Unschedulable", NO_PLACE, "wait until others end, or ask for less; kubectl describe nodes says"),
     "an old scheduler": ("NotGangScheduled", ONE_BY_ONE, "ask an administrator to switch it on"),
     "refused": ("GroupsRefused", "no such class", "correct what the message names in spec.gangScheduling"),
+    "not enabled": ("GroupsUnknown", DISABLED.format(scheduler="volcano"), ENABLE),
     "not served": ("GroupsUnknown", "not read yet", "ask an administrator whether PodGroups are served"),
 }
 

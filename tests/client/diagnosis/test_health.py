@@ -118,7 +118,9 @@ API = "kueue.x-k8s.io/v1beta2 is"
 TAKES = "so Kueue may take Pods of Frameworks for its own"
 UNREAD = "warning: its configuration is not known: "
 UNKNOWN = "warning: whether Frameworks are queued is not known: "
-LACKS = "warning: its integrations.externalFrameworks lacks ConfigMap.v1."
+LACKS = (
+    "warning: its integrations.externalFrameworks lacks ConfigMap.v1. in ConfigMap kueue-manager-config in kueue-system"
+)
 PAST = "warning: manageJobsWithoutQueueName is true"
 USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 OF_KUEUE: dict[str, tuple[dict[str, Any], list[str]]] = {
