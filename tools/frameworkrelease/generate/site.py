@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import yaml
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+from frameworkcontroller.api import names
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate import codes
 from frameworkrelease.generate.reference import FrameworkctlCommands, FrameworkFields
@@ -45,7 +47,10 @@ def show_files(_: Sphinx, page: str, source: list[str]) -> None:
         for file in files
     )
     place = "[a cluster of your own](../README.md#on-a-cluster-of-your-own)"
-    apply = f"On {place}: `kubectl apply -k examples/{folder.name}`\n"
+    objects = yaml.safe_load_all((folder / "framework.yaml").read_text())
+    name = next(one.get("metadata", {}).get("name", "NAME") for one in objects if one["kind"] == names.KIND)
+    logs = f"`frameworkctl logs {name} --follow`, before they go with its Pods"
+    apply = f"On {place}: `kubectl apply -k examples/{folder.name}`, and {logs}\n"
     source[0] += "\n".join(["\n## Files\n", apply, *shown])
 
 
