@@ -12,7 +12,7 @@ from frameworkcontroller.api.workload import EVICTED, QUEUE_LABEL, QUOTA_RESERVE
 
 _LABEL: Final = f"kubectl label framework {{name}} {QUEUE_LABEL}"
 TODO: Final = {
-    "WaitingForAdmission": "ask somebody who may read it: kubectl describe workload {workload}",
+    "WaitingForAdmission": "ask somebody who may read it: kubectl describe workloads.kueue.x-k8s.io {workload}",
     "QueueUnknown": "ask an administrator; {program} doctor says what of Kueue is missing",
     "NoQueue": f"{_LABEL}=QUEUE; kubectl get localqueues lists them",
     "WorkloadRefused": "correct what the message names",
@@ -72,7 +72,7 @@ def _waiting(place: str, name: str, found: Workload, now: datetime) -> Finding:
     if not found.spec.active:
         _, cause, why = why_evicted.partition("The workload is deactivated due to ")
         what = f"Kueue has deactivated its Workload: {why}" if cause else "somebody has deactivated its Workload"
-        todo = f'kubectl patch workload {name} --type=merge -p \'{{"spec":{{"active":true}}}}\''
+        todo = f'kubectl patch workloads.kueue.x-k8s.io {name} --type=merge -p \'{{"spec":{{"active":true}}}}\''
         return Finding(shorten(what, MESSAGE), f"activate it again: {todo}")
     if found.is_true(QUOTA_RESERVED) and not why_evicted:
         left = [one for one in found.status.admission_checks if one.state != "Ready"]

@@ -46,7 +46,11 @@ def test_why_says_which_quota_is_missing_and_who_has_deactivated_it(
     queued.create("lost", role("worker", 1), queue="none")
     says("lost", "it waits in LocalQueue none: LocalQueue none doesn't exist", "-> name another queue")
     raw.merge(queued.path_of("two"), {"spec": {"active": False}})
-    says("two", "somebody has deactivated its Workload", "-> activate it again: kubectl patch workload framework-two-")
+    says(
+        "two",
+        "somebody has deactivated its Workload",
+        "-> activate it again: kubectl patch workloads.kueue.x-k8s.io framework-two-",
+    )
     waits = {row[0]: row[-1] for row in ctl.ok("list").table}
     assert waits["two"] == "admission by LocalQueue main"
 

@@ -186,7 +186,7 @@ BOTH = "2 more cpu needed in pool-a, 500m more nvidia.com/gpu needed in pool-b"
 MISSING = f"2 more cpu needed in pool-a ({CPU})"
 
 IN_QUEUE = "it waits in LocalQueue main: "
-LOOK = "\n  -> ask somebody who may read it: kubectl describe workload w"
+LOOK = "\n  -> ask somebody who may read it: kubectl describe workloads.kueue.x-k8s.io w"
 RUNS = (
     "\n  -> wait if another Framework that asks for the same waits, too: Kueue says why of one of them alone; else ask "
     "whether Kueue runs: kubectl get pods -A -l app.kubernetes.io/name=kueue"
@@ -195,7 +195,9 @@ LESS = "\n  -> wait until others end, ask for less in resources, or for a larger
 SMALLER = "\n  -> ask for less cpu, or for a larger quota: it never fits"
 MORE = "\n  -> name a queue with nvidia.com/gpu (kubectl get localqueues), or ask its owner for a quota: it never fits"
 OTHER = "\n  -> name another queue (kubectl get localqueues), or ask its owner"
-ACTIVATE = """\n  -> activate it again: kubectl patch workload w --type=merge -p '{"spec":{"active":true}}'"""
+ACTIVATE = (
+    """\n  -> activate it again: kubectl patch workloads.kueue.x-k8s.io w --type=merge -p '{"spec":{"active":true}}'"""
+)
 SAID: dict[str, tuple[Workload | str, str]] = {
     "unreadable": ("403 no", f"it waits, as Workload w; what Kueue says is not known: 403 no{LOOK}"),
     "not seen": (workload(), f"{IN_QUEUE}Kueue has said nothing of it yet{RUNS}"),

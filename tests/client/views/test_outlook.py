@@ -163,7 +163,7 @@ SUSPENDED: dict[str, tuple[str, str]] = {
     "TooManyTaskRoles": ("text", "text"),
     "WaitingForAdmission": (
         "admission by LocalQueue main",
-        "text\n  -> ask somebody who may read it: kubectl describe workload w",
+        "text\n  -> ask somebody who may read it: kubectl describe workloads.kueue.x-k8s.io w",
     ),
     "QueueUnknown": (
         "what Kueue says: text",
