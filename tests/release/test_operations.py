@@ -49,6 +49,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (UPGRADE, "Upgrade with helm", 0),
         (UPGRADE, "Roll back", 1),
         (UPGRADE, "Roll back", 2),
+        (UPGRADE, "Roll back", 3),
         (UPGRADE, "Roll back", 0),
         (RECOVERY, "etcd is restored", 0),
         (INSTALL, "Uninstall", 0),
