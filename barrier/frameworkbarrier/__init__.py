@@ -7,4 +7,4 @@ It imports nothing of the controller or the injector, because every Pod pays for
 the lines and leaves the last one as termination message; `errors` has the exit codes.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -3,4 +3,4 @@
 Layers, each importing only those to its right: `engine -> core -> api`; `engine` also imports `frameworkkube`.
 """
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -5,4 +5,4 @@ reads the logs of Pods before they go; `page` shows both, to those who may see t
 """
 
 # The version of the distribution, whose metadata an image does not carry; a test compares the two.
-__version__ = "0.2.0"
+__version__ = "0.3.0"

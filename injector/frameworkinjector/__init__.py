@@ -5,4 +5,4 @@ API server trusts; `offline` gives the same answers without a cluster.
 """
 
 # The version of the distribution, whose metadata an image does not carry; a test compares the two.
-__version__ = "0.2.0"
+__version__ = "0.3.0"
