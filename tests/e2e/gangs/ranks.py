@@ -135,17 +135,16 @@ class Gang:
 
     def do(self, index: int, what: str) -> None:
         """Let a rank do something: exit with a code, `oom` or `hang`."""
-        try:
-            self.execute(index, "main", f"printf {what} > /state/new && mv /state/new /state/do")
-        except LocalClusterError as error:
-            # The rank may end, and its container with it, before the shell that told it to.
-            if "exit code 137" not in str(error):
-                raise
+        self.execute(index, "main", f"printf {what} > /state/new && mv /state/new /state/do")
 
     def execute(self, index: int, container: str, command: str) -> None:
-        """Run a command in a container."""
-        name = f"{NAME}-{ROLE}-{index}"
-        self.cluster.kubectl("exec", name, "-c", container, "-n", self.frameworks.namespace, "--", "sh", "-c", command)
+        """Run a command in a container, which may end by it before the shell that runs it."""
+        where = (f"{NAME}-{ROLE}-{index}", "-c", container, "-n", self.frameworks.namespace)
+        try:
+            self.cluster.kubectl("exec", *where, "--", "sh", "-c", command)
+        except LocalClusterError as error:
+            if "exit code 137" not in str(error):
+                raise
 
     def kill(self, index: int) -> None:
         """Send SIGKILL to the first process of a rank, from the node."""
