@@ -53,6 +53,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
         (UPGRADE, "Roll back", 0),
         (RECOVERY, "etcd is restored", 0),
         (INSTALL, "Uninstall", 0),
+        (INSTALL, "Uninstall", 2),
     ],
     "with kubectl": [
         (INSTALL, "With kubectl", 0),
@@ -71,7 +72,7 @@ LIVES: dict[str, list[tuple[str, str, int] | str]] = {
     "hardened, and gone with all Frameworks": [
         (INSTALL, "With helm", 0),
         (SECURITY, "The namespaces of users", 0),
-        (INSTALL, "Uninstall", 1),
+        *((INSTALL, "Uninstall", number) for number in (1, 2, 3)),
     ],
 }
 # Typed by a test of its own.
@@ -212,7 +213,8 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             frameworks.wait("running", "AttemptRunning")
             typed(cluster, commands_of(RECOVERY, "Back up")[0], tmp_path)
             # Somebody deletes the definition, and with it everything.
-            typed(cluster, commands_of(INSTALL, "Uninstall")[1], tmp_path)
+            for commands in commands_of(INSTALL, "Uninstall")[1:]:
+                typed(cluster, commands, tmp_path)
             controller.stop()
 
             def no_pods() -> None:
