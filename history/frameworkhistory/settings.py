@@ -63,7 +63,7 @@ def parse(argv: Sequence[str] | None) -> Settings:
         metavar="TEMPLATE",
         help="where logs are elsewhere, such as https://logs/{namespace}/{pod}",
     )
-    add("--retention-days", type=float, default=90.0, metavar="N", help="days after the end (%(default)s)")
+    add("--retention-days", type=float, default=90.0, metavar="N", help="days after the deletion (%(default)s)")
     add("--retention-bytes", type=_natural, default=0, metavar="N", help="of the database (0: no bound)")
     add("--namespace", action="append", default=[], help="only of this namespace; once for each of several")
     add("--user-label", default="user", metavar="KEY", help="the label that says whose a Framework is (%(default)s)")
