@@ -233,7 +233,8 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             frameworks.wait(name, "AttemptCreationPending")
         assert frameworks.pods() == {}
 
-        (start,) = [block.text for block in blocks(RECOVERY) if block.text.startswith("kubectl patch framework")]
+        here = [block.text for block in blocks(RECOVERY) if block.heading == "Restore Frameworks from a file"]
+        (start,) = [text for text in here if text.startswith("kubectl patch framework")]
         typed(cluster, start.replace("NAMESPACE", namespace).replace("NAME", "running"), tmp_path)
         player.plan = {}
         with player.playing():
