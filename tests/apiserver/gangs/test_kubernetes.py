@@ -70,7 +70,7 @@ def test_a_gang_is_preempted_whole_and_is_retried_without_being_counted(gangs: G
         assert status["retryPolicyStatus"]["totalRetriedCount"] == 1
         assert status["retryPolicyStatus"]["accountableRetriedCount"] == 0
 
-    eventually(is_next)
+    eventually(is_next, timeout=60)
     (event,) = [event for event in gangs.events("low") if event["reason"] == "FrameworkPreempted"]
     assert "preempting to accommodate a higher priority pod" in event["message"]
     gangs.waits("low", 4)
