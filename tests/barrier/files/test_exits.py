@@ -67,6 +67,7 @@ class Pod:
             env=os.environ | {"PYTHONPATH": str(self.folder / "lib")},
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self._running.append(started)
         return started
@@ -86,7 +87,9 @@ class Pod:
         for one in self._running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.communicate(timeout=1)
-            one.kill()
+            # Also what a shell has started, which would keep the pipe open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
             one.communicate()
 
 
@@ -170,9 +173,10 @@ def test_a_part_of_the_group_may_be_destroyed(pod_here: Pod) -> None:
 
 def test_a_pod_wants_to_end_when_all_of_its_ranks_do(pod_here: Pod) -> None:
     late = "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.02)\n".format(pod_here.folder / "go")
-    first, second = pod_here.run(TORCH, shell=True), pod_here.run(TORCH + "print()\n" + late, shell=True)
+    first, second = pod_here.run(TORCH, shell=True), pod_here.run(TORCH + "print(flush=True)\n" + late, shell=True)
     assert second.stdout is not None
-    second.stdout.readline()
+    # What it says while it joins, and once it has.
+    assert [second.stdout.readline(), second.stdout.readline()] == ["joined\n", "\n"]
     other = pod_here.run("pass", shell=True)
     assert ends(other) == (0, ""), "neither a rank nor the container's own process"
     assert not pod_here.is_held
