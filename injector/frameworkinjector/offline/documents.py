@@ -27,6 +27,8 @@ _TEMPLATES: Final = {
     "StatefulSet": ("spec.template",),
     "DaemonSet": ("spec.template",),
     "JobSet": ("spec.replicatedJobs[].template.spec.template",),
+    "TrainingRuntime": ("spec.template.spec.replicatedJobs[].template.spec.template",),
+    "ClusterTrainingRuntime": ("spec.template.spec.replicatedJobs[].template.spec.template",),
     "LeaderWorkerSet": (
         "spec.leaderWorkerTemplate.leaderTemplate?",
         "spec.leaderWorkerTemplate.workerTemplate",
@@ -34,10 +36,14 @@ _TEMPLATES: Final = {
     fc.KIND: ("spec.taskRoles[].task.pod",),
 }
 # Kinds of other groups may have the same names, as Volcano's Job has.
-_GROUPS: Final = {"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", fc.GROUP}
+_GROUPS: Final = {"", "apps", "batch", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "trainer.kubeflow.org", fc.GROUP}
 # Of a kind that is not known: where most kinds have their template.
 _USUAL: Final = ("", "template", "spec.template")
-_OWNERS: Final = {"CronJob": "Job", "JobSet": "Job", "Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"}
+# Each becomes one; a runtime of Kubeflow's Trainer for each TrainJob, whose name is not known here.
+_JOBSETS: Final = frozenset({"JobSet", "TrainingRuntime", "ClusterTrainingRuntime"})
+_OWNERS: Final = {"CronJob": "Job", "Deployment": "ReplicaSet", "LeaderWorkerSet": "StatefulSet"} | dict.fromkeys(
+    _JOBSETS, "Job"
+)
 _SOME_UID: Final = "00000000-0000-0000-0000-000000000000"
 
 
@@ -163,13 +169,13 @@ def _labels_of(kind: str, objects: Sequence[JSON]) -> dict[str, str]:
         return {LWS_NAME: name, LWS_GROUP: "0", "leaderworkerset.sigs.k8s.io/worker-index": "0"}
     if kind == "StatefulSet":
         return {"apps.kubernetes.io/pod-index": "0"}
-    if kind not in {"Job", "CronJob", "JobSet"}:
+    if kind not in {"Job", "CronJob", *_JOBSETS}:
         return {}
     labels = {JOB_UID: _SOME_UID, "batch.kubernetes.io/job-name": name}
     default = None
-    if kind == "JobSet":
+    if kind in _JOBSETS:
         default = "Indexed"
-        _, _, replicated_job, *_ = objects
+        *_, replicated_job, _, _, _ = objects
         labels["jobset.sigs.k8s.io/jobset-name"] = name
         labels["jobset.sigs.k8s.io/replicatedjob-name"] = str(replicated_job.get("name"))
     *_, job_spec, _ = objects

@@ -148,12 +148,11 @@ JOBSET = "jobset.sigs.k8s.io/"
 OF_JOBSET = template(
     selector=f"{JOBSET}jobset-name=train", roles="ps=1,worker=2", role_label=f"{JOBSET}replicatedjob-name"
 )
+JOBS = {"replicatedJobs": [{"name": name, "template": {"spec": {"template": OF_JOBSET}}} for name in ("ps", "worker")]}
 OTHERS = {
     "StatefulSet": ({"template": template(selector="app=train", roles="worker=2")}, "spec.template"),
-    "JobSet": (
-        {"replicatedJobs": [{"name": n, "template": {"spec": {"template": OF_JOBSET}}} for n in ("ps", "worker")]},
-        "spec.replicatedJobs[1].template.spec.template",
-    ),
+    "JobSet": (JOBS, "spec.replicatedJobs[1].template.spec.template"),
+    "TrainingRuntime": ({"template": {"spec": JOBS}}, "spec.template.spec.replicatedJobs[1].template.spec.template"),
     "LeaderWorkerSet": (
         {"leaderWorkerTemplate": {"workerTemplate": template(roles="worker=4")}},
         "spec.leaderWorkerTemplate.workerTemplate",
