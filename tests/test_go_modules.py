@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 MODULE = go_modules.Module("example.org/tool", "1.2.3", "h1:pinned=")
 
 
-@pytest.mark.parametrize("project", ["kueue", "jobset", "lws"])
-def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str) -> None:
+@pytest.mark.parametrize(
+    ("project", "path"),
+    [
+        ("kueue", "sigs.k8s.io/kueue"),
+        ("jobset", "sigs.k8s.io/jobset"),
+        ("lws", "sigs.k8s.io/lws"),
+        ("trainer", "github.com/kubeflow/trainer/v2"),
+    ],
+)
+def test_the_module_of_a_program_is_pinned_where_the_program_is(project: str, path: str) -> None:
     found = go_modules.of_program(project)
-    assert found.path == f"sigs.k8s.io/{project}"
+    assert found.path == path
     assert found.checksum.startswith("h1:")
 
 

@@ -246,6 +246,7 @@ class TestDownload:
             "kueue",
             "jobset",
             "lws",
+            "trainer",
             "volcano",
             "scheduler-plugins",
             "versitygw",

@@ -86,20 +86,12 @@ class Operator:
         Args:
             changes: Fields of its configuration.
         """
-        config = self.configuration() | {
-            "health": {"healthProbeBindAddress": f"127.0.0.1:{self._health}"},
-            "metrics": {"bindAddress": "0"},
-            "webhook": {"host": "127.0.0.1", "port": self._port, "certDir": self._certified("certificates")},
-            "leaderElection": {"leaderElect": False},
-            "internalCertManagement": {"enable": False},
-        }
-        (self.folder / "config.yaml").write_text(yaml.safe_dump(config | changes))
         token = self.cluster.token(self.namespace, self.account)
         access = kubeconfigs.with_token(self.cluster.server, self.cluster.ca_file, token)
         command = [
             str(self.cluster.binary(self.name)),
             f"--kubeconfig={kubeconfigs.write(self.folder / 'kubeconfig', access)}",
-            f"--config={self.folder / 'config.yaml'}",
+            *self._configured(changes),
             *self.options,
         ]
         with self._log.open("ab") as log:
@@ -119,6 +111,18 @@ class Operator:
         found = next(one for one in self._chart() if one["kind"] == "ConfigMap")
         loaded: dict[str, Any] = yaml.safe_load(found["data"]["controller_manager_config.yaml"])
         return loaded
+
+    def _configured(self, changes: dict[str, Any]) -> list[str]:
+        """Write its configuration with these fields, and return the flags that say where it is."""
+        config = self.configuration() | {
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{self._health}"},
+            "metrics": {"bindAddress": "0"},
+            "webhook": {"host": "127.0.0.1", "port": self._port, "certDir": self._certified("certificates")},
+            "leaderElection": {"leaderElect": False},
+            "internalCertManagement": {"enable": False},
+        }
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config | changes))
+        return [f"--config={self.folder / 'config.yaml'}"]
 
     def _around(self) -> list[str]:
         """Return the command that starts it with the rest of its arguments, if there is one."""
@@ -167,6 +171,45 @@ class LeaderWorkerSet(Operator):
     name = "lws"
     namespace = "lws-system"
     account = "lws-controller-manager"
+
+
+class Trainer(Operator):
+    """The controller of Kubeflow's TrainJobs, without its webhooks, which only judge: they call a Service."""
+
+    name = "trainer"
+    namespace = "kubeflow-system"
+    account = "kubeflow-trainer-controller-manager"
+
+    def install(self) -> None:
+        """Apply what its manifests have, and an empty Secret, which it fills with certificates."""
+        super().install()
+        head = {"name": "kubeflow-trainer-webhook-cert", "namespace": self.namespace}
+        apply_all(self.cluster, [{"apiVersion": "v1", "kind": "Secret", "metadata": head}])
+
+    def _configured(self, changes: dict[str, Any]) -> list[str]:
+        assert not changes, "it has flags alone"
+        self._certified("serving-certs")
+        return [f"--health-probe-bind-address=127.0.0.1:{self._health}", f"--webhook-server-port={self._port}"]
+
+    def _around(self) -> list[str]:
+        # It reads its certificate from a fixed path.
+        fixed = "/tmp/k8s-webhook-server"  # noqa: S108 -- a mount of its own
+        script = f'mkdir -p {fixed} && mount --bind "$0" {fixed} && exec "$@"'
+        return ["unshare", "--mount", "--", "sh", "-c", script, str(self.folder)]
+
+    def _chart(self) -> list[Json]:
+        base = go_modules.folder_of(go_modules.of_program(self.name)) / "manifests" / "base"
+        files = (*base.glob("crds/trainer*.yaml"), base / "rbac/role.yaml", base / "rbac/role_binding.yaml")
+        found = [one for file in files for one in yaml.safe_load_all(file.read_text()) if one]
+        for binding in (one for one in found if one["kind"] == "ClusterRoleBinding"):
+            binding["subjects"][0]["namespace"] = self.namespace
+        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        hooks = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        return [
+            *found,
+            account | {"metadata": {"name": self.account, "namespace": self.namespace}},
+            hooks | {"metadata": {"name": "validator.trainer.kubeflow.org"}, "webhooks": []},
+        ]
 
 
 def rendered(cluster: Cluster, release: str, chart: Path, namespace: str, *options: str) -> list[Json]:

@@ -1,4 +1,4 @@
-"""Gangs of the real controllers of JobSets and LeaderWorkerSets, as the page says, with real barriers."""
+"""Gangs of the real controllers of JobSets, LeaderWorkerSets and TrainJobs, as the page says, with real barriers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from testkit.operators import JobSet, LeaderWorkerSet
+from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
 from tests.support.beside.foreign_gangs import becomes, environment
@@ -44,9 +44,9 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
 @pytest.fixture(scope="module")
 def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Both controllers run at once."""
+    """All controllers run at once."""
     with contextlib.ExitStack() as stack:
-        for kind in (JobSet, LeaderWorkerSet):
+        for kind in (JobSet, LeaderWorkerSet, Trainer):
             made = kind(cluster, tmp_path_factory.mktemp(kind.name))
             made.install()
             stack.callback(made.stop)
@@ -99,6 +99,24 @@ def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_an
     assert early.ends(30)[0] == 0
     opened(start, third)
     becomes(lambda: [one["framework"]["attemptID"] for one in gangs.rosters().values()], [1])
+
+
+def test_a_train_job_is_the_gang_of_its_jobset_and_starts_again_when_it_is_resumed(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    create(gangs, "TrainingRuntime")
+    path = create(gangs, "TrainJob")
+    first = gangs.pods(4)
+    roster = gangs.complete(first)
+    assert (roster["framework"]["name"], [role["name"] for role in roster["taskRoles"]]) == ("train", ["node"])
+    opened(start, first)
+    gangs.raw.merge(path, {"spec": {"suspend": True}})
+    gangs.pods(0)
+    gangs.end(first)
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    second = gangs.pods(4, after=first)
+    gangs.complete(second)
+    opened(start, second)
 
 
 def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(

@@ -62,6 +62,7 @@ MODULES = {
     "kueue": "sigs.k8s.io/kueue",
     "jobset": "sigs.k8s.io/jobset",
     "lws": "sigs.k8s.io/lws",
+    "trainer": "github.com/kubeflow/trainer/v2",
     "volcano": "volcano.sh/volcano",
     "scheduler-plugins": "sigs.k8s.io/scheduler-plugins",
     "versitygw": "github.com/versity/versitygw",
@@ -88,6 +89,7 @@ CATALOGUE: Mapping[str, Program] = {
             Program(name, name, MODULES[name] + folder, version_variable=f"{MODULES[name]}/pkg/version.GitVersion")
             for name, folder in (("kueue", "/cmd/kueue"), ("jobset", ""), ("lws", "/cmd"))
         ),
+        Program("trainer", "trainer", f"{MODULES['trainer']}/cmd/trainer-controller-manager"),
         *(Program(name, name, f"{MODULES[name]}/cmd/scheduler") for name in ("volcano", "scheduler-plugins")),
         Program(
             "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", version_variable="main.Version"
