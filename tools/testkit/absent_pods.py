@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from frameworkcontroller.api import names
+from frameworkcontroller.api import foreign, names
 from localcluster.client import Json
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
@@ -29,17 +29,17 @@ def find(frameworks: Frameworks, name: str, tasks: int) -> list[Json]:
     def all_there() -> list[Json]:
         found = frameworks.raw.get(path)["items"]
         assert len(found) == tasks, f"{len(found)} of {tasks} Pods"
-        return sorted(found, key=_index)
+        return sorted(found, key=index_of)
 
     return eventually(all_there, _SECONDS, 0.5)
 
 
 def report(frameworks: Frameworks, pods: Iterable[Json], status: Callable[[int], Json]) -> None:
-    """Write the statuses of Pods, by the index of the Task, as kubelets do, many at a time."""
+    """Write the statuses of Pods, by the index of the Task or Job, as kubelets do, many at a time."""
 
     def one(pod: Json) -> None:
         path = f"{frameworks.pods_path}/{pod['metadata']['name']}/status"
-        frameworks.raw.merge(path, {"status": status(_index(pod))})
+        frameworks.raw.merge(path, {"status": status(index_of(pod))})
 
     with ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(one, pods))
@@ -58,5 +58,7 @@ def addressed(index: int) -> Json:
     }
 
 
-def _index(pod: Json) -> int:
-    return int(pod["metadata"]["labels"][names.TASK_INDEX])
+def index_of(pod: Json) -> int:
+    """Return the index of a Pod in its TaskRole or Job."""
+    labels = pod["metadata"]["labels"]
+    return int(labels.get(names.TASK_INDEX) or labels[foreign.JOB.index])

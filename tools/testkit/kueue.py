@@ -33,14 +33,14 @@ class Kueue(Operator):
         return [*_IN_ITS_OWN_ETC, str(self.folder / "etc")]
 
 
-def our_chart(cluster: Cluster, value: str = "kueue.enabled=true") -> list[Json]:
-    """Return what our own chart installs with this value."""
-    return rendered(cluster, "frameworkcontroller", CHART, OUR_SYSTEM, f"--set={value}")
+def our_chart(cluster: Cluster, value: str = "kueue.enabled=true", *options: str) -> list[Json]:
+    """Return what our own chart installs with this value and further options."""
+    return rendered(cluster, "frameworkcontroller", CHART, OUR_SYSTEM, f"--set={value}", *options)
 
 
-def grant(cluster: Cluster, value: str = "kueue.enabled=true") -> None:
-    """Apply the permissions that our chart gives with this value."""
-    rules = [one for one in our_chart(cluster, value) if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
+def grant(cluster: Cluster, value: str = "kueue.enabled=true", *options: str) -> None:
+    """Apply the permissions that our chart gives so."""
+    rules = [one for one in our_chart(cluster, value, *options) if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
     apply_all(cluster, [one for one in rules if "injector" not in one["metadata"]["name"]])
 
 

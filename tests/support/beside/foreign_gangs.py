@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localcluster.client import ApiStatusError
-from testkit.operators import apply_all, rendered
+from testkit import kueue
 from testkit.waiting import eventually
 from tests.support.beside.foreign_pods import BARRIER
 
@@ -25,16 +24,12 @@ _INDEXES = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "apps.kubernetes.io/pod-index",
 )
-_CHART = Path(__file__).parents[3] / "charts" / "frameworkcontroller"
 _KINDS = ("jobset.x-k8s.io/v1alpha2", "leaderworkerset.x-k8s.io/v1")
 
 
 def grant(cluster: Cluster) -> None:
     """Let the controller read owners: what the chart has with `foreignGangs.enabled` where all kinds are installed."""
-    options = ("--set=foreignGangs.enabled=true", *(f"--api-versions={kind}" for kind in _KINDS))
-    found = rendered(cluster, "frameworkcontroller", _CHART, "frameworkcontroller-system", *options)
-    roles = [one for one in found if one["kind"] in {"ClusterRole", "ClusterRoleBinding"}]
-    apply_all(cluster, [one for one in roles if "injector" not in one["metadata"]["name"]])
+    kueue.grant(cluster, "foreignGangs.enabled=true", *(f"--api-versions={kind}" for kind in _KINDS))
 
 
 def template(policy: str, labels: Json | None = None, **annotations: str) -> Json:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from bench.scene import controller, new_cluster
 from frameworkcontroller.api import names
 from localcluster import Cluster, Depth, LocalClusterError
+from localcluster.client import Json
 from testkit.absent_pods import addressed, create, report
 from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
@@ -34,6 +35,18 @@ class Stage:
     def token(self) -> str:
         """The token of the service account."""
         return (self.account / "token").read_text()
+
+    def environment(self, pod: Json, output: str) -> dict[str, str]:
+        """Return what the barrier of any Pod has in its environment, where it is a process of this machine."""
+        return {
+            "FC_POD_UID": pod["metadata"]["uid"],
+            "PATH": os.environ["PATH"],
+            "KUBE_APISERVER_ADDRESS": self.cluster.server,
+            "FB_TOKEN_DIR": str(self.account),
+            "FB_OUTPUT_DIR": output,
+            "FB_TERMINATION_LOG": f"{output}/termination-log",
+            "FB_FRAMEWORK_JSON": "never",
+        }
 
 
 class Gang:
@@ -62,16 +75,7 @@ class Gang:
         """Return the whole environment of one Task's barrier as a process of this machine that writes into a folder."""
         pod = self._pods[index]
         given = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"] if "value" in each}
-        return given | {
-            "FC_POD_UID": pod["metadata"]["uid"],
-            "PATH": os.environ["PATH"],
-            "KUBE_APISERVER_ADDRESS": self._stage.cluster.server,
-            "FB_TOKEN_DIR": str(self._stage.account),
-            "FB_OUTPUT_DIR": output,
-            "FB_TERMINATION_LOG": f"{output}/termination-log",
-            "FB_PRESET": "tensorflow",
-            "FB_FRAMEWORK_JSON": "never",
-        }
+        return given | self._stage.environment(pod, output) | {"FB_PRESET": "tensorflow"}
 
 
 @contextlib.contextmanager
@@ -83,11 +87,12 @@ def stage() -> Iterator[Stage]:
         controller(cluster),
     ):
         account = Path(folder)
-        eventually(lambda: _write_account(cluster, account), 30, 0.2)
+        eventually(lambda: write_account(cluster, account), 30, 0.2)
         yield Stage(cluster, Frameworks(raw, NAMESPACE), account)
 
 
-def _write_account(cluster: Cluster, folder: Path) -> None:
+def write_account(cluster: Cluster, folder: Path) -> None:
+    """Write the files of a service account of the namespace, as a Pod has them."""
     try:
         token = cluster.token(NAMESPACE, "default")
     except LocalClusterError as absent:

@@ -1,0 +1,147 @@
+"""Measure what a gang of another controller costs, beside a Framework of the same size.
+
+`make bench-others`: the Pods of a JobSet, made by the real controller of JobSets, and those of a Framework, 1,000 each,
+which no kubelet runs. All but the last get addresses, some real barriers wait, and the last address opens the gate.
+Requests are those about rosters that the API server has counted.
+"""
+
+import contextlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.barrier.clients import Barriers
+from bench.barrier.gang import NAMESPACE, Stage, write_account
+from bench.results import Results, flags
+from bench.scene import Controller, controller, cpu_seconds, new_cluster, resident_mib
+from frameworkcontroller.api import foreign, names
+from localcluster import Depth
+from localcluster.client import Json
+from testkit import absent_pods, kueue
+from testkit.frameworks import Frameworks
+from testkit.operators import JobSet
+from testkit.waiting import eventually
+
+BARRIERS = 20
+JOBSETS = f"/apis/{foreign.JOBSET.api_version}/namespaces/{NAMESPACE}/{foreign.JOBSET.plural}"
+_LABELS = {names.BARRIER_LABEL: "enabled"}
+_SECONDS, _SETTLE_SECONDS = 600.0, 2.0
+_WRITES = "POST|PATCH|PUT|APPLY|DELETE"
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = flags(__doc__)
+    parser.add_argument("--pods", type=int, default=1000)
+    number = parser.parse_args().pods
+    results = Results("others")
+    with (
+        new_cluster("bench-others", Depth.CONTROL_PLANE, NAMESPACE) as (cluster, raw),
+        TemporaryDirectory() as folder,
+        contextlib.ExitStack() as ends,
+    ):
+        jobsets = JobSet(cluster, Path(folder))
+        ends.callback(jobsets.stop)
+        jobsets.install()
+        jobsets.start()
+        kueue.grant(cluster, "foreignGangs.enabled=true", f"--api-versions={foreign.JOBSET.api_version}")
+        eventually(partial(write_account, cluster, Path(folder)), 30, 0.2)
+        stage = Stage(cluster, Frameworks(raw, NAMESPACE), Path(folder))
+        for by, create in (("warming", of_framework), ("a Framework", of_framework), ("a JobSet", of_jobset)):
+            with controller(cluster, settings={"foreignGangs": {"enabled": True}}) as ours:
+                figures = measure(stage, ours, partial(create, stage, by.split()[-1].lower(), number))
+            if by != "warming":
+                results.add(f"others:{number}", by, figures, cluster.version)
+            print(by, figures, flush=True)
+    results.show()
+    return 0
+
+
+def of_framework(stage: Stage, name: str, number: int) -> list[Json]:
+    """Create a Framework, and return its Pods by index."""
+    return absent_pods.create(stage.frameworks, name, number, **_LABELS)
+
+
+def of_jobset(stage: Stage, name: str, number: int) -> list[Json]:
+    """Create a JobSet of one Job, and return its Pods by index."""
+    container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
+    pod = {"restartPolicy": "Never", "nodeName": absent_pods.NODE, "containers": [container]}
+    job = {"parallelism": number, "completions": number, "template": {"metadata": {"labels": _LABELS}, "spec": pod}}
+    spec = {"replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": job}}]}
+    head = {"apiVersion": foreign.JOBSET.api_version, "kind": foreign.JOBSET.kind, "metadata": {"name": name}}
+    stage.frameworks.raw.create(JOBSETS, head | {"spec": spec})
+    path = f"{stage.frameworks.pods_path}?labelSelector={foreign.JOBSET.name}%3D{name}"
+
+    def are_there() -> list[Json]:
+        found: list[Json] = stage.frameworks.raw.get(path)["items"]
+        assert len(found) == number
+        return sorted(found, key=absent_pods.index_of)
+
+    return eventually(are_there, _SECONDS, 0.5)
+
+
+class Gang:
+    """Pods of which all but the last have addresses, with the variables of their barriers."""
+
+    def __init__(self, stage: Stage, pods: list[Json]) -> None:
+        self._stage, self._pods = stage, pods
+        absent_pods.report(stage.frameworks, pods[:-1], absent_pods.addressed)
+        self.roster: str = eventually(self._waits, _SECONDS, 0.5)
+
+    def environment(self, index: int, output: str) -> dict[str, str]:
+        """Return the whole environment of one Pod's barrier."""
+        pod = self._pods[index]
+        return self._stage.environment(pod, output) | {
+            "FB_ROSTER": self.roster,
+            "FC_POD_NAME": pod["metadata"]["name"],
+            "FC_FRAMEWORK_NAMESPACE": NAMESPACE,
+        }
+
+    def release(self) -> None:
+        """Give the last Pod its address."""
+        absent_pods.report(self._stage.frameworks, self._pods[-1:], absent_pods.addressed)
+
+    def _waits(self) -> str:
+        items = self._stage.frameworks.raw.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps")["items"]
+        rosters = {one["metadata"]["name"]: one.get("data", {}).get(names.ROSTER_KEY, "{}") for one in items}
+        waiting = [name for name, text in rosters.items() if json.loads(text).get("ready") == len(self._pods) - 1]
+        assert len(waiting) == 1, waiting
+        return str(waiting[0])
+
+
+def measure(stage: Stage, ours: Controller, create: Callable[[], list[Json]]) -> dict[str, float]:
+    """Let a gang start, and return columns."""
+
+    def asked(verbs: str) -> int:
+        """Return how many requests of these verbs about rosters there were; a watch counts when it ends."""
+        of = rf'resource="(?:configmaps|roles|rolebindings)",.*verb="(?:{verbs})"'
+        pattern = rf"^apiserver_request_total\{{.*{of},.*\}} (\S+)$"
+        return int(sum(map(float, re.findall(pattern, stage.frameworks.raw.text("/metrics"), re.MULTILINE))))
+
+    memory, cpu, written = resident_mib(ours.process), cpu_seconds(ours.process), asked(_WRITES)
+    pods = create()
+    gang = Gang(stage, pods)
+    read = asked("GET|WATCH")
+    with TemporaryDirectory() as folder, contextlib.closing(Barriers(gang, BARRIERS, Path(folder))) as barriers:
+        time.sleep(_SETTLE_SECONDS)
+        barriers.note()
+        begun = time.monotonic()
+        gang.release()
+        open_after = max(one["at"] for one in barriers.ends()) - begun
+        time.sleep(_SETTLE_SECONDS)
+        return {
+            "controller CPU s": round(cpu_seconds(ours.process) - cpu, 2),
+            "KiB a Pod": round((resident_mib(ours.process) - memory) * 1024 / len(pods), 1),
+            "writes of rosters": asked(_WRITES) - written,
+            "requests of a barrier": (asked("GET|WATCH") - read) / BARRIERS,
+            "open after s": round(open_after, 2),
+        }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
