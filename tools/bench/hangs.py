@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from math import ceil
+from math import ceil, inf
 from random import Random
 
 from bench.results import flags
@@ -24,6 +24,8 @@ from frameworkbarrier.health.verdict import Answer, Hang, judge
 FACTORS_AND_FLOORS = (8, 120), (2, 120), (4, 120), (16, 120), (32, 120), (8, 10), (8, 30), (8, 60), (8, 300)
 DEFAULT, *OTHERS = (Limits(least, factor, 1800) for factor, least in FACTORS_AND_FLOORS)
 RANKS, HANGS, HOUR = 8, 50, 3600.0
+OTHERS_LIMITS, NVRX_FACTOR = (600.0, 1800.0, 2700.0, 0.0), 5.0
+"""What users have otherwise: a probe of 10 min, the time-out of gloo, NVRx's default and what it learns (0)."""
 MODES = "dead", "elsewhere", "network", "behind", "silent"
 """How ranks hang: by stacks one is elsewhere, or all wait for the network; others have ended a step, or begun it."""
 
@@ -175,6 +177,28 @@ def _hang(gang: Gang, mode: str, culprit: int, touches: float, outcomes: dict[Li
         outcome.late = max(outcome.late, polled - max(passed, since + limits.first if touches else 0))
 
 
+def by_others(name: str, hours: float) -> list[tuple[int, float]]:
+    """Return how often each of `OTHERS_LIMITS` ends a run falsely, and after how many seconds it finds a hang.
+
+    They see steps alone. A learned limit holds from the second hour of a run on; it is found by a median here.
+    """
+    kind, random, now, alarms = KINDS[name], Random(name), 0.0, [0] * len(OTHERS_LIMITS)  # noqa: S311 -- as in `run`
+    learned = []
+    while now < hours * HOUR:
+        begun, longest, ends = now, 0.0, now + random.uniform(*kind.hours) * HOUR
+        for number, (seconds, *_) in enumerate(kind.parts(random)):
+            if now > ends:
+                break
+            now += seconds
+            if number and now < begun + HOUR:
+                longest = max(longest, seconds)
+            limits = (limit or (NVRX_FACTOR * longest if now >= begun + HOUR else inf) for limit in OTHERS_LIMITS)
+            for place, limit in enumerate(limits):
+                alarms[place] += number > 0 and seconds > limit
+        learned.append(NVRX_FACTOR * longest)
+    return [(count, limit or statistics.median(learned)) for count, limit in zip(alarms, OTHERS_LIMITS, strict=True)]
+
+
 def main() -> None:
     """Run from the command line."""
     parser = flags(__doc__)
@@ -182,16 +206,21 @@ def main() -> None:
     hours = parser.parse_args().hours
     with multiprocessing.Pool() as pool:
         found = pool.map(partial(run, hours=hours, hangs=HANGS, others=tuple(OTHERS)), KINDS, 1)
+        others = pool.map(partial(by_others, hours=hours), KINDS, 1)
     named = "right", "unknown", "wrong"
     rows = [["trace", "hours", "marked", "alarms / 1,000 h", "found after s, median", "worst", "s after limit", *named]]
     more = [["alarms per 1,000 h / median s", *(f"{factor}, {floor} s" for factor, floor in FACTORS_AND_FLOORS)]]
-    for name, outcomes in zip(KINDS, found, strict=True):
+    beside = [
+        ["alarms per 1,000 h / found after s", "defaults", *(f"{one} s" if one else "learned" for one in OTHERS_LIMITS)]
+    ]
+    for name, outcomes, otherwise in zip(KINDS, found, others, strict=True):
         of, marked = outcomes[DEFAULT], "yes" if KINDS[name].is_marked else "no"
         cells = [f"{one.alarms * 1000 / hours:.3g} / {statistics.median(one.after):.0f}" for one in outcomes.values()]
         worst = f"{max(of.after):.0f}", f"{of.late:.0f}", *(str(of.culprits[one]) for one in named)
         rows.append([name, f"{hours:.0f}", marked, *cells[0].split(" / "), *worst])
         more.append([name, *cells])
-    for head, *body in (rows, more):
+        beside.append([name, cells[0], *(f"{count * 1000 / hours:.3g} / {after:.0f}" for count, after in otherwise)])
+    for head, *body in (rows, more, beside):
         print("", *(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)), sep="\n")
 
 
