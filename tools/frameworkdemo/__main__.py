@@ -1,22 +1,15 @@
 """`python -m frameworkdemo [up|down]`: run the demo, or remove everything that it created."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frameworkdemo import manifests
 from frameworkdemo.errors import FAILURES
 from frameworkdemo.run import run
 from frameworkdemo.steps import Steps
-from frameworkdemo.target import CLUSTER, ContextTarget, LocalTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkdemo.target import Target
+from frameworkdemo.target import CLUSTER, ContextTarget, LocalTarget, Target
 
 
 def main(argv: Sequence[str] | None = None) -> int:

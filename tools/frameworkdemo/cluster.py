@@ -1,23 +1,18 @@
 """One cluster, as `kubectl` and the SDK reach it."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
+import localcluster
 from frameworkclient import Client
 from frameworkdemo.errors import DemoError
 from localcluster.programs import binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    import localcluster
 
 Manifest = dict[str, Any]
 """An object to send, as decoded from YAML."""

@@ -1,19 +1,14 @@
 """`frameworkctl` as a user types it: each command is shown, runs as a program, and has the terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkdemo.cluster import Cluster
+from frameworkdemo.cluster import Cluster
 
 _OWN_END_SECONDS = 2.0
 _END_SECONDS = 5.0

@@ -1,21 +1,15 @@
 """Install the controller and the injector in a cluster, and wait until they are ready."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
 from frameworkclient.views.pods import IMAGE_ERRORS, TaskPod
 from frameworkdemo import manifests
+from frameworkdemo.cluster import Cluster, Manifest
 from frameworkdemo.errors import DemoError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from frameworkdemo.cluster import Cluster, Manifest
 
 READY_SECONDS = 180.0
 LOOK_SECONDS = 3

@@ -3,30 +3,23 @@
 Meanwhile the demo looks for what would never end by itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
-from frameworkclient import ClientError, NotFoundError
+from frameworkclient import Client, ClientError, NotFoundError
 from frameworkclient.cli.exits import ExitCode
 from frameworkdemo import manifests
-from frameworkdemo.cluster import GONE_SECONDS
+from frameworkdemo.cluster import GONE_SECONDS, Cluster, Manifest
 from frameworkdemo.commands import Frameworkctl
 from frameworkdemo.deploy import IMAGE_SECONDS, LOG_TAIL, MissingImages
 from frameworkdemo.errors import FAILURES, DemoError
+from frameworkdemo.manifests import ImageNames
+from frameworkdemo.steps import Steps
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from frameworkclient import Client
-    from frameworkdemo.cluster import Cluster, Manifest
-    from frameworkdemo.manifests import ImageNames
-    from frameworkdemo.steps import Steps
 
 LOOK_SECONDS = 1.0
 

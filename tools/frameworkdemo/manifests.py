@@ -1,18 +1,13 @@
 """The manifests of the repository, with the names of images that a cluster needs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
+from frameworkdemo.cluster import Manifest
 from frameworkdemo.errors import DemoError
-
-if TYPE_CHECKING:
-    from frameworkdemo.cluster import Manifest
 
 REPOSITORY = Path(__file__).parents[2]
 INSTALL = REPOSITORY / "deploy" / "install.yaml"

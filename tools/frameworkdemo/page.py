@@ -1,19 +1,14 @@
 """The page of what the demo has run: the archive, on this machine, which sees what the user of the kubeconfig sees."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
 import sys
 import urllib.request
-from typing import TYPE_CHECKING
 
+from frameworkdemo.cluster import Cluster
 from localcluster.processes.ports import free_port
 from localcluster.processes.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from frameworkdemo.cluster import Cluster
 
 NAME = "page"
 START_SECONDS = 60.0

@@ -1,20 +1,14 @@
 """The steps of the demo: prepare a cluster, install the programs, run the gang."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from frameworkdemo import deploy, manifests, page
+from frameworkdemo.cluster import Cluster
 from frameworkdemo.errors import FAILURES
 from frameworkdemo.gang import Gang
+from frameworkdemo.steps import Steps
+from frameworkdemo.target import Target
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkdemo.cluster import Cluster
-    from frameworkdemo.steps import Steps
-    from frameworkdemo.target import Target
 
 
 def run(steps: Steps, target: Target, namespace: str, file: Path, seconds: float) -> None:

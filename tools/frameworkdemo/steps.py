@@ -1,16 +1,11 @@
 """The steps of the demo as plain lines, and a table of the seconds that they took."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 from frameworkclient.views.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 PRINT = functools.partial(print, flush=True)
 

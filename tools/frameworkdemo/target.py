@@ -1,28 +1,22 @@
 """The cluster that the demo runs in: one that it starts on this machine, or one that the user has."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 import localcluster
 from frameworkdemo import manifests, page
 from frameworkdemo.cluster import Cluster, local_cluster
+from frameworkdemo.manifests import ImageNames
+from frameworkdemo.steps import Steps
 from localcluster.cluster.cluster import require_root
 from localcluster.images import images
 from localcluster.programs import binaries
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frameworkdemo.manifests import ImageNames
-    from frameworkdemo.steps import Steps
 
 CLUSTER = "demo"
 

@@ -1,12 +1,11 @@
 """`python -m frameworkrelease`: the command line."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -25,9 +24,6 @@ from localcluster.errors import LocalClusterError
 from localcluster.images import base
 from localcluster.programs.binaries import cache_root
 from localcluster.programs.catalogue import BUILDABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 RELEASES: Final = REPOSITORY / "build" / "release"
 GENERATED: Final[Mapping[Path, Callable[[str], str]]] = {

@@ -3,14 +3,14 @@
 They are read from the images themselves: from dpkg's list, and from the metadata of the Python distributions.
 """
 
-from __future__ import annotations
-
 import email
 import json
 import re
 import tarfile
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from cyclonedx.contrib.license.factories import LicenseFactory
@@ -24,10 +24,6 @@ from frameworkrelease.release import PROJECT
 from localcluster.images.archive import digest as digest_of
 from localcluster.images.debian import paragraphs
 from localcluster.programs.catalogue import architecture
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _DPKG: Final = "var/lib/dpkg/status"
 _METADATA: Final = ".dist-info/METADATA"

@@ -3,17 +3,17 @@
 The commit is exported first, so that nothing else of a working tree gets into an artefact.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from cyclonedx.model.component import Component
 
 from frameworkrelease import bills, chart, cut, signing
 from frameworkrelease.chart import REPOSITORY
@@ -22,11 +22,6 @@ from frameworkrelease.generate import plain
 from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PREFIX, PROGRAMS, Release, bill_of, images
 from localcluster.images.images import build_release
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cyclonedx.model.component import Component
 
 
 @dataclass(frozen=True)
@@ -132,8 +127,7 @@ def _images(sources: Sources, release: Release, folder: Path, prefix: str) -> No
         "org.opencontainers.image.revision": sources.revision,
     }
     build_release(PROGRAMS, sources=sources.folder, target=folder, created=sources.epoch, labels=labels)
-    digests: dict[str, str] = {}
-    everything: list[Component] = []
+    digests, everything = dict[str, str](), list[Component]()
     for program in PROGRAMS:
         archive, reference = release.image(program), f"{prefix}/{program}:{sources.version}"
         with task(f"pack image {program}"):

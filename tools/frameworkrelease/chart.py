@@ -1,7 +1,5 @@
 """The chart in this repository, and the helm that renders it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

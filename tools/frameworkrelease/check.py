@@ -3,24 +3,18 @@
 Nothing but the artefacts is used, and the libraries of PyPI that the wheel asks for.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import localcluster
 from frameworkrelease import chart, registry, signing
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.publish import publish
-from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, moved
+from frameworkrelease.release import HELLO, IMAGES, MANIFESTS, PROGRAMS, PROJECT, Release, moved
 from localcluster import Cluster, Depth
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from frameworkrelease.release import Release
 
 _NAMESPACE = f"--namespace={chart.NAMESPACE}"
 _TIMEOUT = "--timeout=5m"

@@ -1,13 +1,8 @@
 """Runs the programs that a release needs, and says what failed."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path
 
 _SHOWN_LINES = 15
 

@@ -7,17 +7,13 @@
 because the barrier starts too often to look for it.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHANGELOG: Final = "CHANGELOG.md"
 # Three numbers, which Python, helm and image registries spell in the same way; a pre-release they do not.

@@ -3,8 +3,6 @@
 Lines are those of `wc -l`, by room; cases and minutes are those of the last `make test`, from its JUnit report.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Final

@@ -1,18 +1,12 @@
 """Publishes the images and the chart of a release to a registry, and signs them there."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
 
 from frameworkrelease import chart, signing
 from frameworkrelease.commands import ReleaseError, run
-from frameworkrelease.release import PROJECT
+from frameworkrelease.release import PROJECT, Release
 from localcluster.packages import require
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from frameworkrelease.release import Release
 
 
 def publish(release: Release, prefix: str, private: str) -> dict[str, str]:

@@ -1,22 +1,17 @@
 """An image registry on loopback, for checks: of the distribution's package, without TLS, with its files in a folder."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 from frameworkrelease.commands import ReleaseError
+from localcluster import Cluster
 from localcluster.node import namespaces
 from localcluster.packages import require
 from localcluster.processes.health import check_health
 from localcluster.processes.ports import free_port
 from localcluster.processes.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 _START_SECONDS: Final = 300
 _CONFIG: Final = "registry.yml"

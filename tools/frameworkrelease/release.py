@@ -1,15 +1,11 @@
 """The files of a release, and the names by which registries know what is in it."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 PROJECT: Final = "frameworkcontroller"
 PREFIX: Final = f"docker.io/{PROJECT}"

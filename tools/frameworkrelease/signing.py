@@ -9,8 +9,6 @@ A private key is a path or another way in which cosign finds one, such as `env:/
 fails, or the key did not sign what is verified, a function raises ReleaseError.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

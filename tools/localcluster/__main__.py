@@ -1,9 +1,8 @@
 """`python -m localcluster`: the command line."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -11,9 +10,6 @@ from localcluster.cluster import cluster, settings
 from localcluster.context import Depth
 from localcluster.errors import LocalClusterError
 from localcluster.images import images
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,

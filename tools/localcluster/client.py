@@ -4,19 +4,14 @@
 in `kubectl get --raw`.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import urllib3
 
+from localcluster.context import Context
 from localcluster.errors import LocalClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.context import Context
 
 Json = dict[str, Any]
 

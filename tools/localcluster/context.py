@@ -15,22 +15,17 @@ after a process was killed. `node.stop` therefore accepts that anything is missi
 something. It leaves the processes that were started through `context.processes` to `removal.stop`.
 """
 
-from __future__ import annotations
-
 import enum
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster import kubeconfigs
 from localcluster.pki import NO_GROUP, Pki
 from localcluster.processes import ports
 from localcluster.processes.supervisor import Supervisor
 from localcluster.programs import binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 
 class Depth(enum.StrEnum):

@@ -1,11 +1,6 @@
 """The errors of a local cluster, one class for each meaning, with one base that a caller can catch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 class LocalClusterError(Exception):

@@ -1,7 +1,5 @@
 """The files in `manifests/`, which configure the components of a node, filled with the values of a cluster."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 _MANIFESTS = Path(__file__).parent / "manifests"

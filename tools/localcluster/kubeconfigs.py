@@ -1,15 +1,11 @@
 """Kubeconfig files, written as JSON, which is YAML; certificates are embedded, so that a file can be moved."""
 
-from __future__ import annotations
-
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster.pki import KeyPair
+from localcluster.pki import KeyPair
 
 
 def with_token(server: str, ca_file: Path, token: str) -> dict[str, Any]:

@@ -1,16 +1,11 @@
 """The distribution's packages that a node and image builds need; missing ones are installed."""
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _INSTALL = Path(__file__).with_name("install-apt")
 

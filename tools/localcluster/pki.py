@@ -4,19 +4,14 @@ trustme makes the certificates. Their keys are elliptic-curve keys, because maki
 etcd. They are valid from 2000 to 2999, whatever the clock of a virtual machine says.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 NO_GROUP = "localcluster"
 """An organization that no rule of RBAC names; trustme always writes one."""

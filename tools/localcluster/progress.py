@@ -1,15 +1,10 @@
 """What takes long, told on standard error: one line that changes on a terminal, a few plain lines elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _QUIET_SECONDS = 2.0
 """A shorter task that succeeds is not told of where there is no terminal."""

@@ -1,15 +1,11 @@
 """Kueue as a process, and the objects of its queues. The visibility server, an API of its own, is off."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit.operators import Operator, apply_all, rendered
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
 CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"

@@ -3,29 +3,23 @@
 Beside the addresses, which a cluster without their Deployments needs, their configurations are those of the charts.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket
 import subprocess
 import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import yaml
 
-from localcluster import kubeconfigs
+from localcluster import Cluster, kubeconfigs
+from localcluster.client import Json
 from localcluster.processes.ports import free_port
 from testkit import go_modules
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json
 
 # What runs them in a cluster, and what a control plane without nodes cannot reach.
 _LEFT_OUT = ("Deployment", "Service", "APIService", "Secret")

@@ -1,10 +1,9 @@
 """`python -m frameworkdemo.examples [NAME ...]`: run examples on a local node, and print how each of them went."""
 
-from __future__ import annotations
-
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import localcluster
 from frameworkdemo import manifests
@@ -14,10 +13,6 @@ from frameworkdemo.examples.run import AS_EXPECTED, as_table, run
 from frameworkdemo.run import install
 from frameworkdemo.steps import PRINT, Steps
 from frameworkdemo.target import CLUSTER, LocalTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,19 +1,13 @@
 """The examples: folders of `examples/` with a Framework, what they apply, and the images that they need."""
 
-from __future__ import annotations
-
 import re
 import runpy
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from frameworkdemo import manifests
 from frameworkdemo.errors import DemoError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from frameworkdemo.examples.example import Example
+from frameworkdemo.examples.example import Example
 
 FOLDER = manifests.REPOSITORY / "examples"
 _OWN_IMAGE = re.compile(r"docker\.io/frameworkcontroller/([a-z0-9-]+):dev")

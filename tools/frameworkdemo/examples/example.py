@@ -1,21 +1,16 @@
 """One example while it runs: what its `steps.py` may do to it, and wait for."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from frameworkclient import Client
+from frameworkdemo.cluster import Cluster
 from frameworkdemo.errors import DemoError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from frameworkclient import Client
-    from frameworkdemo.cluster import Cluster
-    from frameworkdemo.examples.story import Story
+from frameworkdemo.examples.story import Story
 
 PATIENCE_SECONDS = 600.0
 """The default limit of each wait: far more than an idle machine needs, because others may use it, too."""

@@ -1,21 +1,15 @@
 """Run one example: give it a namespace, take its steps, and leave nothing behind."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from frameworkdemo import manifests
+from frameworkdemo.cluster import Cluster
 from frameworkdemo.errors import FAILURES
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.example import Example
 from frameworkdemo.examples.story import Story
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from frameworkdemo.cluster import Cluster
 
 AS_EXPECTED = "as expected"
 _SHORT = 100

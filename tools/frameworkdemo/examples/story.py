@@ -3,22 +3,14 @@
 It keeps the logs, in which `Example` looks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
-from frameworkclient import ClientError, DeletedError, NotFoundError, UnreachableError
-from frameworkclient.views.pods import Stage
+from frameworkclient import Client, ClientError, DeletedError, FrameworkView, NotFoundError, UnreachableError
+from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from frameworkclient import Client, FrameworkView
-    from frameworkclient.views.pods import TaskPod
 
 _LOOK_SECONDS = 0.5
 _END_SECONDS = 60.0

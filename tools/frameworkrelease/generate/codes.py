@@ -1,9 +1,8 @@
 """The table of completion codes: code, phrase and kind come from the programs, what is said of them from the page."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from frameworkcontroller.api.codes import (
     NEVER_RETRIED,
@@ -13,14 +12,10 @@ from frameworkcontroller.api.codes import (
     Attribute,
     TypeName,
 )
+from frameworkcontroller.api.status import CompletionType
 from frameworkcontroller.engine.config.settings import default_config, read_settings
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate import pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.api.status import CompletionType
 
 PAGE: Final = REPOSITORY / "docs" / "troubleshooting.md"
 _SAID: Final = re.compile(r"^\| \S+ \| `(?P<phrase>\w+)` \| [^|]* \| (?P<said>.*) \|$", re.MULTILINE)

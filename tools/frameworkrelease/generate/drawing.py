@@ -3,13 +3,9 @@
 A page may have another colour scheme than the system of its reader, so each picture has a background of its own.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 from xml.sax.saxutils import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HUES: Final = {
     "accent": "#2457c5", "quiet": "#5a6570", "bad": "#b3400a", "card": "#8a94a0", "lost": "#9c3d28",

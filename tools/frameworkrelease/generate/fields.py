@@ -1,17 +1,13 @@
 """The fields of a Framework: the tables of the reference, from the CustomResourceDefinition."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from frameworkcontroller.api import definition
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate import pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PAGE: Final = REPOSITORY / "docs" / "reference" / "framework-api.md"
 ADDED: Final = (

@@ -4,18 +4,17 @@
 of `docs/operate/releases.md` are made from it; `make manifests` makes them again, and a test compares.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from frameworkrelease.chart import REPOSITORY
@@ -24,9 +23,6 @@ from frameworkrelease.generate import pages
 from frameworkrelease.generate.performance import Row, origin, read, write
 from localcluster.programs import binaries
 from localcluster.programs.catalogue import BUILDABLE, minor_of, parse_version, pinned_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FILE: Final = REPOSITORY / "docs" / "operate" / "support.csv"
 PAGE: Final = REPOSITORY / "docs" / "operate" / "releases.md"

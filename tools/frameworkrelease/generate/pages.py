@@ -1,12 +1,8 @@
 """Tables of pages that are made: each stands between two marks, the first of which names it and the command."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 _MADE: Final = re.compile(r"(<!-- ([\w ]+): made by `make \w+` -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -5,21 +5,17 @@ rows into `build/bench`; `make scale` takes them over, and writes the page. A ta
 name columns of the file.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import platform
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 FILE: Final = REPOSITORY / "docs" / "performance.csv"
 PAGE: Final = REPOSITORY / "docs" / "performance.md"

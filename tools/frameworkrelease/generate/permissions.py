@@ -4,10 +4,9 @@ The reason of a rule is the comment above it in the chart. A rule without one is
 permission without saying why.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import yaml
 
@@ -17,9 +16,6 @@ from frameworkcontroller.engine.requests.manifests import roster_access
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 VALUES: Final = ("--set=history.enabled=true", "--set=history.url=https://history.example")
 """With which the chart is rendered: the archive is optional, and its permissions are more than a sentence."""

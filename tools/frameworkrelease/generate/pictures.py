@@ -1,16 +1,12 @@
 """The pictures of the manual, `docs/pictures/*.svg`: of the code's own tables, and of what is said here."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from frameworkcontroller.api.states import NEXT, LedgerState, State
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate.drawing import Drawing, sign
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 FOLDER: Final = REPOSITORY / "docs" / "pictures"
 _MEANINGS: Final = {

@@ -1,14 +1,10 @@
 """The plain manifests, `deploy/install.yaml`: what `kubectl apply --server-side -f` installs without helm."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from frameworkrelease import chart
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE: Final = chart.REPOSITORY / "deploy" / "install.yaml"
 _HEAD: Final = """\

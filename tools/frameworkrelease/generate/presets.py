@@ -1,19 +1,15 @@
 """Presets: the table of the documentation, made from their files, and the files with which a new one begins."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkbarrier.presets import model
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE: Final = REPOSITORY / "docs" / "presets.md"
 EXAMPLES: Final = REPOSITORY / "examples"

@@ -1,27 +1,22 @@
 """Directives for the pages of the reference: the fields of a Framework, the commands of frameworkctl."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import typer.main
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
+from typer._click.core import Command, Context, Parameter
 from typer.core import TyperGroup
 
 from frameworkclient.cli.app import app as frameworkctl
 from frameworkclient.cli.run import ClusterAndArchive
 from frameworkcontroller.api import definition
 from frameworkrelease.generate.fields import ADDED, Field
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from typer._click.core import Command, Context, Parameter
 
 FACTS: Final = {
     "pattern": "matches `{}`",

@@ -5,8 +5,6 @@ defines (env, tolerations, affinity, ...) is checked there for its names at the 
 rest.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -1,21 +1,17 @@
 """The extension of Sphinx that makes pages of the site from what is no page: `docs/conf.py` names it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from frameworkcontroller.api import names
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.generate import codes
 from frameworkrelease.generate.reference import FrameworkctlCommands, FrameworkFields
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 SHOWN: Final = {".yaml": "yaml", ".py": "python", ".conf": "nginx", ".json": "json", ".xml": "xml"}
 """The files of an example that its page shows: their languages by suffix."""

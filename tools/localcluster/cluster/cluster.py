@@ -4,17 +4,15 @@ The command line, the fixtures of the tests, the benchmarks and the demo call th
 its lock, so that processes do not start or stop the same cluster at the same time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster.client import RawClient
 from localcluster.cluster import controlplane, kwok, removal, settings
-from localcluster.context import Context, Depth
+from localcluster.context import Context, Depth, Settings
 from localcluster.errors import LocalClusterError, SetupError, StartError
 from localcluster.node import containerd, node
 from localcluster.processes import ports
@@ -22,11 +20,6 @@ from localcluster.processes.process import boot_id
 from localcluster.processes.supervisor import Supervisor
 from localcluster.programs import binaries
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster.context import Settings
 
 _PORT_IS_TAKEN = "address already in use"
 _TRIES = 3

@@ -6,26 +6,18 @@ Where there are no nodes, the controllers that delete Pods of unknown nodes are 
 is on where Kubernetes has it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster import kubeconfigs
 from localcluster.client import RawClient
-from localcluster.context import Depth
+from localcluster.context import Context, Depth
 from localcluster.processes.health import check_health
 from localcluster.programs.catalogue import minor_of
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from localcluster.context import Context
 
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # With Go's defaults a small API server spends a quarter of its CPU on garbage collection. The environment has the last
@@ -45,7 +37,7 @@ def _gangs(context: Context, *more: str) -> list[str]:
 
 def start(context: Context) -> None:
     """Start the components that do not run, and return when all are ready."""
-    starters: dict[str, Callable[[Context], None]] = {"kube-controller-manager": _start_controllers}
+    starters = {"kube-controller-manager": _start_controllers}
     if context.depth is not Depth.CONTROL_PLANE:
         starters["kube-scheduler"] = _start_scheduler
     for name in ("etcd", "kube-apiserver", *starters):

@@ -4,20 +4,16 @@ A Pod on a simulated node gets an IP and becomes Running at once. The annotation
 it ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.context import Context
 from localcluster.processes.health import check_health
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from localcluster.context import Context
 
 RUN_SECONDS = "localcluster.frameworkcontroller/run-seconds"
 EXIT_CODE = "localcluster.frameworkcontroller/exit-code"

@@ -1,20 +1,14 @@
 """The end of a cluster: its processes, its node, its folder. `cluster.down` and `cluster.up` call it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from localcluster.context import Depth
+from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError
 from localcluster.node import node
-
-if TYPE_CHECKING:
-    from localcluster.context import Context
-    from localcluster.processes.supervisor import Supervisor
+from localcluster.processes.supervisor import Supervisor
 
 _TRIES = 3
 

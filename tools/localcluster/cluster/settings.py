@@ -1,14 +1,12 @@
 """What is kept about a cluster between runs: its settings, its folder, and the lock that serializes its changes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -17,9 +15,6 @@ from localcluster.errors import SetupError
 from localcluster.processes import ports
 from localcluster.processes.process import boot_id
 from localcluster.programs import binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,28}[a-z0-9])?")
 _ROUTES = Path("/proc/net/route")

@@ -4,20 +4,16 @@ The format is Docker's (`docker save`): an uncompressed tar with the layer, the 
 containerd imports such archives, and buildah pulls from them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from localcluster.errors import SetupError
 from localcluster.programs.catalogue import architecture
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def write(archive: Path, *, reference: str, layer: Path, config: Mapping[str, Any]) -> Path:

@@ -8,8 +8,6 @@ A release is always built on such a root, on the one that `images/base.lock` nam
 it is the one that the tests run on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile
@@ -17,17 +15,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
 from localcluster.images import archive, baselock, debian, wheels
 from localcluster.images.buildah import Base
 from localcluster.packages import require
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OFFICIAL = "docker.io/library/python:3.11-slim-bookworm"
 REPOSITORY = Path(__file__).parents[3]

@@ -3,18 +3,14 @@
 The digest decides. The packages say why a digest is another one, and what to list in a bill of materials.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from localcluster.errors import SetupError
 from localcluster.images.debian import Package
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _HEAD: Final = """\
 # The base image of a release: what localcluster.images.debian makes of these packages. Written by `make lock-base`.

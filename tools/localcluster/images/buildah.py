@@ -1,19 +1,13 @@
 """Buildah, run without a daemon and without leaving mounts behind; `images` calls it for what is not in the cache."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 UNSHARED = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
 """The start of a command that runs in mount and PID namespaces of its own, and so leaves neither mount nor process."""

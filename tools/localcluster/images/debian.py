@@ -4,21 +4,17 @@ The same packages give the same bytes: mmdebstrap removes what differs from run 
 numeric owners and no time after a given one.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from localcluster.errors import SetupError
 from localcluster.images.buildah import UNSHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SUITE: Final = "bookworm"
 # Programs do not need these at run time. zoneinfo and locales are absent from the official slim image as well.

@@ -1,17 +1,12 @@
 """Dockerfiles read for what decides on the content of an image: the files that they copy, and a digest of all of it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from localcluster.errors import SetupError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 

@@ -9,13 +9,11 @@ wheels are mounted at /wheels, with `PIP_NO_INDEX` and `PIP_FIND_LINKS` set, whi
 and the build argument `MAVEN` is the URL of that folder, in place of that of Maven Central.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
@@ -26,9 +24,6 @@ from localcluster.images.dockerfiles import copied_files, digest_of, is_lock
 from localcluster.packages import require
 from localcluster.programs.binaries import cache_root
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 REPOSITORY = base.REPOSITORY
 _KEPT_ARCHIVES = 2

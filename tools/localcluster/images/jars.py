@@ -1,20 +1,15 @@
 """Jars of Maven Central for image builds, by locks: lines as sha256sum writes them, with paths in the repository."""
 
-from __future__ import annotations
-
 import logging
 import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pooch
 
 from localcluster.errors import SetupError
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CENTRAL = "https://repo1.maven.org/maven2"
 SUFFIX = ".jars"

@@ -1,20 +1,15 @@
 """Wheels of lock files, downloaded once for builds without a network."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import SetupError
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PYTHON = "3.11"
 """The version of Python in the images."""

@@ -1,25 +1,19 @@
 """The node's container runtime: containerd with a configuration, folders and a socket of its own, and its images."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import tarfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from localcluster.context import Depth
+from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError
 from localcluster.filling import filled
 from localcluster.images import archive
 from localcluster.images.buildah import storage_driver
 from localcluster.node import namespaces
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from localcluster.context import Context
 
 PAUSE = "localhost/frameworkcontroller/pause:dev"
 _SECONDS = 120.0

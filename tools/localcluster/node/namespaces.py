@@ -8,24 +8,18 @@ kubelet and containerd know some folders by fixed names (paths of sockets must b
 kubelet of its own). Within the node's mount namespace, folders of the cluster are mounted over these.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
+from localcluster.context import Context
 from localcluster.errors import LocalClusterError
 from localcluster.filling import filled
 from localcluster.processes.process import Identity, identify, terminate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.context import Context
 
 NAME = "node"
 VOLUMES = "/var/local/volumes"

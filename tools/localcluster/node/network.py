@@ -11,18 +11,12 @@ server. Nothing else is forwarded: the machine's own rules, bridges and `ip_forw
 side do not reach each other, and everything ends with the namespace.
 """
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from localcluster.context import Context
 from localcluster.errors import SetupError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from localcluster.context import Context
 
 
 def connect(context: Context, init_pid: int) -> None:

@@ -7,29 +7,22 @@ a process of the node behind the usual Service, not a Deployment. No Pod is evic
 are off, because they need all controllers of the machine's cgroups.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 from localcluster.client import ApiStatusError, RawClient
+from localcluster.context import Context
 from localcluster.filling import filled
 from localcluster.node import containerd, namespaces, network
 from localcluster.packages import require
 from localcluster.processes.health import check_health
 from localcluster.programs.catalogue import minor_of
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from localcluster.context import Context
 
 NAME = "node"
 COMPONENTS = ("node", "containerd", "coredns", "kube-proxy", "kubelet")
@@ -55,8 +48,7 @@ def start(context: Context) -> None:
         network.connect(context, init_pid)
         containerd.start(context, init_pid)
     with task("node: kubelet, kube-proxy, CoreDNS"), ThreadPoolExecutor() as pool:
-        starters: tuple[Callable[[Context, int], None], ...] = (_start_kubelet, _start_dns)
-        for started in [pool.submit(starter, context, init_pid) for starter in starters]:
+        for started in [pool.submit(starter, context, init_pid) for starter in (_start_kubelet, _start_dns)]:
             started.result()
         # It waits for the addresses of its node for 30 s; from 1.37 on it exits when they come later.
         _start_proxy(context, init_pid)

@@ -1,7 +1,5 @@
 """Health endpoints of components on this machine, asked while `up` waits for them."""
 
-from __future__ import annotations
-
 import ssl
 import urllib.error
 import urllib.request

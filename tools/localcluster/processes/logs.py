@@ -1,12 +1,7 @@
 """Logs of components: their complete lines, and the few that tell a person why a component did not start."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 # klog's errors and fatals (E1121, F1121), the levels of logrus, zap and CoreDNS, Go's panics, errors of commands.
 _ERROR = re.compile(

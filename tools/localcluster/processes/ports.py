@@ -1,19 +1,14 @@
 """Free TCP ports and free 10.x.0.0/16 networks, so that clusters can run side by side."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Set
+from pathlib import Path
 
 from filelock import FileLock
 
 from localcluster.errors import SetupError
-
-if TYPE_CHECKING:
-    from collections.abc import Set
-    from pathlib import Path
 
 FILE = "ports.json"
 """The file of a cluster's ports, in its folder."""

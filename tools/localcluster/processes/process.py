@@ -1,7 +1,5 @@
 """Processes of this machine as /proc shows them: which process has a PID, whether it is alive, and how to stop it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

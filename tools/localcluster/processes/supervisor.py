@@ -10,16 +10,15 @@ It promises three things about every component (etcd, the API server, containerd
   processes that a crash left without a PID file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster.errors import LocalClusterError, StartError
 from localcluster.processes.logs import relevant_tail
@@ -34,10 +33,6 @@ from localcluster.processes.process import (
     reap,
     terminate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 POLL_SECONDS = 0.05
 _START_SECONDS = 240.0

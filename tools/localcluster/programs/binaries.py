@@ -10,23 +10,18 @@
 Programs from 4 and 5 go into the cache, complete or not at all, by one process at a time.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from localcluster.errors import BinaryError
 from localcluster.programs import downloads, gobuild
 from localcluster.programs.catalogue import CATALOGUE, Program, parse_version, pinned_version, version_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def cache_root(environ: Mapping[str, str] = os.environ) -> Path:

@@ -4,19 +4,14 @@ Versions are kept in one place, the `require` lines of `go/<project>/go.mod`. Ku
 version that can be built, `go/kubernetes-<version>/`.
 """
 
-from __future__ import annotations
-
 import functools
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import BinaryError, SetupError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GO_MODULES = Path(__file__).parent / "go"
 

@@ -4,8 +4,6 @@ kwok, Kueue, JobSet and LeaderWorkerSet publish no checksums. These, and what te
 their modules, whose checksums are in go.sum.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os
@@ -14,18 +12,13 @@ import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster.errors import BinaryError
-from localcluster.programs.catalogue import architecture
+from localcluster.programs.catalogue import Program, architecture
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from localcluster.programs.catalogue import Program
 
 TIMEOUT_SECONDS = 5.0
 # This process does not wait again for a host that did not answer.

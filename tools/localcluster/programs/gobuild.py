@@ -4,25 +4,18 @@
 `k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from localcluster.errors import BinaryError
-from localcluster.programs.catalogue import architecture, module_of
+from localcluster.programs.catalogue import Program, architecture, module_of
 from localcluster.progress import task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from localcluster.programs.catalogue import Program
 
 # The first release that fetches the toolchain that a go.mod requires, and the first that can download one as a module.
 _OLDEST_WITH_TOOLCHAINS = (1, 21)
