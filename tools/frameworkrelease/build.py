@@ -58,11 +58,7 @@ def export(wanted: str, folder: Path, commit: str = "HEAD", environ: Mapping[str
 
 
 def require_clean() -> None:
-    """Check that the working tree is what is committed.
-
-    Raises:
-        ReleaseError: There are changes, which a release would not contain.
-    """
+    """Check that the working tree is what is committed; ReleaseError about changes, which a release would not have."""
     if changes := run("git", "status", "--porcelain", folder=REPOSITORY).splitlines():
         raise ReleaseError(f"{len(changes)} files are not committed, for example {changes[0][3:]}: commit them first")
 

@@ -43,11 +43,7 @@ def check(wanted: str, root: Path = REPOSITORY) -> None:
 
 
 def require(wanted: str, root: Path = REPOSITORY) -> None:
-    """Check that the sources are of a version.
-
-    Raises:
-        ReleaseError: They are of another one.
-    """
+    """Check that the sources are of a version; ReleaseError if they are of another one."""
     if current(root) != wanted:
         raise ReleaseError(f"the sources are of version {current(root)}: run `make cut VERSION={wanted}` and commit")
 

@@ -24,9 +24,9 @@ _SAID: Final = re.compile(r"^\| \S+ \| `(?P<phrase>\w+)` \| [^|]* \| (?P<said>.*
 def page(written: str) -> str:
     """Return the page with a row for each code; one that is new has two empty cells, to be filled."""
     said = {row["phrase"]: row["said"] for row in _SAID.finditer(written)}
-    head = ["| code | phrase | kind | meaning | what to do |", "| --- | --- | --- | --- | --- |"]
-    rows = (f"| {code} | `{phrase}` | {kind} | {said.get(phrase, ' | ')} |" for code, phrase, kind in kinds())
-    return pages.renewed(written, {"completion codes": [*head, *rows]})
+    rows = ((code, f"`{phrase}`", kind, said.get(phrase, " | ")) for code, phrase, kind in kinds())
+    table = pages.table(("code", "phrase", "kind", "meaning", "what to do"), rows)
+    return pages.renewed(written, {"completion codes": table})
 
 
 def kinds() -> Iterator[tuple[str, str, str]]:

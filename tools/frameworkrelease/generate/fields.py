@@ -42,28 +42,33 @@ class Field:
 
 def page(written: str) -> str:
     """Return the reference, which has the markers, with its tables renewed."""
-    return pages.renewed(written, {f"fields of {part}": _table(part) for part in ("spec", "status")})
+    rows = {part: [_row(part, field) for field in fields(part)] for part in ("spec", "status")}
+    head = ("field", "type", "meaning")
+    return pages.renewed(written, {f"fields of {part}": pages.table(head, rows[part]) for part in rows})
 
 
 def fields(part: str) -> Iterator[Field]:
     """Yield the fields of `spec` or `status` in their order, each before those within it."""
-    return _within(part, definition.schema()["properties"][part])
+    return _below(part, definition.schema()["properties"][part])
 
 
-def _within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
+def _below(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
+    for one in within(path, schema):
+        yield one
+        yield from _below(one.path, one.schema)
+
+
+def within(path: str, schema: Mapping[str, Any]) -> Iterator[Field]:
+    """Yield the fields of an object, or of each entry of a list, without those within them."""
+    if "items" in schema:
+        path, schema = f"{path}[]", schema["items"]
     for name, inner in schema.get("properties", {}).items():
         yield Field(f"{path}.{name}", inner, name in schema.get("required", ()))
-        yield from _within(f"{path}.{name}", inner)
-    if "items" in schema:
-        yield from _within(f"{path}[]", schema["items"])
 
 
-def _table(part: str) -> Iterator[str]:
-    yield from ("| field | type | meaning |", "| --- | --- | --- |")
-    for one in fields(part):
-        added = "**Added.** " if one.path.startswith(ADDED) else ""
-        path, meaning = one.path.removeprefix(f"{part}."), f"{added}{one.schema['description']}"
-        yield f"| `{path}` | {_type_of(one)} | {meaning} |"
+def _row(part: str, field: Field) -> tuple[str, str, str]:
+    added = "**Added.** " if field.path.startswith(ADDED) else ""
+    return f"`{field.path.removeprefix(f'{part}.')}`", _type_of(field), f"{added}{field.schema['description']}"
 
 
 def _type_of(field: Field) -> str:

@@ -143,15 +143,12 @@ def tables(kept: Iterable[Row]) -> Iterator[str]:
     runs: dict[tuple[str, str], list[Row]] = {}
     for one in kept:
         runs.setdefault(_kind(one), []).append(one)
-    yield from ("| Kubernetes | tests | result | on | of |", "| --- | --- | --- | --- | --- |")
-    for version, suite in planned():
-        cells = _cells(runs[version, suite]) if (version, suite) in runs else ("not run", "", "")
-        yield f"| {version} | {suite} | {' | '.join(cells)} |"
+    rows = ((*kind, *(_cells(runs[kind]) if kind in runs else ("not run", "", ""))) for kind in planned())
+    yield from pages.table(("Kubernetes", "tests", "result", "on", "of"), rows)
     left_out = [one for run in runs.values() for one in run if one["result"] == NOT_APPLICABLE]
     if left_out:
-        yield from ("", "| not applicable | on | tests |", "| --- | --- | --- |")
-        for one in sorted(left_out, key=lambda one: (one.get("of", ""), one["Kubernetes"])):
-            yield f"| {one.get('of', '')} | {one['Kubernetes']} | {one['tests']} |"
+        reasons = sorted((one.get("of", ""), one["Kubernetes"], one["tests"]) for one in left_out)
+        yield from ("", *pages.table(("not applicable", "on", "tests"), reasons))
     for kind, run in runs.items():
         named = {word: [one.get("of", "") for one in run if one["result"] == word] for word in ("failed", "skipped")}
         for about, names in named.items():

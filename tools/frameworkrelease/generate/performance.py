@@ -16,6 +16,7 @@ from typing import Final
 
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
+from frameworkrelease.generate import pages
 
 FILE: Final = REPOSITORY / "docs" / "performance.csv"
 PAGE: Final = REPOSITORY / "docs" / "performance.md"
@@ -74,10 +75,9 @@ def merged(kept: Iterable[Row], new: Iterable[Row]) -> list[Row]:
 
 
 def table(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the lines of a table of the measurements that have the first figure."""
+    """Return the lines of a table of the measurements that have the first figure."""
     names = (*KEY, *columns)
-    yield from (f"| {' | '.join(names)} |", "|" + " --- |" * len(names))
-    yield from (f"| {' | '.join(one.get(name, '') for name in names)} |" for one in rows if columns[0] in one)
+    return pages.table(names, ([one.get(name, "") for name in names] for one in rows if columns[0] in one))
 
 
 def tables(written: str, rows: Sequence[Row]) -> str:

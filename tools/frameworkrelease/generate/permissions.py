@@ -64,18 +64,18 @@ def table(rendered: str) -> str:
         for role, reasons in sorted(explained, key=lambda one: order.index(_key(one[0])))
         for row in _rows(role, reasons)
     ]
-    return "\n".join(["| who | resources | where | verbs | why |", "| --- | --- | --- | --- | --- |", *rows])
+    return "\n".join(pages.table(("who", "resources", "where", "verbs", "why"), rows))
 
 
 def _key(role: Mapping[str, Any]) -> tuple[str, str]:
     return role["kind"], role["metadata"]["name"]
 
 
-def _rows(role: Mapping[str, Any], reasons: Sequence[str]) -> Iterator[str]:
+def _rows(role: Mapping[str, Any], reasons: Sequence[str]) -> Iterator[tuple[str, ...]]:
     who, where = _ROLES[_key(role)]
     for rule, reason in zip(role["rules"], reasons, strict=True):
         resources, verbs = (", ".join(f"`{word}`" for word in rule[key]) for key in ("resources", "verbs"))
         if not reason:
             raise ReleaseError(f"the {who} may use {resources}: say in the chart why, in a comment above the rule")
         called = "".join(f", only `{name}`" for name in rule.get("resourceNames", ()))
-        yield f"| {who} | {resources} | {where}{called} | {verbs} | {' '.join(reason.split())} |"
+        yield who, resources, f"{where}{called}", verbs, " ".join(reason.split())

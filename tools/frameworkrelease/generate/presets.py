@@ -81,38 +81,37 @@ def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
 
 
 def _presets() -> Iterator[str]:
-    yield "| preset | port | the roles that have ranks, or the head | annotations | examples |"
-    yield "| --- | --- | --- | --- | --- |"
-    used = {name: _used_by(name) for name in model.names()}
+    rows = []
     for preset in map(model.load, model.in_order()):
         known = (("ranks", preset.rank_roles), ("head", preset.heads))
         roles = "; ".join(f"{what}: {', '.join(names)}" for what, names in known if names)
         text = " ".join([*preset.variables.values(), *preset.files.values()])
         heeds = [name for name, pattern in _ANNOTATIONS.items() if re.search(pattern, text)]
-        heeds += ["rank-roles"] * bool(preset.rank_roles or preset.ranks_by_topology) + ["head-role"] * bool(
-            preset.heads
-        )
-        annotations, examples = ", ".join(f"`{name}`" for name in heeds), ", ".join(used[preset.name])
-        yield f"| `{preset.name}` | {preset.port or 'none'} | {roles} | {annotations} | {examples} |"
+        heeds += ["rank-roles"] * bool(preset.rank_roles or preset.ranks_by_topology)
+        heeds += ["head-role"] * bool(preset.heads)
+        annotations, examples = ", ".join(f"`{name}`" for name in heeds), ", ".join(_used_by(preset.name))
+        rows.append((f"`{preset.name}`", preset.port or "none", roles, annotations, examples))
+    head = ("preset", "port", "the roles that have ranks, or the head", "annotations", "examples")
+    return pages.table(head, rows)
 
 
 def _variables() -> Iterator[str]:
-    yield "| preset | variables and files | values, and how the program takes them |"
-    yield "| --- | --- | --- |"
-    for preset in map(model.load, model.in_order()):
-        sets = " ".join(f"`{name}`" for name in (*preset.variables, *preset.files))
-        yield f"| `{preset.name}` | {sets} | {' '.join(preset.doc.split())} |"
+    rows = (
+        (f"`{one.name}`", " ".join(f"`{name}`" for name in (*one.variables, *one.files)), " ".join(one.doc.split()))
+        for one in map(model.load, model.in_order())
+    )
+    return pages.table(("preset", "variables and files", "values, and how the program takes them"), rows)
 
 
 def _examples(kind: str) -> Iterator[str]:
     others = {name for names in _KINDS.values() for name in names}
-    yield "| example | what it shows |"
-    yield "| --- | --- |"
-    for file in sorted(EXAMPLES.glob("*/README.md")):
-        if file.parent.name not in (_KINDS[kind] or {file.parent.name} - others):
-            continue
-        title = file.read_text().partition("\n")[0].removeprefix("# ")
-        yield f"| [{file.parent.name}]({file.parent.name}/README.md) | {title} |"
+    titles = {
+        file.parent.name: file.read_text().partition("\n")[0].removeprefix("# ")
+        for file in sorted(EXAMPLES.glob("*/README.md"))
+    }
+    shown = _KINDS[kind] or titles.keys() - others
+    rows = ((f"[{name}]({name}/README.md)", title) for name, title in titles.items() if name in shown)
+    return pages.table(("example", "what it shows"), rows)
 
 
 def _used_by(preset: str) -> list[str]:

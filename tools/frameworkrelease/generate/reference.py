@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from frameworkclient.cli.app import app as frameworkctl
 from frameworkclient.cli.run import ClusterAndArchive
 from frameworkcontroller.api import definition
-from frameworkrelease.generate.fields import ADDED, Field
+from frameworkrelease.generate.fields import ADDED, Field, within
 
 FACTS: Final = {
     "pattern": "matches `{}`",
@@ -41,20 +41,14 @@ class FrameworkFields(SphinxDirective):
         """Return the nodes."""
         part: str = self.arguments[0]
         schema = definition.schema()["properties"][part]
-        return [*_told(schema), *self._within(part, schema)]
-
-    def _within(self, path: str, schema: Mapping[str, Any]) -> Iterator[nodes.Node]:
-        if "items" in schema:
-            path, schema = f"{path}[]", schema["items"]
-        for name, inner in schema.get("properties", {}).items():
-            yield self._described(Field(f"{path}.{name}", inner, name in schema.get("required", ())))
+        return [*_told(schema), *map(self._described, within(part, schema))]
 
     def _described(self, field: Field) -> nodes.Node:
         parent, _, name = field.path.rpartition(".")
         signature = addnodes.desc_signature("", "", ids=[field.path], classes=["sig", "sig-object"])
         signature += [addnodes.desc_addname("", f"{parent}."), addnodes.desc_name("", name)]
         facts = nodes.paragraph("", "", *_inline(" · ".join(_facts(field))), classes=["facts"])
-        inner = [*self._within(field.path, field.schema)]
+        inner = [*map(self._described, within(field.path, field.schema))]
         if inner:
             signature["_toc_name"] = name
         self.env.domains.standard_domain.note_object("field", field.path, field.path, location=self.get_location())
@@ -63,7 +57,6 @@ class FrameworkFields(SphinxDirective):
 
 
 def _facts(field: Field) -> Iterator[str]:
-    """Yield what a value must be."""
     schema, items = field.schema, field.schema.get("items", {})
     yield f"list of {items['type']}s" if items else schema["type"]
     if "format" in schema:
@@ -105,7 +98,6 @@ class FrameworkctlCommands(SphinxDirective):
 
 
 def _commands() -> Iterator[str]:
-    """Yield the lines of the page, in Markdown."""
     program = typer.main.get_command(frameworkctl)
     assert isinstance(program, TyperGroup)
     names = {one.name for one in dataclasses.fields(ClusterAndArchive)}
@@ -137,7 +129,6 @@ def _context(command: Command) -> Context:
 
 
 def _records(command: Command, parameters: Sequence[Parameter]) -> list[tuple[str, str]]:
-    """Return how each parameter is written, and what its help says."""
     context = _context(command)
     return [record for one in parameters if (record := one.get_help_record(context))]
 
