@@ -12,7 +12,7 @@ from localcluster.images.images import CATALOGUE, REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROGRAM = REPOSITORY / CATALOGUE["jvm"].context / "kafka_server.py"
+PROGRAM = REPOSITORY / CATALOGUE["jvm"] / "kafka_server.py"
 JAVA = """#!/bin/sh
 echo "$@" >> "$NOTES"
 case "$*" in *kafka.Kafka*) cat "$4" >> "$NOTES" ;; esac

@@ -84,9 +84,8 @@ def test_a_line_of_a_lock_that_is_no_checksum_with_a_path_is_refused(line: str, 
         jars.read_lock(lock)
 
 
-def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once(tmp_path: Path) -> None:
-    assert jars.download([], tmp_path / "jars") is None
-    folder = REPOSITORY / CATALOGUE["jvm"].context
+def test_each_lock_of_an_image_belongs_to_a_project_with_versions_and_has_each_jar_once() -> None:
+    folder = REPOSITORY / CATALOGUE["jvm"]
     locks = sorted(folder.glob(f"*{jars.SUFFIX}"))
     assert [lock.stem for lock in locks] == sorted(project.stem for project in folder.glob("*.xml"))
     for lock in locks:

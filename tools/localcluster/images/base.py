@@ -126,9 +126,7 @@ def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None) -> 
         )
     require(("mmdebstrap", "debian-keyring"))
     cache.mkdir(parents=True, exist_ok=True)
-    found = wheels.download([_PIP], cache.parent / "wheels")
-    assert found
-    (pip,) = found.glob("pip-*.whl")
+    (pip,) = wheels.download([_PIP], cache.parent / "wheels").glob("pip-*.whl")
     with tempfile.TemporaryDirectory(prefix=".base-", dir=cache) as folder:
         root, layer = Path(folder, "root"), Path(folder, "layer.tar")
         packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)

@@ -32,11 +32,7 @@ class Lock:
 
 
 def read(file: Path) -> Lock:
-    """Return a lock.
-
-    Raises:
-        SetupError: A line is not one of a lock.
-    """
+    """Return a lock; SetupError if a line is not one of a lock."""
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     heads = dict(line.split(" ", 1) for line in lines[:2] if " " in line)
     epoch, layer = heads.get("epoch", ""), heads.get("layer", "")

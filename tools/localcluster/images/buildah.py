@@ -21,77 +21,56 @@ class Base:
     archive: Path | None
 
 
-@dataclass(frozen=True)
-class Buildah:
-    """Buildah in a mount namespace of its own; intermediate layers stay in its storage and make later builds fast.
+def build(
+    storage: Path,
+    *,
+    origin: Base,
+    dockerfile: Path,
+    context: Path,
+    tag: str,
+    destination: str,
+    arguments: Mapping[str, str],
+    mounts: Mapping[str, Path],
+    labels: Mapping[str, str] | None = None,
+    created: int | None = None,
+) -> None:
+    """Build an image on a base, its build argument `BASE`, with folders that the build may read by where it finds them.
 
-    Where it fails, a method raises SetupError with the end of its output.
+    It is written to a destination, such as `docker-archive:FILE:NAME` or `oci:FOLDER:NAME`. Intermediate layers stay in
+    the storage, a folder, and make later builds fast. `created` is the time of the image and of every file that the
+    build makes, in Unix seconds; None means now.
+
+    Raises:
+        SetupError: Buildah failed; the text has the end of its output.
     """
+    options = [f"--build-arg={key}={value}" for key, value in {"BASE": origin.reference, **arguments}.items()]
+    options += [f"--volume={folder}:{place}:ro" for place, folder in mounts.items()]
+    options += [f"--label={key}={value}" for key, value in (labels or {}).items()]
+    if created is not None:
+        options.append(f"--timestamp={created}")
+    if origin.archive:
+        options.append("--pull-never")
+        if _buildah(storage, "inspect", "--type=image", origin.reference).returncode:
+            _run(storage, "pull", "--quiet", f"docker-archive:{origin.archive}")
+    _run(storage, "build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))
+    _run(storage, "push", "--quiet", tag, destination)
 
-    folder: Path
 
-    def build(
-        self,
-        *,
-        origin: Base,
-        dockerfile: Path,
-        context: Path,
-        tag: str,
-        arguments: Mapping[str, str],
-        mounts: Mapping[str, Path],
-        labels: Mapping[str, str] | None = None,
-        created: int | None = None,
-    ) -> None:
-        """Build an image on a base into the storage, with folders that the build may read by where it finds them.
+def _run(storage: Path, *arguments: str) -> None:
+    done = _buildah(storage, *arguments)
+    if done.returncode:
+        end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
+        raise SetupError(f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}")
 
-        `created` is the time of the image and of every file that the build makes, in Unix seconds; None means now.
-        """
-        if origin.archive and not self._has(origin.reference):
-            self._run("pull", "--quiet", f"docker-archive:{origin.archive}")
-        options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-        options += [f"--volume={folder}:{place}:ro" for place, folder in mounts.items()]
-        if origin.archive:
-            options.append("--pull-never")
-        if created is not None:
-            options.append(f"--timestamp={created}")
-        options += [f"--label={key}={value}" for key, value in (labels or {}).items()]
-        self._run("build", "--layers", "--tag", tag, "--file", str(dockerfile), *options, str(context))
 
-    def push(self, tag: str, destination: str) -> None:
-        """Write an image of the storage to a destination, such as `docker-archive:FILE:NAME` or `oci:FOLDER:NAME`."""
-        self._run("push", "--quiet", tag, destination)
-
-    def _has(self, image: str) -> bool:
-        return (
-            subprocess.run(
-                self._command("inspect", "--type=image", image),
-                capture_output=True,
-                check=False,
-                env=self._environment(),
-            ).returncode
-            == 0
-        )
-
-    def _run(self, *arguments: str) -> None:
-        done = subprocess.run(
-            self._command(*arguments),
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-            env=self._environment(),
-        )  # fmt: skip
-        if done.returncode:
-            end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
-            raise SetupError(
-                f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}"
-            )
-
-    def _command(self, *arguments: str) -> list[str]:
-        # The storage driver mounts layers; the namespace removes these mounts however buildah ends.
-        own = () if os.geteuid() else UNSHARED
-        place = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run")]
-        return [*own, "buildah", *place, *arguments]
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": storage_driver(self.folder)}
+def _buildah(storage: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # The storage driver mounts layers; the namespace removes these mounts however buildah ends.
+    own = () if os.geteuid() else UNSHARED
+    return subprocess.run(
+        [*own, "buildah", "--root", str(storage / "storage"), "--runroot", str(storage / "run"), *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        env={**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": storage_driver(storage)},
+    )  # fmt: skip
 
 
 def storage_driver(folder: Path) -> str:

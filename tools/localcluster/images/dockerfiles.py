@@ -12,11 +12,7 @@ _IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 
 
 def copied_files(dockerfile: Path, context: Path) -> list[Path]:
-    """Return the files of the build context that a Dockerfile copies, sorted.
-
-    Raises:
-        SetupError: A COPY line names something that the context does not have.
-    """
+    """Return the files of the context that a Dockerfile copies, sorted; SetupError if it does not have one of them."""
     files: set[Path] = set()
     for line in dockerfile.read_text().replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)

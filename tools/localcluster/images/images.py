@@ -12,14 +12,12 @@ and the build argument `MAVEN` is the URL of that folder, in place of that of Ma
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
 
 from localcluster.errors import SetupError
-from localcluster.images import base, jars, wheels
-from localcluster.images.buildah import Buildah
+from localcluster.images import base, buildah, jars, wheels
 from localcluster.images.dockerfiles import copied_files, digest_of, is_lock
 from localcluster.packages import require
 from localcluster.programs.binaries import cache_root
@@ -29,30 +27,15 @@ REPOSITORY = base.REPOSITORY
 _KEPT_ARCHIVES = 2
 
 
-@dataclass(frozen=True)
-class Image:
-    """One of the project's images: the paths of its Dockerfile and its build context in the repository."""
-
-    dockerfile: str
-    context: str = "."
-
-
-CATALOGUE: Mapping[str, Image] = {
-    "barrier": Image("images/barrier/Dockerfile"),
-    "controller": Image("images/controller/Dockerfile"),
-    "history": Image("images/history/Dockerfile"),
-    "injector": Image("images/injector/Dockerfile"),
-    "jvm": Image("images/jvm/Dockerfile", "images/jvm"),
-    "tools": Image("images/tools/Dockerfile", "images/tools"),
-    "training": Image("images/training/Dockerfile", "images/training"),
+_OF_THE_CHECKOUT = ("barrier", "controller", "history", "injector")
+CATALOGUE: Mapping[str, str] = {
+    **{name: f"images/{name}" for name in (*_OF_THE_CHECKOUT, "jvm", "tools", "training")},
     **{
-        f"{file.parent.name}-example": Image(
-            str(file.relative_to(REPOSITORY)), str(file.parent.relative_to(REPOSITORY))
-        )
+        f"{file.parent.name}-example": str(file.parent.relative_to(REPOSITORY))
         for file in sorted(REPOSITORY.glob("examples/*/Dockerfile"))
     },
 }
-"""The images by name: the programs, what examples and tests share, and `<folder>-example` of each example with one."""
+"""The folder of each image: the programs, what examples and tests share, and `<folder>-example` of an example."""
 
 
 def reference(name: str, tag: str = "dev") -> str:
@@ -70,18 +53,18 @@ def build_all(names: Iterable[str] = tuple(CATALOGUE)) -> dict[str, Path]:
     for name in names:
         if name not in CATALOGUE:
             raise SetupError(f"{name!r} is not an image of the project; choose from: {', '.join(CATALOGUE)}")
-        dockerfile, context = REPOSITORY / CATALOGUE[name].dockerfile, REPOSITORY / CATALOGUE[name].context
+        dockerfile, context = _sources(name, REPOSITORY)
         archives[name] = build(name, dockerfile=dockerfile, context=context, tag=reference(name))
     return archives
 
 
-def build(
-    name: str,
-    *,
-    dockerfile: Path,
-    context: Path,
-    tag: str,
-) -> Path:
+def _sources(name: str, checkout: Path) -> tuple[Path, Path]:
+    """Return the Dockerfile of an image and its build context: for programs the checkout, else its own folder."""
+    folder = checkout / CATALOGUE[name]
+    return folder / "Dockerfile", checkout if name in _OF_THE_CHECKOUT else folder
+
+
+def build(name: str, *, dockerfile: Path, context: Path, tag: str) -> Path:
     """Build an image, unless the cache has an archive of the same content; return the archive, in Docker's format.
 
     The Dockerfile takes its base from the build argument `BASE`; `name` is the prefix of the archive's name.
@@ -95,38 +78,27 @@ def build(
         if os.geteuid() == 0:
             require(("buildah",))
         origin = base.choose(folder)
-        arguments = {"BASE": origin.reference}
         copied = copied_files(dockerfile, context)
-        archive = folder / f"{name}-{digest_of(dockerfile, context, copied, arguments, tag)}.tar"
+        digest = digest_of(dockerfile, context, copied, {"BASE": origin.reference}, tag)
+        archive = folder / f"{name}-{digest}.tar"
         if archive.is_file():
             archive.touch()
             return archive
-        given, mounts = _offline(copied)
+        arguments, mounts = _offline(copied)
         with task(f"build image {name}"):
-            buildah = Buildah(folder.parent / "buildah")
-            buildah.build(
-                origin=origin,
-                dockerfile=dockerfile,
-                context=context,
-                tag=tag,
-                arguments=arguments | given,
-                mounts=mounts,
-            )
             temporary = archive.with_name(f".{archive.name}.new")
             temporary.unlink(missing_ok=True)
-            buildah.push(tag, f"docker-archive:{temporary}:{tag}")
+            buildah.build(
+                folder.parent / "buildah", origin=origin, dockerfile=dockerfile, context=context, tag=tag,
+                destination=f"docker-archive:{temporary}:{tag}", arguments=arguments, mounts=mounts,
+            )  # fmt: skip
             temporary.replace(archive)
         _forget_old(folder, name)
     return archive
 
 
 def build_release(
-    names: Sequence[str],
-    *,
-    sources: Path,
-    target: Path,
-    created: int,
-    labels: Mapping[str, str],
+    names: Sequence[str], *, sources: Path, target: Path, created: int, labels: Mapping[str, str]
 ) -> None:
     """Build images of a release from a checkout, on the locked base: the same sources give the same digests.
 
@@ -134,41 +106,31 @@ def build_release(
     `<name>` of each image; `created` is the time of everything in them, in Unix seconds. It fails as `build` does.
     """
     folder = cache_root() / "images"
-    files = {name: (sources / CATALOGUE[name].dockerfile, sources / CATALOGUE[name].context) for name in names}
     with FileLock(folder / ".lock"):
         require(("buildah",))
         origin = base.locked(folder)
-        given = {name: _offline(copied_files(*where)) for name, where in files.items()}
+        given = {name: _offline(copied_files(*_sources(name, sources))) for name in names}
     # The storage is its own, so other builds need not wait.
     with tempfile.TemporaryDirectory(prefix=".release-", dir=folder) as storage:
-        for name, (dockerfile, context) in files.items():
-            arguments, mounts = given[name]
-            tag = f"localhost/release/{name}"
+        for name, (arguments, mounts) in given.items():
+            dockerfile, context = _sources(name, sources)
             with task(f"build image {name} for a release"):
-                buildah = Buildah(Path(storage))
                 buildah.build(
-                    origin=origin,
-                    dockerfile=dockerfile,
-                    context=context,
-                    tag=tag,
-                    arguments={"BASE": origin.reference, **arguments},
-                    mounts=mounts,
-                    labels=labels,
-                    created=created,
-                )
-                buildah.push(tag, f"oci:{target / name}:{name}")
+                    Path(storage), origin=origin, dockerfile=dockerfile, context=context,
+                    tag=f"localhost/release/{name}", destination=f"oci:{target / name}:{name}",
+                    arguments=arguments, mounts=mounts, labels=labels, created=created,
+                )  # fmt: skip
 
 
 def _offline(copied: Sequence[Path]) -> tuple[dict[str, str], dict[str, Path]]:
     """Download what the lock files among copied files name; return the build arguments, and the folders to mount."""
     arguments: dict[str, str] = {}
     mounts: dict[str, Path] = {}
-    if found := wheels.download([file for file in copied if is_lock(file)], cache_root() / "wheels"):
-        mounts["/wheels"] = found
+    if locks := [file for file in copied if is_lock(file)]:
+        mounts["/wheels"] = wheels.download(locks, cache_root() / "wheels")
         arguments |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
-    locks = [file for file in copied if file.suffix == jars.SUFFIX]
-    if repository := jars.download(locks, cache_root() / "jars"):
-        mounts["/jars"] = repository
+    if locks := [file for file in copied if file.suffix == jars.SUFFIX]:
+        mounts["/jars"] = jars.download(locks, cache_root() / "jars")
         arguments["MAVEN"] = "file:///jars"
     return arguments, mounts
 

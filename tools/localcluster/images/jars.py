@@ -20,11 +20,7 @@ _AT_A_TIME = 8
 
 
 def read_lock(file: Path) -> dict[str, str]:
-    """Return the SHA-256 checksums of the jars in a lock, by their paths in the repository.
-
-    Raises:
-        SetupError: A line is something else.
-    """
+    """Return the SHA-256 checksums of a lock by the paths of its jars; SetupError if a line is something else."""
     found: dict[str, str] = {}
     for number, line in enumerate(file.read_text().splitlines(), 1):
         match = _LINE.fullmatch(line)
@@ -34,16 +30,14 @@ def read_lock(file: Path) -> dict[str, str]:
     return found
 
 
-def download(locks: Sequence[Path], folder: Path, *, repository: str = CENTRAL) -> Path | None:
-    """Download the jars of locks that a folder does not have yet, and return the folder; None without locks.
+def download(locks: Sequence[Path], folder: Path, *, repository: str = CENTRAL) -> Path:
+    """Download the jars of locks that a folder does not have yet, and return the folder.
 
     The folder keeps them under their paths in the Maven repository.
 
     Raises:
         SetupError: A lock is wrong, or a jar cannot be downloaded or is not the one of its checksum.
     """
-    if not locks:
-        return None
     wanted = {path: checksum for lock in locks for path, checksum in read_lock(lock).items()}
     jars = pooch.create(folder, f"{repository}/", registry=wanted, retry_if_failed=_RETRIES)
     pooch.get_logger().setLevel(logging.WARNING)

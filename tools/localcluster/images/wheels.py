@@ -15,16 +15,14 @@ PYTHON = "3.11"
 """The version of Python in the images."""
 
 
-def download(locks: Sequence[Path], folder: Path) -> Path | None:
-    """Download the wheels of lock files, and return the folder that holds them and nothing else; None without locks.
+def download(locks: Sequence[Path], folder: Path) -> Path:
+    """Download the wheels of lock files, and return the folder that holds them and nothing else.
 
     The locks are requirements files that pin hashes; `folder` keeps a folder for each set of them.
 
     Raises:
         SetupError: pip cannot download one of them; the text is pip's.
     """
-    if not locks:
-        return None
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:12]
     target = folder / digest
     if target.is_dir():
