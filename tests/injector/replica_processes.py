@@ -106,7 +106,7 @@ def identity_of(cluster: Cluster, raw: RawClient, folder: Path) -> Path:
     path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/frameworkinjector/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     token = raw.create(path, request)["status"]["token"]
-    return kubeconfigs.write(folder / "kubeconfig", kubeconfigs.with_token(cluster.server, cluster.ca_file, token))
+    return kubeconfigs.write(folder / "kubeconfig", cluster.server, cluster.ca_file, {"token": token})
 
 
 def spawn(folder: Path, *arguments: str, port: int | None = None) -> Replica:

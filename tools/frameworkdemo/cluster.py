@@ -35,11 +35,7 @@ class Cluster:
     context: str | None = None
 
     def kubectl(self, *arguments: str, text: str | None = None) -> str:
-        """Run kubectl, with a text for `-f -`, and return its output.
-
-        Raises:
-            DemoError: kubectl failed; the text has its error.
-        """
+        """Run kubectl, with a text for `-f -`, and return its output; its error becomes a DemoError."""
         named = {"--kubeconfig": self.kubeconfig, "--context": self.context}
         flags = [f"{flag}={value}" for flag, value in named.items() if value]
         command = [str(self.program), *flags, *arguments]
@@ -57,11 +53,7 @@ class Cluster:
         self.kubectl("delete", "--ignore-not-found", f"--timeout={GONE_SECONDS}s", *arguments, text=text)
 
     def client(self, namespace: str) -> Client:
-        """Return the SDK's client for a namespace.
-
-        Raises:
-            ClientError: The kubeconfig has no usable credentials.
-        """
+        """Return the SDK's client for a namespace; ClientError if the kubeconfig has no usable credentials."""
         return Client(kubeconfig=self.kubeconfig, context=self.context, namespace=namespace)
 
 

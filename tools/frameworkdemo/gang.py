@@ -88,5 +88,4 @@ class Gang:
 
 
 def _shown(file: Path) -> str:
-    """Return the name of a file as a user would type it."""
     return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)

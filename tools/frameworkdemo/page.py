@@ -4,9 +4,9 @@ import json
 import os
 import secrets
 import sys
-import urllib.request
 
 from frameworkdemo.cluster import Cluster
+from localcluster.processes.health import check_health
 from localcluster.processes.ports import free_port
 from localcluster.processes.supervisor import Supervisor
 
@@ -34,13 +34,8 @@ def start(cluster: Cluster) -> str:
     command = [sys.executable, "-m", "frameworkhistory", "--local", f"--kubeconfig={kubeconfig}"]
     command += [f"--database=sqlite:///{folder}/history.db", f"--logs=file://{folder}/logs"]
     command += [f"--port={port}", f"--internal-port={internal_port}"]
-
-    def is_ready() -> bool:
-        with urllib.request.urlopen(f"http://127.0.0.1:{internal_port}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
-
-    env = {**os.environ, "FRAMEWORKHISTORY_KEY": key}
-    supervisor.start(NAME, command, env=env, ready=is_ready, timeout_seconds=START_SECONDS)
+    env, health = {**os.environ, "FRAMEWORKHISTORY_KEY": key}, f"http://127.0.0.1:{internal_port}/readyz"
+    supervisor.start(NAME, command, env=env, ready=lambda: check_health(health), timeout_seconds=START_SECONDS)
     return f"http://127.0.0.1:{port}/signin?key={key}"
 
 

@@ -45,6 +45,5 @@ def install(steps: Steps, target: Target) -> Cluster:
 
 
 def _report_programs(steps: Steps, target: Target, cluster: Cluster) -> None:
-    """Show the ends of the logs of the programs."""
     for manifest in manifests.deployments(manifests.programs(target.image_names)):
         steps.report(f"log of {manifest['metadata']['name']}", deploy.log_tail(cluster, manifest))

@@ -31,11 +31,7 @@ class LocalTarget:
         self._images = images
 
     def prepare(self, steps: Steps) -> Cluster:
-        """Start the node while the images are built, and load them.
-
-        Raises:
-            LocalClusterError: The node cannot be started, or an image not be built.
-        """
+        """Start the node while the images are built, and load them; LocalClusterError if one of these fails."""
         # Before anything is built.
         require_root()
         with steps.step("cluster"), ThreadPoolExecutor() as pool:
@@ -69,11 +65,7 @@ class ContextTarget:
         self._kubeconfig = kubeconfig
 
     def prepare(self, steps: Steps) -> Cluster:
-        """Say which images the cluster needs, and check that its API server answers.
-
-        Raises:
-            DemoError: There is no such context, or the API server does not answer.
-        """
+        """Say which images the cluster needs; DemoError if there is no such context, or its server does not answer."""
         with steps.step("cluster"):
             steps.write(how_to_load(self._context, self.image_names))
             cluster = self._connect()

@@ -9,14 +9,4 @@ from localcluster.cluster.cluster import Cluster, down, get, up
 from localcluster.context import Depth
 from localcluster.errors import BinaryError, LocalClusterError, SetupError, StartError
 
-__all__ = [
-    "BinaryError",
-    "Cluster",
-    "Depth",
-    "LocalClusterError",
-    "SetupError",
-    "StartError",
-    "down",
-    "get",
-    "up",
-]
+__all__ = ["BinaryError", "Cluster", "Depth", "LocalClusterError", "SetupError", "StartError", "down", "get", "up"]

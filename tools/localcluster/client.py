@@ -72,11 +72,7 @@ class RawClient:
         return self.request("DELETE", path, body)
 
     def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
-        """Send one request and return the object that answers it.
-
-        Raises:
-            ApiStatusError: The status of the answer is not 2xx.
-        """
+        """Send one request and return the object that answers it; ApiStatusError if its status is not 2xx."""
         headers = {**self._pool.headers, "Content-Type": content_type}
         data = None if body is None else json.dumps(body)
         answer = self._pool.request(method, self._server + path, body=data, headers=headers)
@@ -87,11 +83,7 @@ class RawClient:
         return content
 
     def watch(self, path: str, resource_version: str, timeout_seconds: int) -> Iterator[Json]:
-        """Yield the events of a watch until the API server ends it after `timeout_seconds`.
-
-        Raises:
-            ApiStatusError: The watch could not begin.
-        """
+        """Yield the events of a watch until it ends after `timeout_seconds`; ApiStatusError if it could not begin."""
         url = f"{self._server}{path}?watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
         answer = self._pool.request("GET", url, preload_content=False, timeout=timeout_seconds + _SECONDS)
         try:

@@ -156,5 +156,6 @@ class Context(Settings):
         The server is a URL of the API server, by default the one on loopback.
         """
         files = self.pki.client(component, user=user, group=group)
-        content = kubeconfigs.with_certificate(server or self.server, self.ca_file, files)
-        return kubeconfigs.write(self.state / f"{component}.kubeconfig", content)
+        given = {"client-certificate-data": files.certificate, "client-key-data": files.key}
+        content = {name: kubeconfigs.encoded(file) for name, file in given.items()}
+        return kubeconfigs.write(self.state / f"{component}.kubeconfig", server or self.server, self.ca_file, content)

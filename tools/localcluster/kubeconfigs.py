@@ -2,25 +2,23 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from localcluster.pki import KeyPair
 
 
-def with_token(server: str, ca_file: Path, token: str) -> dict[str, Any]:
-    """Return a kubeconfig whose user has a bearer token."""
-    return _config(server, ca_file, {"token": token})
+def write(file: Path, server: str, ca_file: Path, user: Mapping[str, str]) -> Path:
+    """Write a kubeconfig of a user, such as `{"token": ...}`, and return its path; an equal file is kept.
 
-
-def with_certificate(server: str, ca_file: Path, files: KeyPair) -> dict[str, Any]:
-    """Return a kubeconfig whose user has a client certificate."""
-    user = {"client-certificate-data": encoded(files.certificate), "client-key-data": encoded(files.key)}
-    return _config(server, ca_file, user)
-
-
-def write(file: Path, content: dict[str, Any]) -> Path:
-    """Write a kubeconfig atomically, readable by its owner only, and return its path; an equal file is kept."""
+    It is written atomically, and readable by its owner only.
+    """
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "local", "cluster": {"server": server, "certificate-authority-data": encoded(ca_file)}}],
+        "users": [{"name": "local", "user": user}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
+        "current-context": "local",
+    }
     text = json.dumps(content, indent=1)
     if not file.exists() or file.read_text() != text:
         temporary = file.with_name(f"{file.name}.new")
@@ -28,18 +26,6 @@ def write(file: Path, content: dict[str, Any]) -> Path:
         temporary.write_text(text)
         temporary.replace(file)
     return file
-
-
-def _config(server: str, ca_file: Path, user: dict[str, str]) -> dict[str, Any]:
-    cluster = {"server": server, "certificate-authority-data": encoded(ca_file)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "local", "cluster": cluster}],
-        "users": [{"name": "local", "user": user}],
-        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "local"}}],
-        "current-context": "local",
-    }
 
 
 def encoded(file: Path) -> str:

@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -189,9 +190,8 @@ class ControllerProcess:
         config, kubeconfig = self.folder / "frameworkcontroller.yaml", self.folder / "kubeconfig"
         alone = {"kubeConfigFilePath": str(kubeconfig), "leaderElection": {"enabled": False}}
         config.write_text(yaml.safe_dump(alone | self.settings))
-        token = self.cluster.token(*self.account)
-        server = self.server or self.cluster.server
-        kubeconfigs.write(kubeconfig, kubeconfigs.with_token(server, self.cluster.ca_file, token))
+        user, server = {"token": self.cluster.token(*self.account)}, self.server or self.cluster.server
+        kubeconfigs.write(kubeconfig, server, self.cluster.ca_file, user)
         self.starts += 1
         with (self.folder / "controller.log").open("ab") as log:
             command = [sys.executable, *self.program, "--config", str(config), "--health-port", str(self.health_port)]
@@ -253,6 +253,10 @@ def apply_definition(raw: RawClient) -> None:
 
 def apply_permissions(cluster: Cluster) -> None:
     """Apply the controller's namespace, service account and ClusterRole as users install them."""
-    manifests = [one for one in manifests_of("frameworkcontroller") if one["kind"] in _PERMISSIONS]
-    text = yaml.safe_dump_all(manifests)
+    apply_all(cluster, (one for one in manifests_of("frameworkcontroller") if one["kind"] in _PERMISSIONS))
+
+
+def apply_all(cluster: Cluster, documents: Iterable[Json]) -> None:
+    """Apply these objects."""
+    text = yaml.safe_dump_all(documents)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)

@@ -5,7 +5,8 @@ from typing import Any
 
 from localcluster import Cluster
 from localcluster.client import Json, RawClient
-from testkit.operators import Operator, apply_all, rendered
+from testkit.frameworks import apply_all
+from testkit.operators import Operator, rendered
 
 API = "/apis/kueue.x-k8s.io/v1beta2"
 CHART = Path(__file__).parents[2] / "charts" / "frameworkcontroller"

@@ -4,11 +4,8 @@ Beside the addresses, which a cluster without their Deployments needs, their con
 """
 
 import shutil
-import signal
 import socket
 import subprocess
-import urllib.request
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,9 +14,12 @@ import yaml
 
 from localcluster import Cluster, kubeconfigs
 from localcluster.client import Json
+from localcluster.processes.health import check_health
 from localcluster.processes.ports import free_port
+from localcluster.processes.supervisor import Supervisor
 from testkit import go_modules
-from testkit.waiting import eventually, patience
+from testkit.frameworks import apply_all
+from testkit.waiting import patience
 
 # What runs them in a cluster, and what a control plane without nodes cannot reach.
 _LEFT_OUT = ("Deployment", "Service", "APIService", "Secret")
@@ -40,22 +40,12 @@ class Operator:
     cluster: Cluster
     folder: Path
     """Of its configuration, certificates and log."""
-    process: subprocess.Popen[bytes] | None = None
-    """The process that runs, or the last one that ran."""
     is_installed: bool = False
 
     def __post_init__(self) -> None:
         """Choose its ports."""
         self._port, self._health = free_port(), free_port()
-
-    @property
-    def log(self) -> str:
-        """The log of all starts."""
-        return self._log.read_text()
-
-    @property
-    def _log(self) -> Path:
-        return self.folder / f"{self.name}.log"
+        self._processes = Supervisor(self.folder)
 
     def install(self) -> None:
         """Apply what its chart has; the webhooks call a port on loopback."""
@@ -80,25 +70,23 @@ class Operator:
         Args:
             changes: Fields of its configuration.
         """
-        token = self.cluster.token(self.namespace, self.account)
-        access = kubeconfigs.with_token(self.cluster.server, self.cluster.ca_file, token)
+        access, user = self.folder / "kubeconfig", {"token": self.cluster.token(self.namespace, self.account)}
         command = [
+            *self._around(),
             str(self.cluster.binary(self.name)),
-            f"--kubeconfig={kubeconfigs.write(self.folder / 'kubeconfig', access)}",
+            f"--kubeconfig={kubeconfigs.write(access, self.cluster.server, self.cluster.ca_file, user)}",
             *self._configured(changes),
             *self.options,
         ]
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen([*self._around(), *command], stdout=log, stderr=log)
-        eventually(self._is_ready, 60)
+        self._processes.start(self.name, command, ready=self._is_ready, timeout_seconds=patience(60))
 
     def kill(self) -> None:
         """Kill the process, if there is one."""
-        self._end(signal.SIGKILL)
+        self._processes.stop(self.name, grace_seconds=0)
 
     def stop(self) -> None:
         """Stop the process, if there is one, with SIGTERM."""
-        self._end(signal.SIGTERM)
+        self._processes.stop(self.name, grace_seconds=patience(30))
 
     def configuration(self) -> dict[str, Any]:
         """Return the configuration of its chart."""
@@ -119,32 +107,19 @@ class Operator:
         return [f"--config={self.folder / 'config.yaml'}"]
 
     def _around(self) -> list[str]:
-        """Return the command that starts it with the rest of its arguments, if there is one."""
         return []
 
     def _certified(self, name: str) -> str:
-        """Return the path of a folder with a certificate."""
         files, folder = self.cluster.pki.server(self.name, hosts=["127.0.0.1"]), self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(files.certificate, folder / "tls.crt")
         shutil.copy(files.key, folder / "tls.key")
         return str(folder)
 
-    def _end(self, how: signal.Signals) -> None:
-        if self.process:
-            self.process.send_signal(how)
-            self.process.wait(patience(30))
-
-    def _is_ready(self) -> None:
-        assert self.process is not None
-        assert self.process.poll() is None, self.log[-3000:]
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._health}/readyz", timeout=5):
-                pass  # an answer that is not 200 is raised
-            # Its webhooks begin later.
-            socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
-        except OSError as error:
-            raise AssertionError(str(error)) from error
+    def _is_ready(self) -> bool | str:
+        # Its webhooks begin later than its health.
+        socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
+        return check_health(f"http://127.0.0.1:{self._health}/readyz")
 
     def _chart(self) -> list[Json]:
         folder = go_modules.folder_of(go_modules.of_program(self.name)) / "charts" / self.name
@@ -211,9 +186,3 @@ def rendered(cluster: Cluster, release: str, chart: Path, namespace: str, *optio
     command = [str(cluster.binary("helm")), "template", release, str(chart), f"--namespace={namespace}", *options]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [document for document in yaml.safe_load_all(text) if document]
-
-
-def apply_all(cluster: Cluster, documents: Iterable[Json]) -> None:
-    """Apply these objects."""
-    text = yaml.safe_dump_all(documents)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)

@@ -12,7 +12,7 @@ import yaml
 from localcluster.errors import LocalClusterError
 from localcluster.processes.ports import free_port
 from testkit import go_modules
-from testkit.operators import apply_all
+from testkit.frameworks import apply_all
 from testkit.waiting import eventually, patience
 
 if TYPE_CHECKING:

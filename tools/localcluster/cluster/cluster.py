@@ -74,11 +74,7 @@ class Cluster(Context):
 
 
 def up(
-    name: str = "default",
-    depth: Depth = Depth.CONTROL_PLANE,
-    *,
-    kubernetes: str | None = None,
-    nodes: int = 5,
+    name: str = "default", depth: Depth = Depth.CONTROL_PLANE, *, kubernetes: str | None = None, nodes: int = 5
 ) -> Cluster:
     """Start a cluster, or its missing components, and return when it is ready.
 

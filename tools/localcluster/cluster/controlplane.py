@@ -46,8 +46,7 @@ def start(context: Context) -> None:
         _start_etcd(context)
     with task("kube-apiserver"):
         _start_server(context)
-    token = kubeconfigs.with_token(context.server, context.ca_file, context.admin_token)
-    kubeconfigs.write(context.kubeconfig, token)
+    kubeconfigs.write(context.kubeconfig, context.server, context.ca_file, {"token": context.admin_token})
     with task(" and ".join(starters)), ThreadPoolExecutor() as pool:
         for started in [pool.submit(starter, context) for starter in starters.values()]:
             started.result()

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from localcluster.client import ApiStatusError, RawClient
+from localcluster.client import RawClient
 from localcluster.context import Context
 from localcluster.processes.health import check_health
 from localcluster.progress import task
@@ -28,8 +28,9 @@ def start(context: Context) -> None:
     with task(f"kwok with {context.nodes} nodes"), contextlib.closing(RawClient(context)) as client:
         for entry in yaml.safe_load(_POLICY.read_text()):
             client.apply(entry["path"], entry["body"])
-        for number in range(context.nodes):
-            _make_node(client, f"simulated-{number}")
+        for name in (f"simulated-{number}" for number in range(context.nodes)):
+            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "type": "kwok"}}
+            client.apply(f"/api/v1/nodes/{name}", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
         context.start(
             "kwok",
             f"--kubeconfig={config}",
@@ -41,16 +42,6 @@ def start(context: Context) -> None:
             f"--server-address=127.0.0.1:{port}",
             ready=lambda: _check_ready(client, f"http://127.0.0.1:{port}/healthz", context.nodes),
         )
-
-
-def _make_node(client: RawClient, name: str) -> None:
-    labels = {"kubernetes.io/hostname": name, "type": "kwok"}
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
-    try:
-        client.create("/api/v1/nodes", node)
-    except ApiStatusError as error:
-        if error.status != 409:
-            raise
 
 
 def _check_ready(client: RawClient, health: str, count: int) -> bool | str:

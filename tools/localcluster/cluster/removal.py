@@ -39,11 +39,7 @@ def stop_processes(processes: Supervisor) -> None:
 
 
 def remove_folder(state: Path) -> None:
-    """Remove the folder of a cluster whose processes are gone.
-
-    Raises:
-        LocalClusterError: A file system is mounted below it.
-    """
+    """Remove the folder of a cluster whose processes are gone; LocalClusterError if something is mounted below it."""
     # Removing a tree with a mount in it would remove the mounted content.
     mounts = mounts_below(state)
     if mounts:

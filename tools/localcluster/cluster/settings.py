@@ -1,13 +1,12 @@
 """What is kept about a cluster between runs: its settings, its folder, and the lock that serializes its changes."""
 
 import contextlib
-import json
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, fields
 from pathlib import Path
 
+import msgspec
 from filelock import FileLock
 
 from localcluster.context import Depth, Settings
@@ -26,11 +25,7 @@ def clusters_folder() -> Path:
 
 
 def state_folder(name: str) -> Path:
-    """Return the folder of a cluster.
-
-    Raises:
-        SetupError: The name is invalid.
-    """
+    """Return the folder of a cluster; SetupError if the name is invalid."""
     if not _NAME.fullmatch(name):
         raise SetupError(
             f"name {name!r} is invalid: a cluster's name has 1 to 30 lower-case letters, digits and inner hyphens"
@@ -46,11 +41,9 @@ def names() -> list[str]:
 def read(name: str) -> Settings | None:
     """Return the settings of a cluster; None if there are none that can be read."""
     try:
-        content = json.loads((state_folder(name) / "cluster.json").read_text())
-        # A cluster that runs since an older version of this package may have more.
-        known = {field.name: content[field.name] for field in fields(Settings)}
-        return Settings(**{**known, "depth": Depth(known["depth"])})
-    except (OSError, ValueError, KeyError, TypeError):
+        # A cluster that runs since an older version of this package may have more, which are left out.
+        return msgspec.json.decode((state_folder(name) / "cluster.json").read_bytes(), type=Settings)
+    except (OSError, msgspec.MsgspecError):
         return None
 
 
@@ -67,7 +60,7 @@ def create(name: str, depth: Depth, version: str, *, nodes: int) -> Settings:
         settings = Settings(name, depth, version, nodes, octet, secrets.token_urlsafe(24), boot_id())
         file = state / "cluster.json"
         file.touch(0o600)
-        file.write_text(json.dumps(asdict(settings), indent=1))
+        file.write_bytes(msgspec.json.encode(settings))
     return settings
 
 

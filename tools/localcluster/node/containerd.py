@@ -9,10 +9,10 @@ from pathlib import Path
 
 from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError, SetupError
-from localcluster.filling import filled
 from localcluster.images import archive
 from localcluster.images.buildah import storage_driver
 from localcluster.node import namespaces
+from localcluster.node.namespaces import filled
 from localcluster.progress import task
 
 PAUSE = "localhost/frameworkcontroller/pause:dev"
@@ -53,9 +53,7 @@ def load(context: Context, image_tar: Path) -> None:
     if all(loaded.get(name) == digest for name, digest in found.items()):
         return
     with task(f"load {', '.join(found) or image_tar.name}"):
-        done = _ctr(init_pid, "images", "import", str(image_tar.absolute()))
-        if done.returncode:
-            raise LocalClusterError(f"containerd does not import {image_tar}: {done.stderr.strip()[-1000:]}")
+        _change(init_pid, f"import {image_tar}", "import", str(image_tar.absolute()))
         _wait_until_known(init_pid, found)
     note.write_text(json.dumps({**loaded, **found}))
 
@@ -63,10 +61,14 @@ def load(context: Context, image_tar: Path) -> None:
 def tag(context: Context, image: str, other: str) -> None:
     """Give an image that was loaded a second full name; see `Cluster.tag`."""
     init_pid = _init_pid(context)
-    done = _ctr(init_pid, "images", "tag", "--force", image, other)
-    if done.returncode:
-        raise LocalClusterError(f"containerd does not name {image} also {other}: {done.stderr.strip()[-1000:]}")
+    _change(init_pid, f"name {image} also {other}", "tag", "--force", image, other)
     _wait_until_known(init_pid, {other: ""})
+
+
+def _change(init_pid: int, what: str, *arguments: str) -> None:
+    done = _ctr(init_pid, "images", *arguments)
+    if done.returncode:
+        raise LocalClusterError(f"containerd does not {what}: {done.stderr.strip()[-1000:]}")
 
 
 def _init_pid(context: Context) -> int:
@@ -119,7 +121,6 @@ def _ctr(init_pid: int, *arguments: str, timeout_seconds: float = 600) -> subpro
 
 
 def _plugins() -> Path:
-    """Return the folder of the CNI plugins: the usual one, or Debian's."""
     folders = (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
     return next(folder for folder in folders if (folder / "host-local").exists())
 

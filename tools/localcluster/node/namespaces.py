@@ -18,17 +18,25 @@ import psutil
 
 from localcluster.context import Context
 from localcluster.errors import LocalClusterError
-from localcluster.filling import filled
 from localcluster.processes.process import Identity, identify, terminate
 
 NAME = "node"
 VOLUMES = "/var/local/volumes"
 """A folder of the node for PersistentVolumes of the type `local`; it goes with the cluster."""
 _OVERLAID = ("/run/containerd", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers", VOLUMES)
+_MANIFESTS = Path(__file__).parents[1] / "manifests"
 _CGROUPS = Path("/sys/fs/cgroup")
 _TASKS = "run/containerd/io.containerd.runtime.v2.task"
 """Where containerd has a folder for each container that it has not deleted: k8s.io/ID, also the path of its cgroup."""
 _SECONDS = 60.0
+
+
+def filled(manifest: str, **values: str | Path) -> str:
+    """Return the text of a file of `manifests/`, with each value in the place of its `@NAME@`."""
+    text = (_MANIFESTS / manifest).read_text()
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text
 
 
 def start(context: Context) -> int:

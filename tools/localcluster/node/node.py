@@ -17,8 +17,8 @@ import yaml
 
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.context import Context
-from localcluster.filling import filled
 from localcluster.node import containerd, namespaces, network
+from localcluster.node.namespaces import filled
 from localcluster.packages import require
 from localcluster.processes.health import check_health
 from localcluster.programs.catalogue import minor_of
@@ -158,5 +158,4 @@ def _check_ready(context: Context, client: RawClient) -> bool | str:
 
 
 def _server(context: Context) -> str:
-    """Return the API server's URL for processes of the node."""
     return f"https://{context.network.bridge_address}:{context.api_port}"

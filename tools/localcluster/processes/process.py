@@ -100,8 +100,3 @@ def reap(pid: int) -> int | None:
         if done:
             return os.waitstatus_to_exitcode(status)
     return None
-
-
-def describe_exit(code: int) -> str:
-    """Return an exit status in words: `code 1`, or `signal SIGKILL`."""
-    return f"code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -19,31 +19,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from signal import Signals
 
 from localcluster.errors import LocalClusterError, StartError
+from localcluster.processes import process
 from localcluster.processes.logs import relevant_tail
-from localcluster.processes.process import (
-    STATE_VARIABLE,
-    Identity,
-    boot_id,
-    describe_exit,
-    identify,
-    is_alive,
-    processes_of,
-    reap,
-    terminate,
-)
+from localcluster.processes.process import Identity
 
 POLL_SECONDS = 0.05
 _START_SECONDS = 240.0
-
-
-@dataclass(frozen=True)
-class Record:
-    """The content of a PID file: the process, and the command that it was started with."""
-
-    identity: Identity
-    argv: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,8 +46,8 @@ class Supervisor:
 
     def running(self, name: str) -> int | None:
         """Return the PID of a component; None if it does not run."""
-        record = self._record(name)
-        return record.identity.pid if record and is_alive(record.identity) else None
+        identity, _ = self._recorded(name)
+        return identity.pid if identity and process.is_alive(identity) else None
 
     def names(self) -> list[str]:
         """Return the names of the components that have a PID file, dead or alive, in the order of starting."""
@@ -96,13 +80,13 @@ class Supervisor:
             StartError: The process exited, or was not ready in time and was stopped; the text shows the end of its log.
             LocalClusterError: The program is not installed.
         """
-        record = self._record(name)
-        if record and is_alive(record.identity):
-            same = record.argv == tuple(argv)
+        running, command = self._recorded(name)
+        if running and process.is_alive(running):
+            same = command == list(argv)
             if same:
                 with contextlib.suppress(StartError):
-                    self._wait(name, record.identity, ready, timeout_seconds)
-                    return record.identity.pid
+                    self._wait(name, running, ready, timeout_seconds)
+                    return running.pid
             # A process that does not answer its probe will hardly react to SIGTERM.
             self.stop(name, grace_seconds=1.0 if same else 10.0)
         log = self.log_file(name)
@@ -117,8 +101,8 @@ class Supervisor:
 
     def stop(self, name: str, *, grace_seconds: float = 10.0) -> bool:
         """Stop a component, and remove its PID file; return whether it ran. See `process.terminate`."""
-        record = self._record(name)
-        ran = record is not None and terminate(record.identity, grace_seconds)
+        identity, _ = self._recorded(name)
+        ran = identity is not None and process.terminate(identity, grace_seconds)
         self.pid_file(name).unlink(missing_ok=True)
         return ran
 
@@ -127,12 +111,12 @@ class Supervisor:
 
         `LOCALCLUSTER_STATE` in their environment, inherited from a component, identifies them.
         """
-        recorded = {record.identity for name in self.names() if (record := self._record(name))}
-        return [identity for identity in processes_of(self.state) if identity not in recorded]
+        recorded = {self._recorded(name)[0] for name in self.names()}
+        return [identity for identity in process.processes_of(self.state) if identity not in recorded]
 
     def stop_orphans(self, *, grace_seconds: float = 2.0) -> int:
         """Stop all orphans and return their number."""
-        return sum(terminate(identity, grace_seconds) for identity in self.orphans())
+        return sum(process.terminate(identity, grace_seconds) for identity in self.orphans())
 
     def _spawn(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None) -> Identity:
         program = shutil.which(argv[0])
@@ -146,12 +130,12 @@ class Supervisor:
             child = subprocess.Popen(
                 command,
                 cwd=self.state,
-                env={**(os.environ if env is None else env), STATE_VARIABLE: str(self.state)},
+                env={**(os.environ if env is None else env), process.STATE_VARIABLE: str(self.state)},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         # It shall outlive this object, which warns of that if it knows no exit code. `reap` collects the real one.
         child.returncode = 0
-        identity = identify(child.pid) or Identity(child.pid, 0, boot_id())
+        identity = process.identify(child.pid) or Identity(child.pid, 0, process.boot_id())
         temporary = self.pid_file(name).with_suffix(".pid.new")
         temporary.write_text(json.dumps({**asdict(identity), "argv": list(argv)}))
         temporary.replace(self.pid_file(name))
@@ -163,10 +147,12 @@ class Supervisor:
         deadline = time.monotonic() + timeout_seconds
         answer: bool | str = False
         while True:
-            if not is_alive(identity):
-                exit_code = reap(identity.pid)
-                reason = "exited" if exit_code is None else f"exited with {describe_exit(exit_code)}"
-                raise self._failure(name, f"{reason} before it was ready", offset)
+            if not process.is_alive(identity):
+                code = process.reap(identity.pid)
+                how = (
+                    "" if code is None else f" with code {code}" if code >= 0 else f" with signal {Signals(-code).name}"
+                )
+                raise self._failure(name, f"exited{how} before it was ready", offset)
             try:
                 answer = ready()
             except OSError as error:
@@ -182,9 +168,9 @@ class Supervisor:
         log = self.log_file(name)
         return StartError(name, reason, log, relevant_tail(log, offset))
 
-    def _record(self, name: str) -> Record | None:
+    def _recorded(self, name: str) -> tuple[Identity | None, list[str]]:
         try:
             content = json.loads(self.pid_file(name).read_text())
-            return Record(Identity(content["pid"], content["started"], content["boot"]), tuple(content["argv"]))
+            return Identity(content["pid"], content["started"], content["boot"]), content["argv"]
         except (OSError, ValueError, KeyError, TypeError):
-            return None
+            return None, []
