@@ -20,6 +20,7 @@ from frameworkbarrier.health.lead import INTERVAL_SEC
 from frameworkbarrier.health.pulse import Limits, Pulse
 from frameworkbarrier.health.report import Report
 from frameworkbarrier.health.verdict import Answer, Hang, judge
+from frameworkrelease.generate.pages import table
 
 FACTORS_AND_FLOORS = (8, 120), (2, 120), (4, 120), (16, 120), (32, 120), (8, 10), (8, 30), (8, 60), (8, 300)
 DEFAULT, *OTHERS = (Limits(least, factor, 1800) for factor, least in FACTORS_AND_FLOORS)
@@ -160,7 +161,6 @@ def _wait(gang: Gang, now: float, then: float, beat: float, outcomes: dict[Limit
 
 
 def _hang(gang: Gang, mode: str, culprit: int, touches: float, outcomes: dict[Limits, Outcome]) -> None:
-    """Wait for the verdicts about a gang that hangs."""
     since, lived = max(pulse.moved_at for pulse in gang.pulses), max(pulse.lived_at for pulse in gang.pulses)
     for limits, outcome in outcomes.items():
         hang, hung = gang.judge(limits, since), copy.deepcopy(gang)
@@ -221,7 +221,8 @@ def main() -> None:
         more.append([name, *cells])
         beside.append([name, cells[0], *(f"{count * 1000 / hours:.3g} / {after:.0f}" for count, after in otherwise)])
     for head, *body in (rows, more, beside):
-        print("", *(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *body)), sep="\n")
+        print("", *table(head, body), sep="
+")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@ so that what it costs the API server is a difference. A probe reads one Pod all 
 import asyncio
 import contextlib
 import ssl
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import trustme
 from aiohttp import web
 
 from bench.results import flags, quantile
-from bench.scene import component, cpu_seconds, new_cluster, peak_mib
+from bench.scene import component, cpu_seconds, new_cluster, peak_mib, program
 from frameworkcontroller.api import names
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
@@ -32,6 +30,7 @@ from frameworkkube.paths import resource_path
 from localcluster import Cluster, Depth
 from localcluster.client import RawClient
 from localcluster.processes.ports import free_port
+from testkit.frameworks import Frameworks, role
 
 NAMESPACE, NODES, FRAMEWORKS = "bench", 20, 20
 LINES = b"".join(b"2026-01-01T12:00:00.%09dZ step %d of 64, loss=0.123\n" % (line, line) for line in range(66))
@@ -72,24 +71,6 @@ def make_nodes(raw: RawClient, port: int) -> None:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{number}"}}
         raw.create("/api/v1/nodes", node)
         raw.merge(f"/api/v1/nodes/node-{number}/status", {"status": status})
-
-
-def make_frameworks(raw: RawClient, tasks: int) -> list[str]:
-    """Create the Frameworks, which no controller controls, and return their UIDs."""
-    path = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
-    role = {"name": "worker", "taskNumber": tasks // FRAMEWORKS, "task": {"pod": {"spec": {"containers": []}}}}
-    role["task"]["pod"]["spec"]["containers"] = [{"name": "main", "image": "none"}]  # type: ignore[index]
-    made = []
-    for number in range(FRAMEWORKS):
-        metadata = {"name": f"fw{number}", "namespace": NAMESPACE}
-        body = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "metadata": metadata,
-            "spec": {"taskRoles": [role]},
-        }
-        made.append(raw.create(path, body)["metadata"]["uid"])
-    return made
 
 
 class Pods:
@@ -146,17 +127,12 @@ class Pods:
             await asyncio.sleep(0.05)
 
 
-@contextlib.contextmanager
-def archive(cluster: Cluster, folder: Path) -> Iterator[psutil.Process]:
-    """Run the archive."""
-    command = [sys.executable, "-m", "frameworkhistory", "--local", f"--kubeconfig={cluster.kubeconfig}"]
-    command += [f"--database=sqlite:///{folder}/history.db", f"--logs=file://{folder}/logs"]
-    command += [f"--port={free_port()}", f"--internal-port={free_port()}"]
-    with (folder / "log").open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        try:
-            yield psutil.Process(process.pid)
-        finally:
-            process.terminate()
+def archive(cluster: Cluster, folder: Path) -> contextlib.AbstractContextManager[psutil.Process]:
+    """Run the archive for a block."""
+    port, internal = free_port(), free_port()
+    flags = ["--local", f"--kubeconfig={cluster.kubeconfig}", f"--port={port}", f"--internal-port={internal}"]
+    flags += [f"--database=sqlite:///{folder}/history.db", f"--logs=file://{folder}/logs"]
+    return program("frameworkhistory", folder, internal, *flags)
 
 
 def kept(folder: Path) -> tuple[int, int]:
@@ -179,7 +155,10 @@ async def measure(number: int, seconds: float, *, has_archive: bool) -> None:
             make_nodes(raw, port)
             client = KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=2 * IN_FLIGHT)
             stack.push_async_callback(client.close)
-            pods = Pods(client, make_frameworks(raw, number), number)
+            # No controller controls them.
+            frameworks, worker = Frameworks(raw, NAMESPACE), role("worker", number // FRAMEWORKS)
+            uids = [frameworks.create(f"fw{one}", worker)["metadata"]["uid"] for one in range(FRAMEWORKS)]
+            pods = Pods(client, uids, number)
             await pods.make()
             process = stack.enter_context(archive(cluster, folder)) if has_archive else None
             await asyncio.sleep(REST_SECONDS)

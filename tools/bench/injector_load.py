@@ -2,22 +2,21 @@
 
 import asyncio
 import contextlib
-import os
 import re
 import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
 import trustme
 
+from bench.scene import program
 from localcluster.processes.ports import free_port
-from testkit.waiting import eventually
 
 NAME = "frameworkinjector.frameworkcontroller-system.svc"
 CONNECTIONS = 8
@@ -27,40 +26,27 @@ CONNECTIONS = 8
 class Server:
     """An injector process, the port of its webhook, and the certificate authority that it is trusted by, in PEM."""
 
-    process: subprocess.Popen[bytes]
+    process: psutil.Process
     port: int
     trust: bytes
 
 
 @contextlib.contextmanager
 def server() -> Iterator[Server]:
-    """Start the injector, wait until it is ready, and stop it at the end."""
+    """Run an injector for the block."""
     authority = trustme.CA()
     issued = authority.issue_cert(NAME, "127.0.0.1")
     port, health = free_port(), free_port()
-    # As in deploy/install.yaml.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
-    with TemporaryDirectory() as name, (Path(name) / "log").open("w+b") as log:
+    with TemporaryDirectory() as name:
         certificate, key = Path(name) / "tls.crt", Path(name) / "tls.key"
         issued.cert_chain_pems[0].write_to_path(certificate)
         issued.private_key_pem.write_to_path(key)
-        command = [sys.executable, "-m", "frameworkinjector", "serve", "--env-files=quoted", "--host=127.0.0.1"]
-        command += [f"--tls-cert-file={certificate}", f"--tls-key-file={key}", f"--port={port}"]
-        command += [f"--health-port={health}", "--namespace=frameworkcontroller-system"]
-        process = subprocess.Popen(command, stderr=log, env=environment)
-
-        def is_ready() -> None:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=5).close()
-            except OSError as error:
-                raise AssertionError((Path(name) / "log").read_text()) from error
-
-        try:
-            eventually(is_ready)
+        flags = ["serve", "--env-files=quoted", "--host=127.0.0.1", f"--port={port}", f"--health-port={health}"]
+        flags += [f"--tls-cert-file={certificate}", f"--tls-key-file={key}", "--namespace=frameworkcontroller-system"]
+        # As in deploy/install.yaml.
+        environ = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+        with program("frameworkinjector", Path(name), health, *flags, **environ) as process:
             yield Server(process, port, authority.cert_pem.bytes())
-        finally:
-            process.terminate()
-            process.wait(15)
 
 
 class Client:

@@ -5,36 +5,31 @@ jobs are, are admitted by Kueue; then as many Frameworks are queued. What the la
 the price of the controller's part.
 """
 
-import asyncio
-import sys
+import functools
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import msgspec
 
 from bench.results import Results, flags
 from bench.scene import controller, cpu_seconds, new_cluster
 from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL, WORKLOADS
-from frameworkkube.http.client import KubeClient
-from frameworkkube.http.credentials import from_kubeconfig
 from frameworkkube.paths import resource_path
 from localcluster import Cluster, Depth
 from localcluster.client import Json, RawClient
 from testkit import kueue
+from testkit.absent_pods import WRITERS
 from testkit.frameworks import framework, role
 
 NAMESPACE = "queues"
 FRAMEWORKS = resource_path(names.API_VERSION, names.PLURAL, namespace=NAMESPACE)
 ALL_WORKLOADS = resource_path(KUEUE_API, WORKLOADS, namespace=NAMESPACE)
-_IN_FLIGHT = 32
 _LIMIT_SECONDS = 900.0
 _LOOK_SECONDS = 0.2
 
 
-def main() -> int:
+def main() -> None:
     """Run from the command line."""
     parser = flags(__doc__)
     parser.add_argument("--frameworks", type=int, default=200)
@@ -51,7 +46,6 @@ def main() -> int:
             measure(cluster, raw, arguments.frameworks, arguments.tasks)
         finally:
             process.stop()
-    return 0
 
 
 def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
@@ -71,7 +65,7 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
 
     with controller(cluster, settings={"kueue": {"enabled": True}}) as ours:
         rows: dict[str, tuple[str, list[Json]]] = {
-            # The watches of a new API server are slow, see `controller_scene`.
+            # The watches of a new API server are slow, see `controller.scene`.
             "warm-up": (FRAMEWORKS, [of(f"w{one}", {}) for one in range(number)]),
             "no queue": (FRAMEWORKS, [of(f"a{one}", {}) for one in range(number)]),
             "Kueue alone": (ALL_WORKLOADS, [workload(f"b{one}") for one in range(number)]),
@@ -80,9 +74,11 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
         seconds = {}
         for by, (path, bodies) in rows.items():
             before, begun = cpu_seconds(ours.process), time.monotonic()
-            asyncio.run(create(cluster, path, bodies))
-            is_done = run if path == FRAMEWORKS else are_admitted
-            while not is_done(raw, len(bodies), bodies[0]["metadata"]["name"][0]):
+            with ThreadPoolExecutor(WRITERS) as writers:
+                list(writers.map(functools.partial(raw.create, path), bodies))
+            first, is_done = bodies[0]["metadata"]["name"][0], _is_whole if path == FRAMEWORKS else _is_admitted
+            # What is left of the row before does not count.
+            while sum(is_done(one) for one in raw.get(path)["items"] if one["metadata"]["name"][0] == first) < number:
                 assert time.monotonic() - begun < _LIMIT_SECONDS, f"{by}: not over"
                 time.sleep(_LOOK_SECONDS)
             seconds[by] = time.monotonic() - begun
@@ -94,51 +90,16 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
             raw.delete(path)
 
 
-async def create(cluster: Cluster, path: str, bodies: list[Json]) -> None:
-    """Create all of these, many at a time."""
-    client, limit = (
-        KubeClient(from_kubeconfig(cluster.kubeconfig), max_connections=_IN_FLIGHT),
-        asyncio.Semaphore(_IN_FLIGHT),
-    )
-
-    async def one(body: Json) -> None:
-        async with limit:
-            await client.create(path, msgspec.json.encode(body))
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for body in bodies:
-                group.create_task(one(body))
-    finally:
-        await client.close()
-
-
-def run(raw: RawClient, number: int, first: str) -> bool:
-    """Report whether all Frameworks whose names begin so run whole."""
-    return (
-        _count(raw, FRAMEWORKS, first, lambda status: status.get("state") == "AttemptRunning" and _is_whole(status))
-        == number
-    )
-
-
-def _is_whole(status: Json) -> bool:
+def _is_whole(framework: Json) -> bool:
+    status = framework.get("status") or {}
     ready, _, total = str(status.get("ready", "0/1")).partition("/")
-    return ready == total
+    return status.get("state") == "AttemptRunning" and ready == total
 
 
-def are_admitted(raw: RawClient, number: int, first: str) -> bool:
-    """Report whether all Workloads whose names begin so are admitted."""
-
-    def is_admitted(status: Json) -> bool:
-        return any(one["type"] == "Admitted" and one["status"] == "True" for one in status.get("conditions") or ())
-
-    return _count(raw, ALL_WORKLOADS, first, is_admitted) == number
-
-
-def _count(raw: RawClient, path: str, first: str, holds: Any) -> int:
-    items = raw.get(path)["items"]
-    return sum(holds(one.get("status") or {}) for one in items if one["metadata"]["name"].startswith(first))
+def _is_admitted(workload: Json) -> bool:
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Admitted" and one["status"] == "True" for one in conditions)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

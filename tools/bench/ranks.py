@@ -4,7 +4,6 @@
 controller orders their ranks.
 """
 
-import sys
 from itertools import pairwise
 
 from bench.results import Results, flags
@@ -26,7 +25,7 @@ POD = {
 }
 
 
-def main() -> int:
+def main() -> None:
     """Run from the command line."""
     parser = flags(__doc__)
     parser.add_argument("--tasks", default="64,128,256,512,1024", help="of each gang (default: %(default)s)")
@@ -40,7 +39,6 @@ def main() -> int:
         with controller(cluster, settings={"rankTopology": {"enabled": True}}):
             for number in sizes:
                 measure(cluster, raw, number, labels, results)
-    return 0
 
 
 def measure(cluster: Cluster, raw: RawClient, number: int, labels: dict[str, Json], results: Results) -> None:
@@ -80,4 +78,4 @@ def _crossings(ring: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

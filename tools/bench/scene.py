@@ -6,6 +6,7 @@ Each measurement has a cluster of its own, because what one leaves in the memory
 import contextlib
 import os
 import re
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ import psutil
 import localcluster
 from localcluster import Cluster, Depth
 from localcluster.client import Json, RawClient
+from localcluster.processes.health import check_health
 from localcluster.processes.ports import free_port
+from localcluster.processes.supervisor import Supervisor
 from testkit.frameworks import ControllerProcess, apply_definition, apply_permissions
 
 # With a hundred thousand Pods an API server needs more than localcluster gives it, and collects garbage all the time.
@@ -67,6 +70,17 @@ def peak_mib(process: psutil.Process) -> float:
     """Return the peak of the resident set of a process in MiB, which psutil does not read."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     return int(found[1]) / 1024 if found else 0.0
+
+
+@contextlib.contextmanager
+def program(name: str, folder: Path, health_port: int, *flags: str, **environ: str) -> Iterator[psutil.Process]:
+    """Run another of our programs for the block, which begins when it is ready; its log is in the folder."""
+    processes, command, url = Supervisor(folder), [sys.executable, "-m", name], f"http://127.0.0.1:{health_port}/readyz"
+    pid = processes.start(name, [*command, *flags], env=os.environ | environ, ready=lambda: check_health(url))
+    try:
+        yield psutil.Process(pid)
+    finally:
+        processes.stop(name)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ of CPU; p99 under 0.3 s.
 import contextlib
 import json
 import resource
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,7 +31,7 @@ PROCESSES = (4, 50)
 Columns = dict[str, float]
 
 
-def main() -> int:
+def main() -> None:
     """Measure and print tables."""
     flags(__doc__).parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -47,7 +46,6 @@ def main() -> int:
             for by, figures in measure_release(here, processes).items():
                 results.add(f"release:{RELEASED}", f"barrier, {by}", figures, here.cluster.version)
     results.show()
-    return 0
 
 
 def measure_release(stage: Stage, processes: int) -> dict[str, Columns]:
@@ -78,9 +76,8 @@ def measure_release(stage: Stage, processes: int) -> dict[str, Columns]:
 
 
 def _times(seconds: list[float]) -> Columns:
-    """Return the first, the median and the 99th percentile of some durations, as columns."""
     return {"first s": min(seconds), "p50 s": median(seconds), "p99 s": quantile(seconds, 0.99)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

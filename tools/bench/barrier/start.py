@@ -71,7 +71,6 @@ def measure_starts(stage: Stage, runs: int) -> dict[str, dict[str, float]]:
 
 
 def _run(gang: Gang, group: str, **environ: str) -> Ended:
-    """Run the first Task's barrier once."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-I", "-S", "-c", SPAWN, group],

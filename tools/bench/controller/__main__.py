@@ -10,7 +10,6 @@ deletion. `--scale 0.1` makes all shapes a tenth of their size, at the same rate
 """
 
 import asyncio
-import sys
 
 from bench.controller.bare import BareLoop
 from bench.controller.runs import Columns, ControllerRun
@@ -43,7 +42,7 @@ def compared(ours: Columns, bare: Columns) -> dict[str, float]:
     return {ratio: ours[name] / bare[name] for ratio, name in pairs.items() if bare.get(name)}
 
 
-def main() -> int:
+def main() -> None:
     """Measure and print tables."""
     parser = flags(__doc__)
     parser.add_argument("--shapes", default=SHAPES, help="separated by commas (default: %(default)s)")
@@ -56,8 +55,7 @@ def main() -> int:
     results = Results("controller")
     asyncio.run(run(shapes, results))
     results.show()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

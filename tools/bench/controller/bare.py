@@ -53,12 +53,7 @@ class BareLoop(Run):
         phases: tuple[_Phase, ...] = (
             ("created", [], [("first", tasks)], lambda: watch.created >= tasks),
             ("running, with a complete roster", [], [], lambda: len(watch.ran) >= tasks),
-            (
-                "half of them retried",
-                [("first", range(half))],
-                [("second", half)],
-                lambda: len(watch.ran) >= retried,
-            ),
+            ("half of them retried", [("first", range(half))], [("second", half)], lambda: len(watch.ran) >= retried),
             ("scaled down", [("first", range(half, half + tenth))], [], lambda: watch.gone >= half + tenth),
             ("scaled up", [], [("third", tenth)], lambda: len(watch.ran) >= all_pods),
             (

@@ -104,11 +104,7 @@ class Observer:
         self._changed.set()
 
     async def until(self, done: Callable[[], bool], start: float) -> float:
-        """Wait until `done` holds, and return the seconds since `start`.
-
-        Raises:
-            TimeoutError: It does not hold within the limit.
-        """
+        """Wait until `done` holds, TimeoutError after the limit; return the seconds since `start`."""
         async with asyncio.timeout(self.limit):
             while not done():
                 self._changed.clear()

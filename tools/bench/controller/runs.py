@@ -61,7 +61,7 @@ class Run(ABC):
         if self._running_cpu:
             running = since(cpu_before, self._running_cpu)
             cost |= {**running, "all processes": sum(running.values())}
-        return {**cost, **counts, **figures, **self._watch.start_quantiles(), **self._more()}
+        return {**cost, **counts, **figures, **self._watch.start_quantiles()}
 
     def _cpu(self) -> dict[str, float]:
         return {name: cpu_seconds(process) for name, process in self._processes.items()}
@@ -77,10 +77,6 @@ class Run(ABC):
     @abstractmethod
     async def _live(self) -> dict[str, float]:
         """Follow a whole life; return the seconds of each phase."""
-
-    def _more(self) -> Columns:
-        """Return further columns at the end."""
-        return {}
 
     async def _start(self, group: asyncio.TaskGroup) -> Columns:
         async for number in self._arrivals():
@@ -110,7 +106,6 @@ class Run(ABC):
         return {"all created s": created, "all run s": running}
 
     async def _arrivals(self) -> AsyncIterator[int]:
-        """Yield the numbers of the Frameworks when they arrive."""
         begin = time.monotonic()
         for number in range(self._shape.frameworks):
             wait = begin + number * self._shape.over / self._shape.frameworks - time.monotonic()
@@ -133,9 +128,17 @@ class ControllerRun(Run):
         """Submit what the shape says, and measure; return columns."""
         watching = asyncio.ensure_future(self._watch_memory())
         try:
-            return await super().run()
+            figures = await super().run()
         finally:
             watching.cancel()
+        text = self._controller.answer() or ""
+        waited = quantile_bound(text, "workqueue_queue_duration_seconds", 0.99)
+        return {
+            **figures,
+            "queue p99 s, at most": None if waited is None else f"{waited:g}",
+            "sent by the controller": int(total(text, SENT)),
+            "peak MiB": round(peak_mib(self._controller.process)),
+        }
 
     def _submit(self, group: asyncio.TaskGroup, name: str, tasks: int, *, at_once: bool = False) -> None:  # noqa: ARG002 -- one request is never behind others
         self._watch.submits(name)
@@ -156,17 +159,7 @@ class ControllerRun(Run):
             phases[phase.name] = await asyncio.to_thread(life.wait, phase.is_over, interval=_LOOK_SECONDS)
         return phases
 
-    def _more(self) -> Columns:
-        text = self._controller.answer() or ""
-        waited = quantile_bound(text, "workqueue_queue_duration_seconds", 0.99)
-        return {
-            "queue p99 s, at most": None if waited is None else f"{waited:g}",
-            "sent by the controller": int(total(text, SENT)),
-            "peak MiB": round(peak_mib(self._controller.process)),
-        }
-
     async def _watch_memory(self) -> None:
-        """Look at the memory of the controller once a second, until cancelled."""
         while True:
             self._memory.append((time.monotonic(), resident_mib(self._controller.process)))
             await asyncio.sleep(1)

@@ -75,11 +75,7 @@ SHAPES = "1x10,1x100,1x1000,1x10000,200x10,2000x2@60,steady:3000x1@300,steady:15
 
 
 def parse(text: str) -> Shape:
-    """Return the shape of one word of the flag.
-
-    Raises:
-        ValueError: It is none; the text says how one looks.
-    """
+    """Return the shape of one word of the flag, or raise a ValueError that says how one looks."""
     found = _SHAPE.fullmatch(text)
     kinds = [str(kind) for kind in Kind]
     if found is None or (found["kind"] or Kind.START) not in kinds:

@@ -7,7 +7,6 @@ of filling its caches. `--pods` and `--completed` may be lists, of one length: a
 
 import functools
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,7 +54,7 @@ class Content:
         return max(1, self.pods // self.tasks)
 
 
-def main() -> int:
+def main() -> None:
     """Measure and print a table."""
     parser = flags(__doc__)
     parser.add_argument("--pods", type=_numbers, default=[100_000], help="of running Frameworks (100000)")
@@ -74,7 +73,6 @@ def main() -> int:
                 shape = f"full:{content.frameworks * content.tasks}+{completed}"
                 results.add(shape, f"controller, lists {lists}", measured, cluster.version)
     results.show()
-    return 0
 
 
 def _numbers(text: str) -> list[int]:
@@ -138,7 +136,6 @@ def start(cluster: Cluster, raw: RawClient, content: Content, lists: str) -> dic
 
 
 def _until(ours: Controller, done: Callable[[], bool], begun: float) -> float:
-    """Wait until something holds, and return the seconds since `begun`."""
     while not done():
         assert ours.process.status() != psutil.STATUS_ZOMBIE, "the controller has ended: see its log"
         assert time.monotonic() - begun < _LIMIT_SECONDS, "the controller does not get to work: see its log"
@@ -172,4 +169,4 @@ def _is_quiet(process: psutil.Process) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

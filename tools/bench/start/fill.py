@@ -114,7 +114,6 @@ def _stored(resource: str, body: Json) -> tuple[str, Json]:
 
 
 def _running(index: int) -> Json:
-    """Return the status of a Pod that runs, by the index of its Task."""
     conditions = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     return {
         **addressed(index),
