@@ -1,9 +1,7 @@
 """The demo against a real API server: apply, wait, run a gang, remove."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,14 +12,12 @@ from frameworkdemo.gang import Gang
 from frameworkdemo.manifests import ImageNames
 from frameworkdemo.steps import Steps
 from frameworkdemo.target import ContextTarget
+from localcluster import Cluster as LocalCluster
 from localcluster import Depth
+from localcluster.client import RawClient
 from testkit.waiting import eventually, patience
+from tests.support.beside.kubelet import Kubelet
 from tests.support.clusters import own_cluster
-
-if TYPE_CHECKING:
-    from localcluster import Cluster as LocalCluster
-    from localcluster.client import RawClient
-    from tests.support.beside.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 IMAGE = "registry.example/nothing:v1"

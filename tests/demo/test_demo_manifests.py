@@ -1,10 +1,8 @@
 """The manifests that the demo applies: the repository's, with the names of images that a cluster needs."""
 
-from __future__ import annotations
-
 import re
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,9 +12,6 @@ from frameworkdemo.errors import DemoError
 from frameworkdemo.manifests import ImageNames
 from frameworkdemo.target import ContextTarget, how_to_load
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_images_of_another_registry_are_named_everywhere_including_arguments() -> None:

@@ -1,7 +1,5 @@
 """What the demo tells of its steps, and when it takes an image for missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from frameworkdemo.deploy import MissingImages

@@ -1,7 +1,5 @@
 """Which examples run with every change, and why CI runs some presets only elsewhere or not at all."""
 
-from __future__ import annotations
-
 from frameworkbarrier.presets import model as presets
 from frameworkdemo.examples import catalogue
 

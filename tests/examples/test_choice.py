@@ -1,7 +1,5 @@
 """CI runs every kind of example and every preset that it can; what it does not run, `make test-all` does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

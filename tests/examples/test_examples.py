@@ -1,7 +1,5 @@
 """Every example has what `examples/README.md` says, and the runner tells and waits as it says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,16 +1,11 @@
 """What `kafka-server` of the image of Java makes of its environment; a program named java notes its arguments."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from localcluster.images.images import CATALOGUE, REPOSITORY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAM = REPOSITORY / CATALOGUE["jvm"] / "kafka_server.py"
 JAVA = """#!/bin/sh

@@ -1,7 +1,5 @@
 """The TensorFlow example has what its README says: one label, one annotation and the training itself."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where programs come from: the order of the places, verified downloads, and builds that happen once."""
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -10,9 +8,9 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,9 +23,6 @@ from localcluster.programs.downloads import Source, expected_sum, fetch, source
 from localcluster.progress import task
 from testkit.waiting import eventually
 from tests.support.http import serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Environ = dict[str, str]
 PINNED = pinned_version("kubernetes")

@@ -1,11 +1,10 @@
 """Whether an API server and other components are ready, asked of a small HTTPS server."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trustme
@@ -13,10 +12,6 @@ import trustme
 from localcluster.client import RawClient
 from localcluster.processes.health import check_health
 from tests.support.http import serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Whole clusters: up and down again, side by side, after crashes; and which of them a test session removes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,8 +8,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,9 +25,6 @@ from localcluster.programs import binaries
 from testkit.waiting import eventually
 from tests.support.clusters import is_required, own_name, remove_abandoned
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "localcluster"]
 CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager"]

@@ -1,7 +1,5 @@
 """Image builds: what decides on the name of an archive, what the images contain, and the tools that builds need."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,17 +1,13 @@
 """The fake kubelet, against a real API server."""
 
-from __future__ import annotations
-
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,21 +1,17 @@
 """Simulated nodes: Pods run at once and end as their annotations say."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import RawClient
 from localcluster.cluster.kwok import EXIT_CODE, RUN_SECONDS
 from localcluster.errors import LocalClusterError
 from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 pytestmark = pytest.mark.apiserver
 

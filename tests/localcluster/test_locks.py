@@ -1,10 +1,8 @@
 """The locks of images: the jars that a build downloads, and the base image of a release."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import responses
@@ -15,9 +13,6 @@ from localcluster.images.baselock import Lock
 from localcluster.images.debian import Package
 from localcluster.images.images import CATALOGUE, REPOSITORY
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JAR = b"not really a jar"
 PATH = "org/example/tool_2.13/1.0/tool_2.13-1.0.jar"

@@ -1,7 +1,5 @@
 """The real node: Pods run on it and reach each other and the API server, and nothing of it outlives `down`."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -11,21 +9,18 @@ import subprocess
 import tarfile
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import localcluster
 from localcluster import Cluster, Depth
+from localcluster.client import RawClient
 from localcluster.images import images
 from localcluster.processes import process
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.client import RawClient
 
 pytestmark = pytest.mark.node
 

@@ -1,10 +1,8 @@
 """Certificates of a cluster: whom they name, what a connection accepts, and when they are made again."""
 
-from __future__ import annotations
-
 import ssl
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -12,9 +10,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from localcluster.pki import KeyPair, Pki
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTS = ["kubernetes", "kubernetes.default.svc", "127.0.0.1"]
 

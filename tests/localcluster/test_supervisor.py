@@ -1,7 +1,5 @@
 """The supervisor of a cluster's processes, with real processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -9,8 +7,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,9 +17,6 @@ from localcluster.processes.logs import complete_lines, relevant_tail
 from localcluster.processes.process import identify, processes_of
 from localcluster.processes.supervisor import Supervisor
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SLEEP = ["sleep", "600"]
 

@@ -1,7 +1,5 @@
 """Fixtures of the tests of the chart."""
 
-from __future__ import annotations
-
 import functools
 import json
 

@@ -1,7 +1,5 @@
 """The values with which the chart is rendered, and questions about the manifests that come of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

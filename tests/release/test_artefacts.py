@@ -1,7 +1,5 @@
 """The artefacts of a release, as far as no image is built: distributions, checksums, archives, bills of materials."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io
@@ -11,22 +9,18 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from frameworkrelease import bills, signing
 from frameworkrelease.__main__ import main
-from frameworkrelease.build import distributions, export, pack
+from frameworkrelease.build import Sources, distributions, export, pack
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PREFIX, PROJECT, Release, images, moved
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkrelease.build import Sources
 
 # That of the commit: the working tree may be of another one.
 VERSION = tomllib.loads(run("git", "show", "HEAD:pyproject.toml", folder=REPOSITORY))["project"]["version"]

@@ -4,13 +4,13 @@ What the values of a case change in the manifests stands beside them in `cases`.
 (`FRAMEWORKRELEASE_WRITE_GOLDENS=1 pytest tests/release/test_chart.py`) and read the difference.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,15 +22,9 @@ from frameworkrelease.chart import CHART
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.generate import plain
 from testkit.frameworks import manifests_of
-from tests.release.manifests import CASES, MATRIX, Values, by_identity, documented, only, pod_of
+from tests.release.manifests import CASES, MATRIX, Manifests, Render, Values, by_identity, documented, only, pod_of
 from tests.support.monitoring import GROUPS, MODEL
 from tests.support.pages import PAGES, blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.release.manifests import Manifests, Render
 
 pytestmark = pytest.mark.chart
 OVERLAYS = chart.REPOSITORY / "kustomize"

@@ -1,10 +1,10 @@
 """The chart on a real API server of each version: what kubectl applies, and the life of a release; no Pod runs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,15 +15,9 @@ from localcluster.client import ApiStatusError, RawClient
 from localcluster.programs.catalogue import BUILDABLE
 from testkit import go_modules
 from testkit.waiting import eventually
-from tests.release.manifests import MATRIX, only
+from tests.release.manifests import MATRIX, Render, only
 from tests.support.beside.refusals import refusal_of
 from tests.support.clusters import own_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.release.manifests import Render
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver, pytest.mark.turns("crds")]
 # Of operators that may be installed in a cluster: its API server does not know their kinds.

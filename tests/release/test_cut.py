@@ -1,14 +1,12 @@
 """The version: one source, the same in every place; and what cutting the next one changes."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys
 import tomllib
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,9 +17,6 @@ from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.cut import CHANGELOG
 from frameworkrelease.generate import plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PYPROJECT = "pyproject.toml"
 FILES = [one["filename"] for one in tomllib.loads((REPOSITORY / PYPROJECT).read_text())["tool"]["bumpversion"]["files"]]

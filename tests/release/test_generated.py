@@ -1,9 +1,9 @@
 """What is made from code or from the chart is current, and says what the programs say."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,10 +16,6 @@ from frameworkrelease.__main__ import GENERATED
 from frameworkrelease.chart import CHART
 from frameworkrelease.generate import fields, permissions, plain, schema
 from tests.release.manifests import documented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SCHEMA: dict[str, Any] = json.loads(schema.FILE.read_text())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())

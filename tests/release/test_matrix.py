@@ -1,13 +1,11 @@
 """The support matrix: the page is what the results say, and the results are what pytest reported."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -18,9 +16,6 @@ from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import matrix, performance
 from frameworkrelease.generate.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
 from localcluster.programs.catalogue import BUILDABLE, minor_of, pinned_version
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OLDEST, NEWEST = min(BUILDABLE, key=minor_of), pinned_version("kubernetes")
 RUN = {"Kubernetes": OLDEST, "suite": "API server", "project": "0.1.0", "date": "2026-11-22", "commit": "0123456789ab"}

@@ -5,11 +5,11 @@ to objects. `tests/e2e/test_chart.py` runs the programs of a release on a node. 
 because its commands install and remove the definition of Frameworks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,10 +26,6 @@ from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
 from tests.support.clusters import own_cluster
 from tests.support.pages import blocks, commands_of, typed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
 

@@ -1,8 +1,6 @@
 """What the benchmarks have measured: the file, and the tables of the page that say what is in it and nothing else."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from frameworkrelease.__main__ import main
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import performance
 from frameworkrelease.generate.performance import merged, row, table, tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BARE = row("1x100", "bare loop", {"CPU s": 0.5, "all run s": 1.0, "machine": "x86_64, 2 cores"})
 OURS = row("1x100", "controller", {"CPU s": 1.25, "all run s": 1.2, "all requests": 620, "queue p99 s, at most": None})

@@ -1,9 +1,7 @@
 """The permissions that the chart gives: the table of the security page, and what values take away."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,10 +9,7 @@ from frameworkrelease import chart
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import permissions
 from tests.apiserver.history.test_page_rights import PROGRAM
-from tests.release.manifests import MATRIX, only, pod_of
-
-if TYPE_CHECKING:
-    from tests.release.manifests import Manifests, Render
+from tests.release.manifests import MATRIX, Manifests, Render, only, pod_of
 
 pytestmark = pytest.mark.chart
 

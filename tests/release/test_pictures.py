@@ -1,7 +1,5 @@
 """The pictures of the manual show what the code has, are readable in both themes, and load nothing."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import xml.etree.ElementTree as ET

@@ -1,10 +1,8 @@
 """A preset is one file: what else it needs is made."""
 
-from __future__ import annotations
-
 import json
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,9 +11,6 @@ from frameworkbarrier.presets import model
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import presets
 from tests.barrier.test_goldens import render_case
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

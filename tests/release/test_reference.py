@@ -1,12 +1,11 @@
 """The pages of the reference that Sphinx makes from the code: everything is on them, once."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer.core
@@ -21,9 +20,6 @@ import frameworkclient
 from frameworkclient.cli.app import app
 from frameworkclient.logs.selection import Wanted
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "charts" / "frameworkcontroller" / "files" / "crd.yaml"

@@ -1,13 +1,12 @@
 """A whole release: built twice with the same bytes, verified as the manual says, and installed from its files alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import tomllib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,17 +14,11 @@ from frameworkrelease import build, chart, check, publish, registry, signing
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError, run
 from frameworkrelease.release import PREFIX, PROGRAMS, PROJECT, Release, bill_of, moved
-from localcluster import Depth
+from localcluster import Cluster, Depth
 from localcluster.images import base, baselock
 from localcluster.packages import require
 from tests.support.clusters import own_cluster, require_node
 from tests.support.pages import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 # It needs a node, too; it has no mark of that, and runs with the chart.
 pytestmark = [pytest.mark.chart, pytest.mark.long]

@@ -1,18 +1,14 @@
 """The page of troubleshooting quotes what the programs say, and says something of every completion code."""
 
-from __future__ import annotations
-
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from frameworkcontroller.api import names
 from frameworkrelease.chart import CHART, REPOSITORY
 from frameworkrelease.generate import codes
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TEXT: Final = codes.PAGE.read_text()
 PROGRAMS: Final = ("barrier", "injector", "controller", "client", "kube", "history")

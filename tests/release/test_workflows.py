@@ -1,7 +1,5 @@
 """What GitHub runs is what a developer types."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

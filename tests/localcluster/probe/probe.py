@@ -1,7 +1,5 @@
 """The program of the Pods in `test_node.py`: each command prints what it observes."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import socket
