@@ -1,23 +1,17 @@
 """Fresh namespaces, and a second API server of a cluster for tests of what depends on its arguments."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import secrets
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.processes.ports import free_port
 from localcluster.processes.supervisor import Supervisor
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
 
 
 @contextlib.contextmanager

@@ -3,14 +3,9 @@
 The faults of `tests/apiserver` and the helpers `kubelet` and `player` use it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 _JOIN_SECONDS = 120.0
 

@@ -1,20 +1,14 @@
 """Debian's Chromium, without a window, driven by Playwright: persons who look at the page of the archive."""
 
-from __future__ import annotations
-
 import contextlib
 import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from localcluster import packages
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, ConsoleMessage, Page
 
 PATIENCE_MILLISECONDS = 10_000
 """For which an element is waited for on a busy machine."""

@@ -9,15 +9,14 @@ The clusters of a run that was killed are removed by the next one. With `FRAMEWO
 uses clusters `NAME-<which>` instead and keeps them, which saves the start.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -25,16 +24,11 @@ from xdist.scheduler import LoadScopeScheduling
 
 import localcluster
 from localcluster import Cluster, Depth, SetupError
-from localcluster.client import RawClient
+from localcluster.client import Json, RawClient
 from localcluster.cluster import settings
 from localcluster.cluster.cluster import require_root
 from localcluster.processes import process
 from testkit.frameworks import apply_definition, apply_permissions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from localcluster.client import Json
 
 ROOT = Path(__file__).parents[2]
 MARK = "turns"

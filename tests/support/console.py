@@ -4,20 +4,16 @@ Durations and addresses may differ, blanks too. `...` stands for the rest of a l
 of its own for any lines.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from frameworkclient import __version__
 from testkit.waiting import eventually
 from tests.support.pages import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 # What only looks may be repeated until it sees what it should.
 _LOOKS = re.compile(r"frameworkctl (list|describe|logs|why|get|events) ")

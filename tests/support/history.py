@@ -1,25 +1,20 @@
 """The archive as a process on a cluster, with the permissions of an administrator."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
+from localcluster import Cluster
 from localcluster.processes.ports import free_port
 from testkit.waiting import eventually
 from tests.support.http import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 
 @dataclass

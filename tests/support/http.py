@@ -1,24 +1,20 @@
 """HTTP to a port of this machine, and a server on one."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 from aiohttp import web
 
 from frameworkkube.http.session import Sockets
 from testkit.waiting import patience
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,5 @@
 """The end of asyncio's servers."""
 
-from __future__ import annotations
-
 import asyncio
 
 

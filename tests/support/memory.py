@@ -1,14 +1,9 @@
 """How much memory code takes, by tracemalloc."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """The alerts and the dashboard, as the chart has them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

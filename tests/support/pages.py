@@ -1,7 +1,5 @@
 """The commands of the manual: blocks of Markdown, typed into a shell as a person types them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re
@@ -11,13 +9,10 @@ import tempfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from frameworkrelease import chart
 from frameworkrelease.chart import REPOSITORY
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
+from localcluster import Cluster
 
 TRACKED = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split()
 PAGES = [file for file in TRACKED if file.endswith(".md")]

@@ -1,23 +1,18 @@
 """A PostgreSQL of Debian's package, in a temporary folder, on a Unix socket alone."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 from sqlalchemy import make_url
 
 from localcluster import packages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _USER = "postgres"  # whom the package has made: root may not run it
 

@@ -4,19 +4,15 @@ It stands where `@pytest.mark.parametrize` would, runs the test with every row, 
 made once for all rows. `ROWS=substring` leaves out the rows whose names do not have it.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 MOST_SHOWN = 20
 

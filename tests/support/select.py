@@ -9,18 +9,14 @@ Each file is watched, or has tests that always run (`ALWAYS`), or is watched by 
 runs everything, as a missing record does, and `EVERYTHING=1`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pytest
+import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 RECORD: Final = "tests/last-full.json"

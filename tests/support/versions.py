@@ -5,10 +5,8 @@ the test is not applicable: it counts as such, with its reason, in pytest's summ
 `make matrix` makes the page of supported versions. On the newest version, that of CI, every test is applicable.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,9 +14,6 @@ from frameworkrelease.generate.matrix import NOT_APPLICABLE
 from localcluster.errors import SetupError
 from localcluster.programs.binaries import kubernetes_version
 from localcluster.programs.catalogue import minor_of, pinned_version
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MARK = "requires_kubernetes"
 _CATEGORY = "not applicable"

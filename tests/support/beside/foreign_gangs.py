@@ -1,23 +1,16 @@
 """Jobs and StatefulSets whose Pods are gangs, on a real API server with a controller and an injector that know them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
-from localcluster.client import ApiStatusError
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
 from testkit import kueue
 from testkit.waiting import eventually
 from tests.support.beside.foreign_pods import BARRIER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 _INDEXES = (
     "batch.kubernetes.io/job-completion-index",

@@ -1,7 +1,5 @@
 """Pods and owners of gangs of other controllers, as the API server shows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Json = dict[str, Any]

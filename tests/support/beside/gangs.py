@@ -1,16 +1,12 @@
 """Frameworks of one TaskRole whose Pods a real scheduler places in groups, on the nodes of one test."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcluster.client import Json
 from localcluster.cluster.kwok import RUN_SECONDS
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
 
 CPU = "300"
 """Of a Pod: a simulated node has 1,000, so three of them have room on it."""

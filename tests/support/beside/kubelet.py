@@ -7,18 +7,14 @@ It writes the statuses that a kubelet writes, through the API server, with the P
 test never changes the successor of the Pod that it means.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from localcluster.client import ApiStatusError, Json, RawClient
 from tests.support.background import in_background
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NODE = "played-node"
 HOST_IP = "192.0.2.1"

@@ -4,8 +4,6 @@
 owners are those of docs/reference/framework-api.md without what is marked there as added.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import uuid
@@ -13,14 +11,12 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.api.states import ENDED, State
+from localcluster.client import Json, RawClient
 from testkit.frameworks import Frameworks, role
-
-if TYPE_CHECKING:
-    from localcluster.client import Json, RawClient
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 # By the code: phrase, attributes of the type, diagnostics.
 _COMPLETIONS: Final[dict[int, tuple[str, list[str] | None, str]]] = {

@@ -1,21 +1,14 @@
 """A driver of the Pods of Frameworks on a control plane without nodes, for the controller in `tests/apiserver`."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
+from localcluster.client import Json
+from testkit.frameworks import Frameworks
 from tests.support.background import in_background
-from tests.support.beside.kubelet import ignore_vanished
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet, ignore_vanished
 
 
 @dataclass

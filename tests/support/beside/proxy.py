@@ -4,23 +4,18 @@ It ends TLS with the API server's own certificate, as a load
 balancer would, so that it can read requests; answers are forwarded as bytes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import ssl
 import threading
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
+from localcluster import Cluster
 from tests.support.listening import close_listener
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from localcluster import Cluster
 
 T = TypeVar("T")
 _MAX_HEAD = 1 << 20

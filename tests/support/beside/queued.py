@@ -1,21 +1,15 @@
 """Frameworks in queues of Kueue, as tests look at them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, Json, RawClient
 from testkit import kueue
-from testkit.frameworks import framework, role
+from testkit.frameworks import Frameworks, framework, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 CONFIG_MAPS = "ConfigMap.v1."
 """The kind of the controllers of our Pods, which Kueue leaves alone where it is told so."""

@@ -1,16 +1,9 @@
 """Refusals by the API server that a test waits for."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from localcluster.client import ApiStatusError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.client import Json, RawClient
+from localcluster.client import ApiStatusError, Json, RawClient
 
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"

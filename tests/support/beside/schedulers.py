@@ -1,25 +1,19 @@
 """Schedulers of others as processes, Volcano and scheduler-plugins, with the configurations of their charts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import yaml
 
+from localcluster import Cluster
 from localcluster.errors import LocalClusterError
 from localcluster.processes.ports import free_port
 from testkit import go_modules
 from testkit.frameworks import apply_all
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json
 
 PLUGINS_SCHEDULER: Final = "scheduler-plugins-scheduler"
 """The name that the chart of scheduler-plugins gives its scheduler."""
@@ -112,7 +106,7 @@ class SchedulerPlugins(Scheduler):
         super().__init__(cluster, folder, "scheduler-plugins", "manifests/coscheduling/crd.yaml")
 
     def _options(self) -> list[str]:
-        plugins: Json = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
+        plugins = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
         settings = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
