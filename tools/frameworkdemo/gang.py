@@ -4,8 +4,13 @@ Meanwhile the demo looks for what would never end by itself.
 """
 
 import contextlib
+import os
+import shlex
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
@@ -14,7 +19,6 @@ from frameworkclient import Client, ClientError, NotFoundError
 from frameworkclient.cli.exits import ExitCode
 from frameworkdemo import manifests
 from frameworkdemo.cluster import GONE_SECONDS, Cluster, Manifest
-from frameworkdemo.commands import Frameworkctl
 from frameworkdemo.deploy import IMAGE_SECONDS, LOG_TAIL, MissingImages
 from frameworkdemo.errors import FAILURES, DemoError
 from frameworkdemo.manifests import ImageNames
@@ -22,6 +26,54 @@ from frameworkdemo.steps import Steps
 from localcluster.progress import task
 
 LOOK_SECONDS = 1.0
+_OWN_END_SECONDS = 2.0
+_END_SECONDS = 5.0
+
+
+class Frameworkctl:
+    """`frameworkctl` as a user types it: each command is shown, runs as a program, and has the terminal.
+
+    It is for one cluster and namespace; `show` takes the line of each command.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str, show: Callable[[str], None]) -> None:
+        self._flags = ["-n", namespace, *(["--context", cluster.context] if cluster.context else [])]
+        self._environ = {"KUBECONFIG": cluster.kubeconfig} if cluster.kubeconfig else {}
+        self._show = show
+
+    def show_environment(self) -> None:
+        """Show the variables that a user has to set for the same commands."""
+        for name, value in self._environ.items():
+            self._show(f"$ export {name}={shlex.quote(value)}")
+
+    def run(self, *words: str, text: str = "") -> int:
+        """Run a command, with a text or else this program's standard input, to its end; return its exit code."""
+        with self.running(*words, text=text) as process:
+            process.communicate(text or None)
+        return process.returncode
+
+    @contextlib.contextmanager
+    def running(self, *words: str, text: str = "") -> Iterator[subprocess.Popen[str]]:
+        """Run a command while the block runs; see `run`. At the end of the block it is ended, if it still runs."""
+        command = [*words, *self._flags]
+        self._show(f"$ frameworkctl {shlex.join(command)}")
+        stdin = subprocess.PIPE if text else None
+        program = [sys.executable, "-m", "frameworkclient", *command]
+        with subprocess.Popen(program, stdin=stdin, text=True, env=os.environ | self._environ) as process:
+            try:
+                yield process
+            finally:
+                _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a program as Ctrl-C does, so that it leaves the terminal in order; the terminal may have done so already."""
+    # Whoever runs the demo in the background may have made its children ignore Ctrl-C.
+    for seconds, number in ((_OWN_END_SECONDS, signal.SIGINT), (_END_SECONDS, signal.SIGKILL)):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return
+        process.send_signal(number)
 
 
 class Gang:

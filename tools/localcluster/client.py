@@ -45,10 +45,7 @@ class RawClient:
 
     def text(self, path: str) -> str:
         """Return the text at this path, such as `/metrics`."""
-        answer = self._pool.request("GET", self._server + path)
-        if answer.status != 200:
-            raise ApiStatusError("GET", path, answer.status, _parsed(answer.data))
-        return str(answer.data.decode())
+        return str(self._send("GET", path).data.decode())
 
     def create(self, path: str, body: Json) -> Json:
         """POST the body; return the object as the API server persisted it."""
@@ -75,20 +72,14 @@ class RawClient:
         """Send one request and return the object that answers it; ApiStatusError if its status is not 2xx."""
         headers = {**self._pool.headers, "Content-Type": content_type}
         data = None if body is None else json.dumps(body)
-        answer = self._pool.request(method, self._server + path, body=data, headers=headers)
-        content = _parsed(answer.data)
-        if not 200 <= answer.status < 300:
-            raise ApiStatusError(method, path, answer.status, content)
-        assert isinstance(content, dict)
+        content: Json = json.loads(self._send(method, path, body=data, headers=headers).data)
         return content
 
     def watch(self, path: str, resource_version: str, timeout_seconds: int) -> Iterator[Json]:
         """Yield the events of a watch until it ends after `timeout_seconds`; ApiStatusError if it could not begin."""
-        url = f"{self._server}{path}?watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
-        answer = self._pool.request("GET", url, preload_content=False, timeout=timeout_seconds + _SECONDS)
+        url = f"{path}?watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
+        answer = self._send("GET", url, preload_content=False, timeout=timeout_seconds + _SECONDS)
         try:
-            if answer.status != 200:
-                raise ApiStatusError("GET", path, answer.status, _parsed(answer.read()))
             rest = b""
             for chunk in answer.stream(decode_content=True):
                 *lines, rest = (rest + chunk).split(b"\n")
@@ -109,9 +100,12 @@ class RawClient:
         """Close the connections."""
         self._pool.clear()
 
-
-def _parsed(content: bytes) -> object:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return content.decode(errors="replace")
+    def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        answer = self._pool.request(method, self._server + path, **options)
+        if 200 <= answer.status < 300:
+            return answer
+        try:
+            body = json.loads(answer.data)
+        except ValueError:
+            body = answer.data.decode(errors="replace")
+        raise ApiStatusError(method, path, answer.status, body)

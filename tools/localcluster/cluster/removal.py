@@ -2,15 +2,14 @@
 
 import re
 import shutil
-import time
 from pathlib import Path
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from localcluster.context import Context, Depth
 from localcluster.errors import LocalClusterError
 from localcluster.node import node
 from localcluster.processes.supervisor import Supervisor
-
-_TRIES = 3
 
 
 def stop(context: Context) -> None:
@@ -19,15 +18,11 @@ def stop(context: Context) -> None:
     Raises:
         LocalClusterError, OSError: Something survived or could not be removed.
     """
-    failure: Exception | None = None
-    if context.depth is Depth.NODE:
-        try:
+    try:
+        if context.depth is Depth.NODE:
             node.stop(context)
-        except (LocalClusterError, OSError) as error:
-            failure = error
-    stop_processes(context.processes)
-    if failure is not None:
-        raise failure
+    finally:
+        stop_processes(context.processes)
 
 
 def stop_processes(processes: Supervisor) -> None:
@@ -47,15 +42,9 @@ def remove_folder(state: Path) -> None:
             f"{state} is not removed, because file systems are mounted there:"
             f" unmount {', '.join(mounts)}, then try again"
         )
-    for attempt in range(_TRIES):
-        try:
-            shutil.rmtree(state)
-            break
-        except OSError:
-            # A dying process may have made a file while the tree was being removed.
-            if attempt == _TRIES - 1:
-                raise
-            time.sleep(0.2)
+    # A dying process may make a file while the tree is being removed.
+    again, last, pause = retry_if_exception_type(OSError), stop_after_attempt(3), wait_fixed(0.2)
+    Retrying(retry=again, stop=last, wait=pause, reraise=True)(shutil.rmtree, state)
 
 
 def mounts_below(folder: Path, table: str | None = None) -> list[str]:
