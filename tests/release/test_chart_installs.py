@@ -126,7 +126,7 @@ def test_the_notes_warn_of_what_is_missing(cluster: Cluster, raw: RawClient, nam
 @pytest.fixture(scope="module")
 def cert_manager(cluster: Cluster, raw: RawClient) -> Iterator[None]:
     """The definitions of cert-manager, served by the API server."""
-    folder = go_modules.folder_of(go_modules.CERT_MANAGER) / "deploy" / "crds"
+    folder = go_modules.folder_of(*go_modules.CERT_MANAGER) / "deploy" / "crds"
     files = [f"--filename={folder}/cert-manager.io_{plural}.yaml" for plural in ("certificates", "issuers")]
     cluster.kubectl("apply", "--server-side", *files)
 

@@ -14,7 +14,7 @@ from frameworkrelease.__main__ import main
 from frameworkrelease.chart import REPOSITORY
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import matrix, performance
-from frameworkrelease.generate.matrix import PAGE, SELECTION, Suite, planned, replaced, results, tables
+from frameworkrelease.generate.matrix import PAGE, SELECTION, planned, replaced, results, tables
 from localcluster.programs.catalogue import BUILDABLE, minor_of, pinned_version
 
 OLDEST, NEWEST = min(BUILDABLE, key=minor_of), pinned_version("kubernetes")
@@ -93,13 +93,13 @@ def test_a_run_leaves_out_no_test_because_its_paths_have_not_changed(monkeypatch
     monkeypatch.setattr(matrix, "origin", lambda *_: {})
     monkeypatch.setattr(matrix.subprocess, "run", ran)
     with pytest.raises(ReleaseError, match="ended with 2"):
-        matrix.run(Suite.API_SERVER, OLDEST, ())
+        matrix.run(matrix.API_SERVER, OLDEST, ())
     assert (found[0]["EVERYTHING"], found[0]["FRAMEWORKCONTROLLER_REQUIRE_CLUSTER"]) == ("1", "1")
 
 
 def test_a_suite_is_what_its_target_of_make_runs() -> None:
     text = (REPOSITORY / "Makefile").read_text()
-    for target, suite in (("test-apiserver", Suite.API_SERVER), ("test-e2e", Suite.END_TO_END)):
+    for target, suite in (("test-apiserver", matrix.API_SERVER), ("test-e2e", matrix.END_TO_END)):
         assert re.search(rf'^{target}: .*\n\t\$\(BIN\)/pytest -m "{SELECTION[suite]}"$', text, re.MULTILINE)
 
 

@@ -122,7 +122,7 @@ class Operator:
         return check_health(f"http://127.0.0.1:{self._health}/readyz")
 
     def _chart(self) -> list[Json]:
-        folder = go_modules.folder_of(go_modules.of_program(self.name)) / "charts" / self.name
+        folder = go_modules.folder_of(*go_modules.of_program(self.name)) / "charts" / self.name
         return rendered(self.cluster, self.name, folder, self.namespace, "--include-crds")
 
 

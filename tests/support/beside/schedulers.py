@@ -57,7 +57,7 @@ class Scheduler:
     @property
     def module(self) -> Path:
         """The files of its module."""
-        return go_modules.folder_of(go_modules.of_program(self.program))
+        return go_modules.folder_of(*go_modules.of_program(self.program))
 
     def _options(self) -> list[str]:
         raise NotImplementedError

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -30,19 +29,14 @@ NOT_APPLICABLE: Final = "not applicable"
 """The property of a test in the report of pytest that needs a newer Kubernetes; its value is the reason."""
 
 
-class Suite(StrEnum):
-    """The tests that run against a cluster."""
-
-    API_SERVER = "API server"
-    END_TO_END = "end to end"
-
-
-SELECTION: Final = {Suite.API_SERVER: "apiserver and not long", Suite.END_TO_END: "node and not long"}
-"""What pytest selects for a suite: the same as `make test-apiserver` and `make test-e2e`."""
+API_SERVER: Final = "API server"
+END_TO_END: Final = "end to end"
+SELECTION: Final = {API_SERVER: "apiserver and not long", END_TO_END: "node and not long"}
+"""What pytest selects of the tests against a cluster: the same as `make test-apiserver` and `make test-e2e`."""
 _CONTROL_PLANE: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "etcd")
 _PROGRAMS: Final = {
-    Suite.API_SERVER: (*_CONTROL_PLANE, "kwok"),
-    Suite.END_TO_END: (*_CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"),
+    API_SERVER: (*_CONTROL_PLANE, "kwok"),
+    END_TO_END: (*_CONTROL_PLANE, "kubelet", "kube-proxy", "coredns"),
 }
 # Exit codes of pytest: all tests have passed, or some have failed.
 _COMPLETE: Final = (0, 1)
@@ -70,15 +64,15 @@ def run_all(versions: Iterable[str], arguments: Sequence[str]) -> bool:
     return clean
 
 
-def planned(versions: Iterable[str] = BUILDABLE) -> Iterator[tuple[str, Suite]]:
+def planned(versions: Iterable[str] = BUILDABLE) -> Iterator[tuple[str, str]]:
     """Yield what the matrix runs, the newest version first: end to end only on that of CI."""
     for version in sorted(set(versions), key=minor_of, reverse=True):
-        yield version, Suite.API_SERVER
+        yield version, API_SERVER
         if version == pinned_version("kubernetes"):
-            yield version, Suite.END_TO_END
+            yield version, END_TO_END
 
 
-def run(suite: Suite, kubernetes: str, arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[Row]:
+def run(suite: str, kubernetes: str, arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> list[Row]:
     """Build what is missing, run the tests, and return what came of it; see `run_all`."""
     for program in _PROGRAMS[suite]:
         binaries.find(program, kubernetes=kubernetes, environ=environ)
@@ -90,13 +84,8 @@ def run(suite: Suite, kubernetes: str, arguments: Sequence[str], environ: Mappin
         pytest = Path(sys.executable).with_name("pytest")
         command = [str(pytest), "-m", SELECTION[suite], f"--junitxml={report}", *arguments, "tests"]
         # A test that this machine cannot run is a failure, and none is left out because its paths have not changed.
-        environment = {
-            **environ,
-            "KUBERNETES": kubernetes,
-            "FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1",
-            "EVERYTHING": "1",
-        }
-        code = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
+        all_of_it = {"KUBERNETES": kubernetes, "FRAMEWORKCONTROLLER_REQUIRE_CLUSTER": "1", "EVERYTHING": "1"}
+        code = subprocess.run(command, cwd=REPOSITORY, env={**environ, **all_of_it}, check=False).returncode
         if code not in _COMPLETE:
             raise ReleaseError(f"`{' '.join(command)}` ended with {code} on Kubernetes {kubernetes}: see above")
         found = results(report.read_text())

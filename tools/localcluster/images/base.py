@@ -45,14 +45,15 @@ def choose(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     if wished := environ.get("BASE_IMAGE"):
         return Base(wished, None)
     recipe = repr((debian.SUITE, debian.TRIMMED, debian.KEPT_EMPTY, debian.PIP_SCRIPT))
-    digest = hashlib.sha256(recipe.encode()).hexdigest()[:_DIGITS]
+    digest = hashlib.sha256(recipe.encode()).hexdigest()
+    reference, file = _place(cache, digest)
     # A machine that began without a registry keeps the local base: images do not change under a working setup.
-    if not _archive(cache, digest).is_file():
+    if not file.is_file():
         if registry_answers():
             return Base(OFFICIAL, None)
         with task("make a Debian base image (no image registry answers)"):
-            _make(digest, cache, int(time.time()), None)
-    return Base(_reference(digest), _archive(cache, digest))
+            _make(cache, int(time.time()), digest=digest)
+    return Base(reference, file)
 
 
 def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
@@ -76,7 +77,7 @@ def registry_answers(url: str = _REGISTRY, patience_seconds: float = _PATIENCE_S
     return answers == [True]
 
 
-def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
+def locked(cache: Path) -> Base:
     """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
 
     `DEBIAN_SNAPSHOT` of the environment is a time of snapshot.debian.org (`20261122T000000Z`).
@@ -85,14 +86,14 @@ def locked(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
         SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
     """
     lock = baselock.read(LOCK)
-    digest = _named(lock)
-    if not _archive(cache, digest).is_file():
+    reference, file = _place(cache, lock.layer)
+    if not file.is_file():
         with task("make the base image of a release"):
-            made = _make(None, cache, lock.epoch, environ.get("DEBIAN_SNAPSHOT"))
+            made = _make(cache, lock.epoch, os.environ.get("DEBIAN_SNAPSHOT"))
         if made != lock:
-            _archive(cache, _named(made)).unlink()
+            _place(cache, made.layer)[1].unlink()
             raise SetupError(baselock.difference(LOCK, lock, made))
-    return Base(_reference(digest), _archive(cache, digest))
+    return Base(reference, file)
 
 
 def relock(cache: Path) -> baselock.Lock:
@@ -100,25 +101,19 @@ def relock(cache: Path) -> baselock.Lock:
     day = 24 * 60 * 60
     epoch = int(time.time()) // day * day
     with task("make a base image of Debian's packages of today"):
-        lock = _make(None, cache, epoch, None)
+        lock = _make(cache, epoch)
     LOCK.write_text(baselock.text(lock))
     return lock
 
 
-def _named(lock: baselock.Lock) -> str:
-    return lock.layer.removeprefix("sha256:")[:_DIGITS]
+def _place(cache: Path, digest: str) -> tuple[str, Path]:
+    """Return the name of a base image, and its archive."""
+    short = digest.removeprefix("sha256:")[:_DIGITS]
+    return f"localhost/frameworkcontroller/python:{wheels.PYTHON}-{short}", cache / f"base-{short}.tar"
 
 
-def _reference(digest: str) -> str:
-    return f"localhost/frameworkcontroller/python:{wheels.PYTHON}-{digest}"
-
-
-def _archive(cache: Path, digest: str) -> Path:
-    return cache / f"base-{digest}.tar"
-
-
-def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None) -> baselock.Lock:
-    """Write the archive of a base image, by default named by its digest, and return the lock of its contents."""
+def _make(cache: Path, epoch: int, snapshot: str | None = None, digest: str = "") -> baselock.Lock:
+    """Write the archive of a base image, by default named by its layer, and return the lock of its contents."""
     if os.geteuid() != 0:
         raise SetupError(
             "no image registry answers, and only root can make a base image with mmdebstrap:"
@@ -132,11 +127,7 @@ def _make(digest: str | None, cache: Path, epoch: int, snapshot: str | None) -> 
         packages = debian.make_root(root, pip, epoch=epoch, snapshot=snapshot)
         debian.pack(root, layer, epoch)
         lock = baselock.Lock(epoch, archive.digest(layer), packages)
-        digest = digest or _named(lock)
-        archive.write(
-            _archive(cache, digest),
-            reference=_reference(digest),
-            layer=layer,
-            config={"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]},
-        )
+        reference, file = _place(cache, digest or lock.layer)
+        config = {"Env": [f"PATH={_PATH}", "LANG=C.UTF-8"], "Cmd": ["python3"]}
+        archive.write(file, reference=reference, layer=layer, config=config)
     return lock
