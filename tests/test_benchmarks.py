@@ -1,7 +1,5 @@
 """What the benchmarks decide without a cluster: the shapes, and how metrics are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

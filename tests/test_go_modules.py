@@ -1,17 +1,12 @@
 """Files out of Go modules: only those of the pinned checksum are given out."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from localcluster import BinaryError
 from testkit import go_modules
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODULE = "example.org/tool@v1.2.3", "h1:pinned="
 

@@ -1,7 +1,5 @@
 """Waiting in tests until a check holds."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,4 +1,7 @@
-"""The manifests of the repository, with the names of images that a cluster needs."""
+"""The manifests of the repository, with the names of images that a cluster needs.
+
+A file that is not there, cannot be read, or does not hold what it should is a DemoError.
+"""
 
 import re
 from dataclasses import dataclass
@@ -49,9 +52,6 @@ def programs(image_names: ImageNames, revision: str = "") -> list[Manifest]:
     """Return the objects of the controller and the injector, in the order in which to apply them.
 
     Deployments roll out when the revision, a digest of the images' content, changes, although the tag does not.
-
-    Raises:
-        DemoError: There are no manifests: the checkout is not complete.
     """
     objects = _documents(INSTALL, image_names)
     for manifest in deployments(objects):
@@ -66,11 +66,7 @@ def deployments(objects: list[Manifest]) -> list[Manifest]:
 
 
 def framework(image_names: ImageNames, file: Path = FRAMEWORK) -> Manifest:
-    """Return the manifest of a Framework, by default the example's.
-
-    Raises:
-        DemoError: The file cannot be read, or does not hold exactly one Framework.
-    """
+    """Return the manifest of a Framework, by default the example's."""
     found = _documents(file, image_names)
     if [document.get("kind") for document in found] != ["Framework"]:
         raise DemoError(f"{file} does not hold exactly one Framework")

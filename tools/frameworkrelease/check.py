@@ -1,6 +1,8 @@
 """Checks a release by what a user does with it: verify, install the programs, and install from a registry.
 
-Nothing but the artefacts is used, and the libraries of PyPI that the wheel asks for.
+Nothing but the artefacts is used, and the libraries of PyPI that the wheel asks for. Where something is not as it
+should be, such as a file that is missing or unknown, or another version that runs, a function raises ReleaseError and
+says what; LocalClusterError where the cluster does not start, refuses an object, or does not complete the gang.
 """
 
 import json
@@ -26,10 +28,6 @@ def check(release: Release, private: str) -> None:
     """Check a release on a local cluster, which is removed at the end.
 
     The key that signed it signs its images in a local registry.
-
-    Raises:
-        ReleaseError: Something is not as it should be; the text says what.
-        LocalClusterError: The cluster does not start, or refuses an object.
     """
     with tempfile.TemporaryDirectory() as scratch:
         public = signing.public_key(private, Path(scratch, "release.pub"))
@@ -50,21 +48,13 @@ def check(release: Release, private: str) -> None:
 
 
 def verify(release: Release, public: Path) -> None:
-    """Check the signature and the checksums of a release, and that it is complete.
-
-    Raises:
-        ReleaseError: A file is missing, unknown, or not that of the release.
-    """
+    """Check the signature and the checksums of a release, and that it is complete."""
     if differing := release.names ^ signing.verify(release.folder, public):
         raise ReleaseError(f"{release.folder} does not hold the files of a release: {', '.join(sorted(differing))}")
 
 
 def programs(release: Release, environment: Path) -> None:
-    """Install the wheel into a fresh environment, and ask each program for its version.
-
-    Raises:
-        ReleaseError: pip cannot install it, or a program does not run or has another version.
-    """
+    """Install the wheel into a fresh environment, and ask each program for its version."""
     with task("install the wheel"):
         run(sys.executable, "-m", "venv", environment)
         wheel = f"{PROJECT}[{','.join(PROGRAMS)}] @ {release.wheel.absolute().as_uri()}"
@@ -74,12 +64,7 @@ def programs(release: Release, environment: Path) -> None:
 
 
 def installed(cluster: Cluster, release: Release, prefix: str) -> None:
-    """Install a release from a registry that the node can pull from, by helm and by kubectl; run a gang with each.
-
-    Raises:
-        ReleaseError: A program runs another image or version.
-        LocalClusterError: The cluster refuses an object, or a gang does not complete.
-    """
+    """Install a release from a registry that the node can pull from, by helm and by kubectl; run a gang with each."""
     with task("install with helm"):
         chart.helm(
             "install", chart.RELEASE, f"oci://{prefix}/{PROJECT}", f"--version={release.version}", "--plain-http",

@@ -1,4 +1,4 @@
-"""Whether a version can be cut, and what the changelog says of it.
+"""Whether a version can be cut, and what the changelog says of it; where it cannot, ReleaseError says what to do.
 
 `make cut` checks it; then bump-my-version writes the version into the files that `[tool.bumpversion]` of
 `pyproject.toml` lists, and `make manifests` into what is made of them.
@@ -26,17 +26,12 @@ def current(root: Path = REPOSITORY) -> str:
 
 
 def check(wanted: str, root: Path = REPOSITORY) -> None:
-    """Check that a version can be cut.
-
-    Raises:
-        ReleaseError: It is no version, it was released, the sources are of it already, so that bump-my-version would do
-            nothing, or there is nothing to release.
-    """
+    """Check that a version can be cut."""
     if not _VERSION.fullmatch(wanted):
         raise ReleaseError(f"VERSION={wanted!r} is not a version: write three numbers, such as 1.2.3")
     if _section(wanted, root):
         raise ReleaseError(f"{CHANGELOG} has a section {wanted}: choose the next version")
-    if wanted == current(root):
+    if wanted == current(root):  # bump-my-version would do nothing
         raise ReleaseError(f"the sources are of version {wanted} already: choose the next version")
     if not _section("Unreleased", root):
         raise ReleaseError(f"{CHANGELOG} has nothing under `## Unreleased`: there is nothing to release")
@@ -49,11 +44,7 @@ def require(wanted: str, root: Path = REPOSITORY) -> None:
 
 
 def notes(wanted: str, root: Path = REPOSITORY) -> str:
-    """Return what the changelog says of the version of the sources.
-
-    Raises:
-        ReleaseError: The sources are of another version, or the changelog has no section of it.
-    """
+    """Return what the changelog says of the version of the sources."""
     require(wanted, root)
     if found := _section(wanted, root):
         return found

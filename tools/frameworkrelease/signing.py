@@ -6,7 +6,8 @@ beside them, is that of all files; an image has one of its own in its registry.
 Nothing is written to a public log and no service is asked, so that a release can be signed and verified without the
 Internet; `signing-config.json` says so to cosign. The password of a key is in `COSIGN_PASSWORD`, or cosign asks for it.
 A private key is a path or another way in which cosign finds one, such as `env://COSIGN_PRIVATE_KEY`. Where a program
-fails, or the key did not sign what is verified, a function raises ReleaseError.
+fails, the key did not sign what is verified, a file has another checksum or none, or a pair of keys exists already, a
+function raises ReleaseError.
 """
 
 from pathlib import Path
@@ -30,11 +31,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def verify_checksums(folder: Path) -> set[str]:
-    """Check the files of a folder against their checksums, and return their names.
-
-    Raises:
-        ReleaseError: A file is missing, is another one, or has no checksum, or a line is no checksum.
-    """
+    """Check the files of a folder against their checksums, and return their names."""
     run("sha256sum", "--check", "--strict", "--quiet", CHECKSUMS, folder=folder)
     # sha256sum also reads comments, other formats, and files of other folders.
     listed = {line[_SUM:] for line in (folder / CHECKSUMS).read_text().splitlines()}
@@ -46,11 +43,7 @@ def verify_checksums(folder: Path) -> set[str]:
 
 
 def make_key(prefix: Path) -> tuple[Path, Path]:
-    """Make a pair of keys, `<prefix>.key` and `<prefix>.pub`, and return their paths.
-
-    Raises:
-        ReleaseError: There is such a pair, or cosign failed.
-    """
+    """Make a pair of keys, `<prefix>.key` and `<prefix>.pub`, and return their paths."""
     private, public = (prefix.with_name(f"{prefix.name}.{end}") for end in ("key", "pub"))
     for file in (private, public):
         if file.exists():

@@ -20,7 +20,6 @@ from bench.start.fill import complete_one, copies, put, run_one
 from frameworkcontroller.api import names
 from localcluster import Cluster, Depth
 from localcluster.client import ApiStatusError, RawClient
-from localcluster.processes import ports
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 
@@ -85,7 +84,7 @@ def fill(cluster: Cluster, raw: RawClient, content: Content) -> None:
     with controller(cluster):
         running = run_one(frameworks, content.tasks)
         completed = complete_one(frameworks, TASKS_OF_A_COMPLETED) if content.completed else []
-    etcd = ports.recorded(cluster.state / "ports.json", "etcd")
+    etcd = cluster.port("etcd")
     begun = time.monotonic()
     written = put(etcd, copies(running, content.frameworks - 1))
     if completed:

@@ -1,7 +1,8 @@
 """A Debian root with Python, made by mmdebstrap from Debian's signed packages, and packed as a layer of an image.
 
 The same packages give the same bytes: mmdebstrap removes what differs from run to run, and the layer has sorted names,
-numeric owners and no time after a given one.
+numeric owners and no time after a given one. Where mmdebstrap fails, or Debian's indexes lack the checksum of a
+package, a function raises SetupError, with the end of the output or the names.
 """
 
 import os
@@ -56,9 +57,6 @@ def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None)
         pip: The wheel of pip; Debian's package of it depends on a compiler.
         epoch: The time of what the installation writes, in Unix seconds.
         snapshot: A time of snapshot.debian.org; None means the packages of today.
-
-    Raises:
-        SetupError: mmdebstrap failed; the text has the end of its output.
     """
     command = [
         *UNSHARED, "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
@@ -85,11 +83,7 @@ def make_root(root: Path, pip: Path, *, epoch: int, snapshot: str | None = None)
 
 
 def packages_of(root: Path) -> tuple[Package, ...]:
-    """Return the packages that are installed in a root that still has apt's indexes, by name.
-
-    Raises:
-        SetupError: An index lacks the checksum of an installed package.
-    """
+    """Return the packages that are installed in a root that still has apt's indexes, by name."""
     sums = {
         (one["Package"], one["Version"], one["Architecture"]): one["SHA256"]
         for index in sorted((root / "var/lib/apt/lists").glob("*_Packages"))

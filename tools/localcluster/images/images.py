@@ -67,10 +67,8 @@ def _sources(name: str, checkout: Path) -> tuple[Path, Path]:
 def build(name: str, *, dockerfile: Path, context: Path, tag: str) -> Path:
     """Build an image, unless the cache has an archive of the same content; return the archive, in Docker's format.
 
-    The Dockerfile takes its base from the build argument `BASE`; `name` is the prefix of the archive's name.
-
-    Raises:
-        SetupError: A tool is missing, or the build failed; the text has the end of its output.
+    The Dockerfile takes its base from the build argument `BASE`; `name` is the prefix of the archive's name. It
+    fails as `build_all` does.
     """
     folder = cache_root() / "images"
     # One build at a time on a machine: builds share buildah's storage, and two would not be faster.

@@ -1,4 +1,4 @@
-"""Free TCP ports and free 10.x.0.0/16 networks, so that clusters can run side by side."""
+"""Free TCP ports and free 10.x.0.0/16 networks, so that clusters can run side by side; SetupError if none is free."""
 
 import json
 import secrets
@@ -22,9 +22,6 @@ def free_port() -> int:
 
     The port lies below the range that the kernel uses for outgoing connections. A port of that range may be taken while
     a component restarts, even by a client that calls the component and so connects to itself.
-
-    Raises:
-        SetupError: A thousand random ports were all in use.
     """
     for _ in range(1000):
         port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
@@ -78,11 +75,7 @@ def taken_octets(routes: str) -> set[int]:
 
 
 def choose_octet(wish: int, taken: Set[int]) -> int:
-    """Return the first free octet, beginning at the position of a preferred one and starting over at the end.
-
-    Raises:
-        SetupError: All octets are in use.
-    """
+    """Return the first free octet, beginning at the position of a preferred one and starting over at the end."""
     count = _LAST_OCTET - _FIRST_OCTET + 1
     for step in range(count):
         octet = _FIRST_OCTET + (wish + step) % count

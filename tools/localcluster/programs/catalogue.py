@@ -1,7 +1,8 @@
 """The programs of a cluster, and those that install into it: projects, versions, the commands that report a version.
 
 Versions are kept in one place, the `require` lines of `go/<project>/go.mod`. Kubernetes has a folder for each
-version that can be built, `go/kubernetes-<version>/`.
+version that can be built, `go/kubernetes-<version>/`. A version of Kubernetes that is none, or of which no patch
+version is known, is a SetupError, and one that has no go.mod a BinaryError; the text says which there are.
 """
 
 import functools
@@ -111,11 +112,7 @@ def pinned_version(project: str) -> str:
 
 
 def parse_version(requested: str) -> str:
-    """Return a full version of Kubernetes, without `v`, by `1.30.14`, `v1.30.14`, or `1.30`, of which one can be built.
-
-    Raises:
-        SetupError: This is not a version, or no patch version of it is known.
-    """
+    """Return a full version of Kubernetes, without `v`, by `1.30.14`, `v1.30.14`, or `1.30`, if it can be built."""
     found = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", requested.strip())
     if not found:
         raise SetupError(
@@ -136,11 +133,7 @@ def version_of(program: Program, kubernetes: str) -> str:
 
 
 def module_of(program: Program, version: str) -> Path:
-    """Return the folder of the go.mod that a program of this version is built with.
-
-    Raises:
-        BinaryError: This version of Kubernetes has none; the text says which have one.
-    """
+    """Return the folder of the go.mod that a program of this version is built with."""
     if program.project != "kubernetes":
         return GO_MODULES / program.project
     folder = GO_MODULES / f"kubernetes-{version}"

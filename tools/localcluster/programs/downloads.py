@@ -1,7 +1,8 @@
 """Official builds of the programs, downloaded where the network allows it and verified against their checksums.
 
 kwok, Kueue, JobSet and LeaderWorkerSet publish no checksums. These, and what tests alone use, are always built from
-their modules, whose checksums are in go.sum.
+their modules, whose checksums are in go.sum. A download that does not match its checksum is removed, and a BinaryError;
+so is a list of checksums without it.
 """
 
 import hashlib
@@ -62,9 +63,6 @@ def download(program: Program, version: str, target: Path, environ: Mapping[str,
     """Download the official build of a program, unless `FRAMEWORKCONTROLLER_DOWNLOADS` is `never`.
 
     Without a build, or an answer of its host, the result is False: build the program instead.
-
-    Raises:
-        BinaryError: The download does not match its checksum; it was removed.
     """
     if environ.get("FRAMEWORKCONTROLLER_DOWNLOADS") == "never":
         return False
@@ -107,11 +105,7 @@ def fetch(found: Source, name: str, target: Path) -> bool:
 
 
 def expected_sum(text: str, file: str) -> str:
-    """Return the checksum of a file in a list of checksums, or the only checksum of a list that names no file.
-
-    Raises:
-        BinaryError: The list has no checksum for the file.
-    """
+    """Return the checksum of a file in a list of checksums, or the only checksum of a list that names no file."""
     rows = [line.split() for line in text.splitlines() if line.strip()]
     for row in rows:
         if len(row) == 2 and row[1].lstrip("*").rpartition("/")[2] == file:

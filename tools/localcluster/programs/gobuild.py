@@ -1,5 +1,8 @@
 """Programs built from pinned Go modules; all that it needs is Go and a Go module proxy.
 
+Without a Go that can do it, without an answer of the proxy, or where nothing pins the modules, and where Go fails, a
+function raises BinaryError, whose text says what to install, or has Go's last lines.
+
 `k8s.io/kubernetes` builds like any other module once its staging modules are replaced by their published versions:
 `k8s.io/api v0.0.0` of its go.mod becomes `k8s.io/api v0.36.3`.
 """
@@ -31,11 +34,7 @@ _NO_ERROR = re.compile(r"[\w./~-]*|go: downloading .*")
 
 
 def go_command(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the path of `go`: that of PATH or of Go's official folder, or a newer one that an old one downloads.
-
-    Raises:
-        BinaryError: There is no `go`, or it cannot download a newer one; the text says what to install.
-    """
+    """Return the path of `go`: that of PATH or of Go's official folder, or a newer one that an old one downloads."""
     found = shutil.which("go", path=environ.get("PATH", "")) or shutil.which(OFFICIAL_GO)
     wanted = "install Go (1.21 or newer; any from 1.17 on, such as Debian's golang-go, fetches a newer one by itself)"
     if found is None:
@@ -57,11 +56,7 @@ def go_command(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def download(go: str, module: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Download a module, `PATH@VERSION`, into Go's cache; return what Go says: its folder `Dir`, its checksum `Sum`.
-
-    Raises:
-        BinaryError: The proxy does not have the module, or does not answer.
-    """
+    """Download a module, `PATH@VERSION`, into Go's cache; return what Go says: its folder `Dir`, its checksum `Sum`."""
     with tempfile.TemporaryDirectory() as empty:
         done = subprocess.run(
             [go, "mod", "download", "-json", module],
@@ -74,11 +69,7 @@ def download(go: str, module: str, environ: Mapping[str, str]) -> dict[str, str]
 
 
 def build(program: Program, version: str, target: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """Compile one program into a file; the linker writes its version into it, else it reports v0.0.0 to its clients.
-
-    Raises:
-        BinaryError: Nothing pins the modules of this version, or Go failed; the text has its last lines.
-    """
+    """Compile one program into a file; the linker writes its version into it, else it reports v0.0.0 to its clients."""
     module = module_of(program, version)
     command = [
         go_command(environ), "build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false",
