@@ -5,7 +5,8 @@ need at run time. It stands in for the official slim image: `python3`, `python` 
 there, a compiler is not.
 
 A release is always built on such a root, on the one that `images/base.lock` names: it is the same on every machine, and
-it is the one that the tests run on.
+it is the one that the tests run on. Where this machine may not or cannot make one, or Debian's packages are not those
+of the lock, a function raises SetupError, which says why.
 """
 
 import hashlib
@@ -38,9 +39,6 @@ def choose(cache: Path, environ: Mapping[str, str] = os.environ) -> Base:
     """Return the base image for this machine, and make it if no registry answers: about a minute, once.
 
     `BASE_IMAGE` of the environment names another one, for example in a private registry. `cache` has image archives.
-
-    Raises:
-        SetupError: No registry answers, and mmdebstrap fails or may not run; the text says why.
     """
     if wished := environ.get("BASE_IMAGE"):
         return Base(wished, None)
@@ -81,9 +79,6 @@ def locked(cache: Path) -> Base:
     """Return the base image of a release, the one that the lock names; make it if it is not in the cache.
 
     `DEBIAN_SNAPSHOT` of the environment is a time of snapshot.debian.org (`20261122T000000Z`).
-
-    Raises:
-        SetupError: This machine cannot make it, or Debian's packages are not those of the lock; the text names them.
     """
     lock = baselock.read(LOCK)
     reference, file = _place(cache, lock.layer)

@@ -25,8 +25,6 @@ from localcluster.progress import task
 
 REPOSITORY = base.REPOSITORY
 _KEPT_ARCHIVES = 2
-
-
 _OF_THE_CHECKOUT = ("barrier", "controller", "history", "injector")
 CATALOGUE: Mapping[str, str] = {
     **{name: f"images/{name}" for name in (*_OF_THE_CHECKOUT, "jvm", "tools", "training")},
