@@ -30,16 +30,13 @@ _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 class Operator:
     """One on one cluster; `install`, then `start`."""
 
-    name: ClassVar[str]
-    """Of its program, its chart and its release."""
+    name: ClassVar[str]  # of its program, its chart and its release
     namespace: ClassVar[str]
     account: ClassVar[str]
-    options: ClassVar[tuple[str, ...]] = ()
-    """Of its command line, beside its files."""
+    options: ClassVar[tuple[str, ...]] = ()  # of its command line, beside its files
 
     cluster: Cluster
-    folder: Path
-    """Of its configuration, certificates and log."""
+    folder: Path  # of its configuration, certificates and log
     is_installed: bool = False
 
     def __post_init__(self) -> None:
@@ -65,11 +62,7 @@ class Operator:
         self.is_installed = True
 
     def start(self, **changes: Any) -> None:
-        """Start it, for the first time or again, and wait until it and its webhooks answer.
-
-        Args:
-            changes: Fields of its configuration.
-        """
+        """Start it with changes of its configuration, for the first time or again; wait until its webhooks answer."""
         access, user = self.folder / "kubeconfig", {"token": self.cluster.token(self.namespace, self.account)}
         command = [
             *self._around(),

@@ -16,17 +16,11 @@ _KILL_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Identity:
-    """What distinguishes a process from every other one, also from a later one with the same PID.
+    """What distinguishes a process from every other one, also from a later one with the same PID."""
 
-    Attributes:
-        pid: In the PID namespace of this process.
-        started: The clock ticks from boot to its start: field 22 of /proc/PID/stat (proc(5)).
-        boot: The kernel's boot id; a PID file of an earlier boot matches no process.
-    """
-
-    pid: int
-    started: int
-    boot: str
+    pid: int  # in the PID namespace of this process
+    started: int  # the clock ticks from boot to its start: field 22 of /proc/PID/stat (proc(5))
+    boot: str  # the kernel's boot id; a PID file of an earlier boot matches no process
 
 
 def boot_id() -> str:

@@ -33,20 +33,13 @@ BUILDABLE = tuple(
 
 @dataclass(frozen=True)
 class Program:
-    """One executable.
-
-    Attributes:
-        project: See `module_of`.
-        package: Its main package.
-        version_command: The arguments that make it print its version; JobSet has none, so it is not taken from PATH.
-        version_variable: The variable of Go that holds the version, with `v`, if its releases set one.
-    """
+    """One executable."""
 
     name: str
-    project: str
-    package: str
-    version_command: tuple[str, ...] = ("--version",)
-    version_variable: str = ""
+    project: str  # see `module_of`
+    package: str  # with its `main`
+    version_command: tuple[str, ...] = ("--version",)  # JobSet has none, so it is not taken from PATH
+    version_variable: str = ""  # of Go, which holds the version, with `v`, if its releases set one
 
 
 MODULES = {
