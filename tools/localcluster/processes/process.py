@@ -9,8 +9,7 @@ from pathlib import Path
 
 from localcluster.errors import LocalClusterError
 
-STATE_VARIABLE = "LOCALCLUSTER_STATE"
-"""The environment variable that says which cluster a process belongs to."""
+STATE_VARIABLE = "LOCALCLUSTER_STATE"  # the environment variable that says which cluster a process belongs to
 _KILL_SECONDS = 60.0
 
 
