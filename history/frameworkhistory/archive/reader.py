@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Ta
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Row
+from frameworkhistory.archive.notation import Document
 
 RunKey: TypeAlias = tuple[int, str, int, int]
 """Of an attempt of a Task: the attempt of the Framework, role, index and run."""
@@ -18,7 +19,7 @@ _MOST: Final = 5_000  # rows of one Framework, the newest
 
 def _columns(table: Table) -> list[ColumnElement[Any]]:
     """Return the columns of a list: documents are read one by one."""
-    return [column for column in table.c if column.name != "framework" and not isinstance(column.type, t.Document)]
+    return [column for column in table.c if column.name != "framework" and not isinstance(column.type, Document)]
 
 
 _F: Final = t.FRAMEWORKS.c

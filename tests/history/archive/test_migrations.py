@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import inspect, text
 
+from frameworkhistory.archive import tables
 from frameworkhistory.archive.database import Database, NewerSchemaError
 from frameworkhistory.archive.tables import METADATA
 from tests.history.archive.made import is_killed
@@ -43,6 +44,8 @@ def test_the_versions_make_the_tables_of_the_program_in_sqlite(tmp_path_factory:
         schemas.append(_of_sqlite(url))
     assert schemas[0] == schemas[1]
     assert "frameworks_created" in schemas[0]
+    for table in (tables.FRAMEWORKS, tables.ATTEMPTS, tables.DAYS):
+        assert set(tables.SPENT) < set(table.c.keys()), "what a ledger knows has a column"
 
 
 def test_the_versions_make_the_tables_of_the_program_in_postgresql(server: Postgres) -> None:

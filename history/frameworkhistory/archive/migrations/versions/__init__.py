@@ -1,1 +1,1 @@
-"""One module for each version of the tables, which are never changed once they are released."""
+"""One module for each version of the tables, which says all of them, and is never changed once it is released."""
