@@ -213,8 +213,9 @@ class History(Collects):
             await asyncio.sleep(RETENTION_SECONDS)
             try:
                 while (due := await asyncio.to_thread(retention.due)) is not None:
-                    await self._storage.delete(due.logs)
-                    await asyncio.to_thread(retention.drop, due)
+                    frameworks, logs = due
+                    await self._storage.delete(logs)
+                    await asyncio.to_thread(retention.drop, frameworks)
                 await asyncio.to_thread(retention.tidy)
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])

@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 
 _MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x66_72_61_6D_65  # of PostgreSQL, for migrations
@@ -34,13 +34,6 @@ def writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def insert(engine: Engine) -> Any:
-    """Return the `insert` of the database that knows `on_conflict_do_update`."""
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[engine.dialect.name]
-
-
 class Database:
     """A database by its SQLAlchemy URL: `sqlite:///FILE`, or `postgresql+psycopg://USER:PASSWORD@HOST/NAME`.
 
@@ -48,15 +41,11 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
+        place = make_url(url)
+        options = _OPTIONS[place.get_backend_name()]
+        options = {key: value for key, value in options.items() if key not in place.query}
         # An error that is logged must not carry the values of a statement, which may be megabytes.
-        self.engine = create_engine(url, pool_pre_ping=True, hide_parameters=True)
-        options = _OPTIONS[self.engine.dialect.name]
-
-        @event.listens_for(self.engine, "do_connect")
-        def before(_dialect: object, _record: object, _arguments: object, more: dict[str, object]) -> None:
-            for key, value in options.items():
-                more.setdefault(key, value)
-
+        self.engine = create_engine(place, connect_args=options, pool_pre_ping=True, hide_parameters=True)
         if self.engine.dialect.name == "sqlite":
 
             @event.listens_for(self.engine, "connect")

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Table, and_, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Table, exists, func, select, tuple_
 
 from frameworkhistory.archive import tables as t
-from frameworkhistory.archive.changes import Row
+from frameworkhistory.archive.changes import Known, Row
 from frameworkhistory.archive.notation import Document
 
 RunKey: TypeAlias = tuple[int, str, int, int]
@@ -53,25 +54,6 @@ class Search:
     limit: int = 50
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """What the attempts have come to that ended on some days: their number, and seconds times Tasks by the ledger.
-
-    Attributes:
-        total: `attempts`, `failed`, and the columns of a ledger.
-        days: The same for each `day` (counted since 1970 in UTC) on which one ended.
-        namespaces: The same for each `namespace`.
-        failures: `count` of failed attempts by `phrase` and `code`, the most first.
-        nodes: `count` of failed attempts of Tasks by `node`, the most first.
-    """
-
-    total: Row
-    days: list[Row]
-    namespaces: list[Row]
-    failures: list[Row]
-    nodes: list[Row]
-
-
 class Reader:
     """Answers questions, each by a few short statements; it raises `sqlalchemy.exc.DBAPIError` as the database does.
 
@@ -105,21 +87,34 @@ class Reader:
         found = found.union_all(select(after).where(found.c.name.is_not(None)))
         return [row["name"] for row in self._rows(select(found.c.name).where(found.c.name.is_not(None)))]
 
-    def document(self, id_: int) -> bytes | None:
-        """Return the newest state of a Framework as JSON, without its Tasks."""
-        return self._document(select(_F.document).where(_F.id == id_))
+    def _value(self, table: Table, name: str, *key: Any) -> Any:
+        """Return what the row of a key has in a column, None without such a row."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(table.c[name]).where(*_of(table, *key)))
 
-    def whole(self, id_: int) -> bytes | None:
-        """Return the newest state that was stored with all Tasks, as JSON."""
-        return self._document(select(t.WHOLES.c.document).where(*_of(t.WHOLES, id_)))
+    document: partialmethod[bytes | None] = partialmethod(_value, t.FRAMEWORKS, "document")
+    """The newest state of a Framework as JSON, without its Tasks."""
+    whole: partialmethod[bytes | None] = partialmethod(_value, t.WHOLES, "document")
+    """The newest state that was stored with all Tasks, as JSON."""
+    roster: partialmethod[bytes | None] = partialmethod(_value, t.ATTEMPTS, "roster")
+    """The last roster of an attempt."""
+    spec: partialmethod[bytes | None] = partialmethod(_value, t.SPECS, "document")
+    """The spec of a generation as JSON."""
+    mark: partialmethod[str | None] = partialmethod(_value, t.MARKS, "value")
+    """What the archive remembers by a key."""
 
-    def roster(self, id_: int, attempt: int) -> bytes | None:
-        """Return the last roster of an attempt."""
-        return self._document(select(t.ATTEMPTS.c.roster).where(*_of(t.ATTEMPTS, id_, attempt=attempt)))
+    def _last(self, table: Table, *key: Any) -> list[Row]:
+        """Return the rows that have the beginning of a key, the last of too many."""
+        return self._rows(_newest(table, *key).limit(_MOST))[::-1]
 
-    def spec(self, id_: int, generation: int) -> bytes | None:
-        """Return the spec of a generation as JSON."""
-        return self._document(select(t.SPECS.c.document).where(*_of(t.SPECS, id_, generation=generation)))
+    attempts: partialmethod[list[Row]] = partialmethod(_last, t.ATTEMPTS)
+    """The attempts of a Framework."""
+    epochs: partialmethod[list[Row]] = partialmethod(_last, t.EPOCHS)
+    """The epochs of a Framework, or of an attempt."""
+    run_history: partialmethod[list[Row]] = partialmethod(_last, t.RUNS)
+    """The attempts of a Task by its Framework, the attempt of that (None: any), role and index."""
+    spans: partialmethod[list[Row]] = partialmethod(_last, t.SPANS)
+    """What the time of a Framework was spent on."""
 
     def specs(self, id_: int) -> list[tuple[int, float]]:
         """Return the generations of the spec, and when each was seen first."""
@@ -129,22 +124,10 @@ class Reader:
         """Return the labels of a Framework."""
         return {row["key"]: row["value"] for row in self._last(t.LABELS, id_)}
 
-    def attempts(self, id_: int) -> list[Row]:
-        """Return the attempts of a Framework."""
-        return self._last(t.ATTEMPTS, id_)
-
-    def epochs(self, id_: int, attempt: int | None = None) -> list[Row]:
-        """Return the epochs of a Framework, or of an attempt."""
-        return self._last(t.EPOCHS, id_, attempt=attempt)
-
-    def spans(self, id_: int) -> list[Row]:
-        """Return what the time of a Framework was spent on."""
-        return self._last(t.SPANS, id_)
-
     def events(self, id_: int, limit: int = 500) -> list[Row]:
         """Return the last Events, from the oldest of them."""
-        query = select(*_columns(t.EVENTS)).where(*_of(t.EVENTS, id_))
-        return self._rows(query.order_by(t.EVENTS.c.last.desc(), t.EVENTS.c.uid).limit(limit))[::-1]
+        order = t.EVENTS.c.last.desc(), t.EVENTS.c.uid
+        return self._rows(_query(t.EVENTS, id_).order_by(*order).limit(limit))[::-1]
 
     def runs(
         self,
@@ -158,17 +141,14 @@ class Reader:
     ) -> list[Row]:
         """Return attempts of Tasks, those after a key."""
         key = [t.RUNS.c[name] for name in ("attempt", "role", "index", "run")]
-        query = select(*_columns(t.RUNS)).where(*_runs(id_, attempt, role, failed=failed)).order_by(*key).limit(limit)
-        return self._rows(query.where(tuple_(*key) > after) if after else query)
+        query = _query(t.RUNS, id_, attempt, role or None, result="Failed" if failed else None)
+        query = query.where(tuple_(*key) > after) if after else query
+        return self._rows(query.order_by(*key).limit(limit))
 
-    def count_runs(self, id_: int, attempt: int | None = None, role: str = "", *, failed: bool = False) -> int:
+    def count_runs(self, id_: int, attempt: int | None = None) -> int:
         """Return how many attempts of Tasks there are."""
-        query = select(func.count().label("count")).select_from(t.RUNS)
-        return int(self._rows(query.where(*_runs(id_, attempt, role, failed=failed)))[0]["count"])
-
-    def run_history(self, id_: int, attempt: int | None, role: str, index: int) -> list[Row]:
-        """Return the attempts of a Task, in one attempt of the Framework or in all."""
-        return self._last(t.RUNS, id_, attempt=attempt, role=role, index=index)
+        with self._engine.connect() as connection:
+            return connection.scalar(select(func.count()).where(*_of(t.RUNS, id_, attempt))) or 0
 
     def logs(
         self,
@@ -180,17 +160,21 @@ class Reader:
         limit: int = _MOST,
     ) -> list[Row]:
         """Return where logs are, in the order of the Tasks and of the times at which they were taken."""
-        where = _of(t.LOGS, id_, attempt=attempt, role=role or None, index=index, run=run)
+        query = _query(t.LOGS, id_, attempt=attempt, role=role or None, index=index, run=run)
         order = [t.LOGS.c[name] for name in ("attempt", "role", "index", "run", "taken", "container", "restart")]
-        return self._rows(select(*_columns(t.LOGS)).where(*where).order_by(*order).limit(limit))
+        return self._rows(query.order_by(*order).limit(limit))
 
     def pod_logs(self, uid: str, pod_uid: str) -> list[Row]:
         """Return the logs of a Pod, by the UIDs of its Framework and its own."""
-        known = select(_F.id).where(_F.uid == uid).scalar_subquery()
-        return self._rows(select(*_columns(t.LOGS)).where(*_of(t.LOGS, known, pod_uid=pod_uid)))
+        return self._rows(_query(t.LOGS, select(_F.id).where(_F.uid == uid).scalar_subquery(), pod_uid))
 
-    def statistics(self, namespaces: frozenset[str] | None, since: float, until: float) -> Statistics:
-        """Return what was counted from the day of one time to that of another, in namespaces (None: all)."""
+    def statistics(self, namespaces: frozenset[str] | None, since: float, until: float) -> dict[str, list[Row]]:
+        """Return what was counted from the day of one time to that of another, in namespaces (None: all).
+
+        `days` (since 1970 in UTC) and `namespaces` have for each, in their order, how many `attempts` have ended and
+        `failed`, and the columns of a ledger, as seconds times Tasks. `failures` and `nodes` have the `count` of failed
+        attempts by `phrase` and `code`, and of those of Tasks by `node`, the most first.
+        """
 
         def ask(table: Table, *by: ColumnElement[Any]) -> Select[Any]:
             numbers = [column for column in table.c if not column.primary_key]
@@ -202,45 +186,63 @@ class Reader:
             return ask(t.FAILURES, *by).order_by(func.sum(t.FAILURES.c.count).desc(), *by).limit(100)
 
         node, phrase, code = t.FAILURES.c.node, t.FAILURES.c.phrase, t.FAILURES.c.code
-        days = self._rows(ask(t.DAYS, t.DAYS.c.day).order_by(t.DAYS.c.day))
-        return Statistics(
-            total={name: sum(day[name] for day in days) for name in ("attempts", "failed", *t.SPENT)},
-            days=days,
-            namespaces=self._rows(ask(t.DAYS, t.DAYS.c.namespace).order_by(t.DAYS.c.namespace)),
-            failures=self._rows(failed(phrase, code).where(node == "")),
-            nodes=self._rows(failed(node).where(node != "")),
-        )
+        queries = {
+            "days": ask(t.DAYS, t.DAYS.c.day).order_by(t.DAYS.c.day),
+            "namespaces": ask(t.DAYS, t.DAYS.c.namespace).order_by(t.DAYS.c.namespace),
+            "failures": failed(phrase, code).where(node == ""),
+            "nodes": failed(node).where(node != ""),
+        }
+        return {name: self._rows(query) for name, query in queries.items()}
 
     def gaps(self, since: float) -> list[Row]:
         """Return the times in which nothing was followed, those that ended after one."""
         return self._rows(select(t.GAPS).where(t.GAPS.c.ended >= since).order_by(t.GAPS.c.began).limit(_MOST))
 
-    def mark(self, key: str) -> str | None:
-        """Return what the archive remembers, None if nothing."""
-        return next((row["value"] for row in self._rows(select(t.MARKS.c.value).where(t.MARKS.c.key == key))), None)
+    def known(self, uid: str, at_work: float) -> Known:
+        """Return what is known of a Framework, which was followed until `at_work`; an empty value if nothing is."""
+        with self._engine.connect() as connection:
+            found = connection.execute(select(_F.id, _F.seen).where(_F.uid == uid)).first()
+            if found is None:
+                return Known()
+
+            def newest(query: Select[Any]) -> Row:
+                return dict(connection.execute(query.limit(1)).mappings().first() or {})
+
+            tried, runs = newest(_newest(t.ATTEMPTS, found.id)), t.RUNS.c
+            attempt: int = tried.get("attempt", -1)
+            span = newest(_newest(t.SPANS, found.id).where(t.SPANS.c.ended.is_(None)))
+            ends = select(runs.role, runs.index, runs.run, runs.ended).where(*_of(t.RUNS, found.id, attempt))
+            return Known(
+                attempt=attempt,
+                is_open=attempt >= 0 and tried["ended"] is None and not tried["gap"],
+                epoch=newest(_newest(t.EPOCHS, found.id, attempt)).get("epoch", -1),
+                generation=newest(_newest(t.SPECS, found.id)).get("generation", -1),
+                runs={
+                    (role, index): (run, ended is not None)
+                    for role, index, run, ended in connection.execute(ends.order_by(runs.run))
+                },
+                span=(span["state"], span["began"]) if span else None,
+                seen=max(found.seen, at_work),
+            )
 
     def _rows(self, query: Select[Any]) -> list[Row]:
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
 
-    def _document(self, query: Select[Any]) -> bytes | None:
-        return next((next(iter(row.values())) for row in self._rows(query)), None)
 
-    def _last(self, table: Table, id_: int, **values: Any) -> list[Row]:
-        """Return the rows of a Framework, the last of too many."""
-        order = [column.desc() for column in table.primary_key.columns]
-        return self._rows(select(*_columns(table)).where(*_of(table, id_, **values)).order_by(*order).limit(_MOST))[
-            ::-1
-        ]
+def _newest(table: Table, *key: Any) -> Select[Any]:
+    """Return the query for the rows that have the beginning of a key, the last one first."""
+    return _query(table, *key).order_by(*(column.desc() for column in table.primary_key.columns))
 
 
-def _of(table: Table, id_: Any, **values: Any) -> list[ColumnElement[bool]]:
-    """Return the conditions that rows are of a Framework, and have values, None for any."""
-    return [table.c[name] == value for name, value in {"framework": id_, **values}.items() if value is not None]
+def _query(table: Table, *key: Any, **values: Any) -> Select[Any]:
+    return select(*_columns(table)).where(*_of(table, *key, **values))
 
 
-def _runs(id_: int, attempt: int | None, role: str, *, failed: bool) -> list[ColumnElement[bool]]:
-    return _of(t.RUNS, id_, attempt=attempt, role=role or None, result="Failed" if failed else None)
+def _of(table: Table, *key: Any, **values: Any) -> list[ColumnElement[bool]]:
+    """Return the conditions that rows have the beginning of a key, and values; None is any."""
+    wanted = dict(zip(table.primary_key.columns.keys(), key, strict=False)) | values
+    return [table.c[name] == value for name, value in wanted.items() if value is not None]
 
 
 def _find(connection: Connection, search: Search) -> list[int]:
@@ -299,9 +301,9 @@ def _way(connection: Connection, search: Search) -> tuple[FromClause | None, lis
     if key and not has_value:
         choices.append((labels, exists().where(t.LABELS.c.framework == _F.id, t.LABELS.c.key == key)))
     if name:
-        begins = and_(_F.name >= name, _F.name < name + chr(0x10FFFF))
+        begins = select(_F.id, _F.created).where(_F.name >= name, _F.name < name + chr(0x10FFFF))
         # Many are not looked for by the index of names, so that the condition is one that it cannot serve.
-        choices.append((select(_F.id, _F.created).where(begins), func.substr(_F.name, 1, len(name)) == name))
+        choices.append((begins, func.substr(_F.name, 1, len(name)) == name))
     where = []
     for rows, condition in choices:
         few = rows.limit(_FEW).subquery()

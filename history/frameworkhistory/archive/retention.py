@@ -22,14 +22,7 @@ WHERE oid = '{0}'::regclass
 """
 
 
-@dataclass(frozen=True)
-class Due:
-    """What is to go next: the numbers of Frameworks, and the keys of their logs."""
-
-    frameworks: list[int]
-    logs: list[str]
-
-
+@dataclass
 class Retention:
     """Finds what is to go, and drops it: in between its logs are deleted, so that none is left that nobody knows.
 
@@ -38,48 +31,48 @@ class Retention:
         size: How many bytes the database may fill, None for any number: then those go that were deleted first.
     """
 
-    def __init__(
-        self, engine: Engine, *, days: float | None, size: int | None, now: Callable[[], float] = time.time
-    ) -> None:
-        self._engine = engine
-        self.days = days
-        self.size = size
-        self._now = now
+    engine: Engine
+    days: float | None
+    size: int | None
+    now: Callable[[], float] = time.time
 
-    def due(self) -> Due | None:
-        """Return what is to go next, None once nothing is; a Framework that exists never goes."""
-        with self._engine.begin() as connection:
+    def due(self) -> tuple[list[int], list[str]] | None:
+        """Return what is to go next, None once nothing is: numbers of Frameworks, and the keys of their logs.
+
+        A Framework that exists never goes.
+        """
+        with self.engine.begin() as connection:
             deleted = FRAMEWORKS.c.deleted
             columns = FRAMEWORKS.c.id, FRAMEWORKS.c.tasks, FRAMEWORKS.c.attempts
             query = select(*columns).where(deleted.is_not(None)).order_by(deleted)
             ids: list[int] = []
             if self.days is not None:
-                old = query.where(deleted < self._now() - self.days * DAY).limit(_AT_ONCE)
+                old = query.where(deleted < self.now() - self.days * DAY).limit(_AT_ONCE)
                 ids = _first(connection, old)
             if not ids and self.size is not None and (used := self._used(connection)) > self.size:
                 frameworks = connection.scalar(select(func.count()).select_from(FRAMEWORKS)) or 0
                 most = ceil(frameworks * (1 - self.size / used))
                 ids = _first(connection, query.limit(min(most, _AT_ONCE)))
             keys = select(LOGS.c.key).where(LOGS.c.framework.in_(ids), LOGS.c.key != "")
-            return Due(ids, list(connection.scalars(keys))) if ids else None
+            return (ids, list(connection.scalars(keys))) if ids else None
 
-    def drop(self, due: Due) -> None:
+    def drop(self, frameworks: list[int]) -> None:
         """Drop Frameworks, in one transaction."""
-        with writing(self._engine) as connection:
-            connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(due.frameworks)))
+        with writing(self.engine) as connection:
+            connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(frameworks)))
 
     def tidy(self) -> None:
         """Drop gaps that are too old, and what is counted of days."""
         if self.days is not None:
-            oldest = self._now() - self.days * DAY
-            with writing(self._engine) as connection:
+            oldest = self.now() - self.days * DAY
+            with writing(self.engine) as connection:
                 for table in (DAYS, FAILURES):
                     connection.execute(delete(table).where(table.c.day < int(oldest // DAY)))
                 connection.execute(delete(GAPS).where(GAPS.c.ended < oldest))
 
     def _used(self, connection: Connection) -> float:
         """Return how many bytes the rows and indices fill."""
-        if self._engine.dialect.name == "sqlite":
+        if self.engine.dialect.name == "sqlite":
             pages = connection.execute(text(_PAGES)).scalar_one()
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
         connection.exec_driver_sql("ANALYZE")

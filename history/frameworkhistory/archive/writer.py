@@ -1,32 +1,23 @@
 """Writes what was seen: many looks in one transaction."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Connection, Engine, Table, bindparam, delete, or_, select, update
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
-from frameworkhistory.archive.database import insert, writing
+from frameworkhistory.archive.database import writing
 
 _PARTS: Final = (t.SPECS, t.ATTEMPTS, t.EPOCHS, t.RUNS, t.SPANS, t.EVENTS, t.LOGS)
+_COUNTS: Final = (t.DAYS, t.FAILURES)
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
 _Key: TypeAlias = tuple[Any, ...]
 _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
-_Counts: TypeAlias = Counter[tuple[Table, _Key, str]]  # by the columns of DAYS and FAILURES
-
-
-@dataclass
-class _Known:
-    """What is stored of a Framework: its number, its namespace, its version, and when it was created."""
-
-    id: int
-    namespace: str
-    version: int
-    created: float
+_Counts: TypeAlias = dict[tuple[Table, _Key], dict[str, Any]]
 
 
 class Writer:
@@ -34,7 +25,8 @@ class Writer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._insert = insert(engine)
+        # The one that knows `on_conflict_do_update`.
+        self._insert = import_module(f"sqlalchemy.dialects.{engine.dialect.name}").insert
 
     def apply(self, batch: Sequence[Changes]) -> set[str]:
         """Store all changes, or none, and return the UIDs of Frameworks that are not known.
@@ -47,37 +39,37 @@ class Writer:
         with writing(self._engine) as connection:
             columns = [t.FRAMEWORKS.c[name] for name in ("uid", "id", "namespace", "version", "created")]
             stored = select(*columns).where(columns[0].in_({changes.uid for changes in batch})).with_for_update()
-            found = connection.execute(stored)
-            known = {uid: _Known(id_, place, _number(version), at) for uid, id_, place, version, at in found}
+            known = {row["uid"]: dict(row) for row in connection.execute(stored).mappings()}
             newest: _Rows = defaultdict(dict)
             others: _Rows = defaultdict(dict)
-            labelled: dict[int, Changes] = {}
+            labels: dict[str, dict[str, str]] = {}
             unknown: set[str] = set()
             for changes in batch:
                 is_new = self._framework(connection, changes, known)
                 own = known.get(changes.uid)
-                if own is None or own.namespace != changes.namespace:
+                if own is None or own["namespace"] != changes.namespace:
                     unknown.add(changes.uid)
                     continue
                 rows = newest if is_new else others
                 for table in _PARTS:
-                    for row in getattr(changes, table.name):
-                        _merge(rows, table, own.id, row)
+                    _merge(rows, table, own, getattr(changes, table.name))
                 if changes.whole is not None:
-                    _merge(rows, t.WHOLES, own.id, {"document": changes.whole})
+                    _merge(rows, t.WHOLES, own, [{"document": changes.whole}])
                 if changes.labels is not None and is_new:
-                    labelled[own.id] = changes
-            for id_, changes in labelled.items():
-                for key, value in (changes.labels or {}).items():
-                    named = {"key": key, "value": value, "created": known[changes.uid].created}
-                    _merge(newest, t.LABELS, id_, named)
-            counts: _Counts = Counter()
+                    labels[changes.uid] = changes.labels
+            for uid, found in labels.items():
+                _merge(newest, t.LABELS, known[uid], [{"key": key, "value": found[key]} for key in found])
+            counts: _Counts = defaultdict(lambda: defaultdict(int))
             _count(connection, counts, -1, newest, others)
-            self._drop_labels(connection, labelled, newest)
-            self._upsert(connection, newest, is_new=True)
+            self._drop_labels(connection, [known[uid]["id"] for uid in labels], newest)
+            self._upsert(connection, newest)
             self._upsert(connection, others, is_new=False)
             _count(connection, counts, 1, newest, others)
-            self._add(connection, counts)
+            counted: _Rows = defaultdict(dict)
+            for (table, key), numbers in counts.items():
+                if any(numbers.values()):
+                    counted[table][key] = dict(zip(_keys(table), key, strict=True)) | numbers
+            self._upsert(connection, counted)
         return unknown
 
     def gap(self, began: float, ended: float, what: str) -> None:
@@ -88,7 +80,7 @@ class Writer:
     def mark(self, key: str, value: str) -> None:
         """Remember a value, until it is given anew; `Reader.mark` returns it."""
         with writing(self._engine) as connection:
-            self._upsert(connection, {t.MARKS: {(key,): {"key": key, "value": value}}}, is_new=True)
+            self._upsert(connection, {t.MARKS: {(key,): {"key": key, "value": value}}})
 
     def forget_versions(self, uids: Collection[str]) -> None:
         """Let the next states of Frameworks count as newer, whatever their versions."""
@@ -96,21 +88,20 @@ class Writer:
             change = update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.uid == bindparam("of"))
             connection.execute(change.values(version=""), [{"of": uid} for uid in uids])
 
-    def _framework(self, connection: Connection, changes: Changes, known: dict[str, _Known]) -> bool:
+    def _framework(self, connection: Connection, changes: Changes, known: dict[str, Row]) -> bool:
         """Store the Framework's own row; return whether the changes are as new as what is stored."""
         row, stored = changes.framework, known.get(changes.uid)
         if row is None:
             return True
-        version = _number(row.get("version", ""))
         if stored is None:
             add = self._insert(t.FRAMEWORKS).returning(t.FRAMEWORKS.c.id)
             id_ = connection.execute(add, {**row, "uid": changes.uid}).scalar_one()
-            known[changes.uid] = _Known(id_, changes.namespace, version, row["created"])
-        elif "version" in row and version < stored.version:
+            known[changes.uid] = {**row, "id": id_}
+        elif "version" in row and _number(row["version"]) < _number(stored["version"]):
             return False
         else:
-            stored.version = max(version, stored.version)
-            connection.execute(update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.id == stored.id), row)
+            stored["version"] = row.get("version", stored["version"])
+            connection.execute(update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.id == stored["id"]), row)
         return True
 
     @staticmethod
@@ -122,7 +113,7 @@ class Writer:
         if gone:
             connection.execute(delete(t.LABELS).where(keys[0] == bindparam("of"), keys[1] == bindparam("at")), gone)
 
-    def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool) -> None:
+    def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool = True) -> None:
         """Write rows, those of the same columns by one statement; what is stored already is not written again."""
         for table, by_key in rows.items():
             alike: dict[tuple[str, ...], list[Row]] = defaultdict(list)
@@ -132,24 +123,14 @@ class Writer:
             for columns, group in alike.items():
                 add = self._insert(table)
                 changed = {name: add.excluded[name] for name in columns if name not in keys}
+                if table in _COUNTS:
+                    changed = {name: table.c[name] + more for name, more in changed.items()}
                 if is_new and changed:
                     differs = or_(*(table.c[name].is_distinct_from(value) for name, value in changed.items()))
                     add = add.on_conflict_do_update(index_elements=keys, set_=changed, where=differs)
                 else:
                     add = add.on_conflict_do_nothing()
                 connection.execute(add, group)
-
-    def _add(self, connection: Connection, counts: _Counts) -> None:
-        """Add to the counts of days."""
-        rows: _Rows = defaultdict(dict)
-        for (table, key, name), more in counts.items():
-            if more:
-                named = zip(table.c.keys(), key, strict=False)
-                rows[table].setdefault(key, dict.fromkeys(table.c.keys(), 0) | dict(named))[name] += more
-        for table, by_key in rows.items():
-            add, keys = self._insert(table), _keys(table)
-            sums = {one.name: one + add.excluded[one.name] for one in table.c if one.name not in keys}
-            connection.execute(add.on_conflict_do_update(index_elements=keys, set_=sums), list(by_key.values()))
 
 
 def _number(version: str) -> int:
@@ -161,10 +142,13 @@ def _keys(table: Table) -> tuple[str, ...]:
     return tuple(table.primary_key.columns.keys())
 
 
-def _merge(rows: _Rows, table: Table, framework: int, row: Row) -> None:
-    """Add a row, or what it names to that of the same key."""
-    row = {"framework": framework, **row}
-    rows[table].setdefault(tuple(row[key] for key in _keys(table)), {}).update(row)
+def _merge(rows: _Rows, table: Table, framework: Row, more: Iterable[Row]) -> None:
+    """Add rows of a Framework, or what they name to those of the same keys."""
+    shared = {"framework": framework["id"]}
+    shared |= {name: framework[name] for name in ("namespace", "created") if name in table.c}
+    for row in more:
+        whole = {**shared, **row}
+        rows[table].setdefault(tuple(whole[key] for key in _keys(table)), {}).update(whole)
 
 
 def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) -> None:
@@ -192,11 +176,11 @@ def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) ->
 def _count_one(counts: _Counts, times: int, table: Table, row: Any) -> None:
     day, is_failed = int(row["ended"] // t.DAY), row["result"] == "Failed"
     if table is t.ATTEMPTS:
-        key = day, row["namespace"]
-        counts[t.DAYS, key, "attempts"] += times
-        counts[t.DAYS, key, "failed"] += times * is_failed
+        numbers = counts[t.DAYS, (day, row["namespace"])]
+        numbers["attempts"] += times
+        numbers["failed"] += times * is_failed
         for name in t.SPENT:
-            counts[t.DAYS, key, name] += times * row["tasks"] * (row[name] or 0)
+            numbers[name] += times * row["tasks"] * (row[name] or 0)
     if is_failed and (table is t.ATTEMPTS or row["node"]):
         why = row.get("node", ""), row["namespace"], row["phrase"] or "", row["code"] or 0
-        counts[t.FAILURES, (day, *why), "count"] += times
+        counts[t.FAILURES, (day, *why)]["count"] += times

@@ -8,7 +8,6 @@ from aiohttp import web
 
 from frameworkclient.archive import goodput
 from frameworkhistory.archive.changes import Row
-from frameworkhistory.archive.reader import Statistics
 from frameworkhistory.archive.tables import DAY, SPENT
 from frameworkhistory.page.frameworks import sent
 from frameworkhistory.page.render import stamp
@@ -26,7 +25,7 @@ COLUMNS: Final = {
 }
 
 
-async def _read(request: web.Request) -> tuple[float, float, Statistics]:
+async def _read(request: web.Request) -> tuple[float, float, dict[str, list[Row]]]:
     """Return the times of a week, and its statistics within what the person may see."""
     site = request.app[SITE]
     visible = await site.visible(request, request.query.get("namespace", ""))
@@ -35,8 +34,8 @@ async def _read(request: web.Request) -> tuple[float, float, Statistics]:
     return since, until, await site.read(site.reader.statistics, visible, since, until)
 
 
-def _rows(found: Statistics, name: str) -> list[Row]:
-    rows: list[Row] = getattr(found, name)
+def _rows(found: dict[str, list[Row]], name: str) -> list[Row]:
+    rows = found[name]
     if "lost" in COLUMNS[name]:
         rows = [one | {"goodput": goodput(one), "life": sum(one[state] or 0 for state in SPENT)} for one in rows]
     return [one | {"day": stamp(one["day"] * DAY)[:10]} for one in rows] if name == "days" else rows
@@ -52,14 +51,9 @@ async def page(request: web.Request) -> web.StreamResponse:
     left_out = {name: len(each) - len(rows[name]) for name, each in whole.items()}
     for one in rows["days"]:
         one["spent"] = {state: one[state] for state in SPENT}
-    spent = {state: found.total[state] for state in SPENT}
-    values: Row = {
-        "since": since,
-        "until": until,
-        "total": found.total,
-        "goodput": goodput(found.total),
-        "spent": spent,
-    }
+    total = {name: sum(day[name] for day in found["days"]) for name in ("attempts", "failed", *SPENT)}
+    spent = {state: total[state] for state in SPENT}
+    values: Row = {"since": since, "until": until, "total": total, "goodput": goodput(total), "spent": spent}
     return request.app[SITE].render(request, "statistics.html", rows=rows, left_out=left_out, COLUMNS=COLUMNS, **values)
 
 

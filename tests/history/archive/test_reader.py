@@ -168,8 +168,7 @@ def test_parts_of_a_framework_are_listed_in_their_order_and_by_pages(database: D
     assert found == sorted(keys)
     assert [one["index"] for one in reader.runs(id_, 1, "worker", (1, "worker", 8, 0))] == [9, 10, 11]
     assert [(one["index"], one["run"]) for one in reader.runs(id_, 1, "worker", failed=True)] == [(3, 0), (3, 1)]
-    counts = reader.count_runs(id_), reader.count_runs(id_, 0), reader.count_runs(id_, 1, "worker", failed=True)
-    assert counts == (49, 24, 2)
+    assert (reader.count_runs(id_), reader.count_runs(id_, 0)) == (49, 24)
     assert [one["run"] for one in reader.run_history(id_, 1, "worker", 3)] == [0, 1]
     assert len(reader.run_history(id_, None, "worker", 3)) == 3
     assert [(one["attempt"], one["epoch"]) for one in reader.epochs(id_)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -191,12 +190,13 @@ def test_statistics_are_of_whole_days_and_of_the_namespaces_that_may_be_seen(dat
         Writer(database.engine).apply([made])
     reader = Reader(database.engine)
     week = reader.statistics(None, 1.5 * DAY, 2.5 * DAY)
-    total = {name: number for name, number in week.total.items() if number}
-    assert total == {"attempts": 3, "failed": 2, "running": 90.0, "lost": 24.0}
-    assert [(row["day"], row["attempts"]) for row in week.days] == [(1, 1), (2, 2)]
-    assert [(row["namespace"], row["lost"]) for row in week.namespaces] == [("a", 12.0), ("b", 12.0)]
-    assert week.failures == [{"phrase": "OOM", "code": 137, "count": 2}]
-    assert week.nodes == [{"node": "node-a", "count": 1}, {"node": "node-b", "count": 1}]
+    total = {name: sum(row[name] for row in week["days"]) for name in week["days"][0].keys() - {"day"}}
+    numbers = {name: number for name, number in total.items() if number}
+    assert numbers == {"attempts": 3, "failed": 2, "running": 90.0, "lost": 24.0}
+    assert [(row["day"], row["attempts"]) for row in week["days"]] == [(1, 1), (2, 2)]
+    assert [(row["namespace"], row["lost"]) for row in week["namespaces"]] == [("a", 12.0), ("b", 12.0)]
+    assert week["failures"] == [{"phrase": "OOM", "code": 137, "count": 2}]
+    assert week["nodes"] == [{"node": "node-a", "count": 1}, {"node": "node-b", "count": 1}]
     one = reader.statistics(frozenset({"b"}), 0.0, 9.0 * DAY)
-    assert (one.total["attempts"], [row["node"] for row in one.nodes]) == (1, ["node-b"])
-    assert reader.statistics(frozenset(), 0.0, 9.0 * DAY).total["attempts"] == 0
+    assert ([row["attempts"] for row in one["days"]], [row["node"] for row in one["nodes"]]) == ([1], ["node-b"])
+    assert not any(reader.statistics(frozenset(), 0.0, 9.0 * DAY).values())

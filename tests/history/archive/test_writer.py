@@ -156,7 +156,7 @@ def test_ten_thousand_tasks_that_fail_at_once_are_stored_and_counted(database: D
     made.runs = [run(index, node=f"node-{index % 10}", ended=1.0, result="Failed") for index in range(10_000)]
     for _ in range(2):
         Writer(database.engine).apply([made])
-    assert [row["count"] for row in Reader(database.engine).statistics(None, 0, 0).nodes] == [1000] * 10
+    assert [row["count"] for row in Reader(database.engine).statistics(None, 0, 0)["nodes"]] == [1000] * 10
 
 
 def test_of_a_program_that_is_killed_while_it_writes_nothing_is_left_half(database: Database, url: str) -> None:
