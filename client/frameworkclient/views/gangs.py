@@ -37,10 +37,26 @@ class _Roster(Struct, frozen=True, rename="camel"):
     never: str = ""
 
 
-class _ConfigMap(Struct, frozen=True, rename="camel"):
+class RosterMap(Struct, frozen=True, rename="camel"):
+    """A ConfigMap with the roster of a gang, plain or compressed."""
+
     metadata: Meta
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
+
+    def roster(self, most_bytes: int) -> bytes:
+        """Return the roster as JSON, of a compressed one no more than so many bytes.
+
+        Raises:
+            ValueError: It has none.
+        """
+        if text := self.data.get(names.ROSTER_KEY, ""):
+            return text.encode()
+        packed = b64decode(self.binary_data.get(names.ROSTER_GZIP_KEY, ""))
+        try:
+            return zlib.decompressobj(wbits=31).decompress(packed, most_bytes)
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
 
 
 class GangView:
@@ -51,15 +67,8 @@ class GangView:
     """
 
     def __init__(self, document: bytes) -> None:
-        found = msgspec.json.decode(document, type=_ConfigMap)
-        text = found.data.get(names.ROSTER_KEY, "").encode()
-        if not text:
-            packed = b64decode(found.binary_data.get(names.ROSTER_GZIP_KEY, ""))
-            try:
-                text = zlib.decompressobj(wbits=31).decompress(packed, MOST_BYTES)
-            except zlib.error as error:
-                raise ValueError(str(error)) from error
-        self.roster = msgspec.json.decode(text, type=_Roster)
+        found = msgspec.json.decode(document, type=RosterMap)
+        self.roster = msgspec.json.decode(found.roster(MOST_BYTES), type=_Roster)
         self.owner, self.kind = self.roster.framework, found.metadata.labels.gang or ""
         self.created = found.metadata.creation_timestamp or datetime.now(UTC)
 

@@ -10,29 +10,27 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import count
 from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
+from tenacity import RetryCallState, retry_if_exception_type, retry_if_not_exception_type
 
 from frameworkclient.views.events import EventView, is_about
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkhistory.archive import known as archive
-from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.changes import Changes, Known
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from frameworkhistory.follow import records
 from frameworkhistory.follow.pending import BATCH, PENDING_ROWS, ConfigMap, Pending, Seen
-from frameworkhistory.follow.records import Look
-from frameworkkube.backoff import pause_seconds
+from frameworkkube.backoff import pause_seconds, retrying
 from frameworkkube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, KubeClient
 from frameworkkube.informer.informer import Informer
@@ -57,6 +55,7 @@ SILENT_SECONDS: Final = 3 * INACTIVITY_TIMEOUT_SECONDS
 DELETED_UNSEEN: Final = "its deletion was not seen: the archive was not at work"
 POISON: Final = (DataError, IntegrityError, ProgrammingError)
 """What a database raises that does not take what it is told; all else is because it is away, locked, full or broken."""
+_IS_AWAY: Final = retry_if_exception_type((DBAPIError, NoConnectionError)) & retry_if_not_exception_type(POISON)
 T = TypeVar("T")
 K = TypeVar("K", EventView, ConfigMap)
 
@@ -87,7 +86,7 @@ class Follower:
         self._early: deque[Seen] = deque()
         self.errors = self.refused = 0
         """Of the database, and Frameworks that it refuses for what they say."""
-        self._looks: dict[str, Look] = {}
+        self._known: dict[str, Known] = {}
         self._stored: dict[str, str] = {}
         self._was_at_work = self._silent_since = 0.0
         self._existing: set[str] = set()
@@ -97,12 +96,9 @@ class Follower:
         self._ending: dict[str, Framework] = {}
         self._release_wake = asyncio.Event()
         places: tuple[str | None, ...] = namespaces or (None,)
-        self._frameworks = [self._informer(one, names.API_VERSION, names.PLURAL) for one in places]
+        paths = [resource_path(names.API_VERSION, names.PLURAL, namespace=one) for one in places]
+        self._frameworks = [Informer(client, one, FRAMEWORK_DECODER, on_change=self._on_framework) for one in paths]
         self._others = [other for one in places for other in self._other_informers(one)]
-
-    def _informer(self, namespace: str | None, version: str, plural: str) -> Informer[Framework]:
-        path = resource_path(version, plural, namespace=namespace)
-        return Informer(self._client, path, FRAMEWORK_DECODER, on_change=self._on_framework)
 
     def _other_informers(self, namespace: str | None) -> Iterator[Informer[Any]]:
         def informer(plural: str, kind: type[K], see: Callable[[K], None], **selectors: Any) -> Informer[K]:
@@ -112,9 +108,8 @@ class Follower:
                     made.replace(kind(found.metadata))  # it is read once
 
             path = resource_path("v1", plural, namespace=namespace)
-            made: Informer[K] = Informer(
-                self._client, path, msgspec.json.Decoder(kind), on_change=on_change, **selectors
-            )
+            decoder = msgspec.json.Decoder(kind)
+            made: Informer[K] = Informer(self._client, path, decoder, on_change=on_change, **selectors)
             return made
 
         for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
@@ -156,17 +151,20 @@ class Follower:
         Raises:
             EtcdRestoredError: Start again with empty caches.
         """
-        await self._begin()
+        self._was_at_work = await self._insist(self._note_pause)
+        self._stored = await self._insist(self._versions)
+        parts: list[Coroutine[Any, Any, None]] = [
+            *(one.run() for one in self._frameworks),
+            *(self._run_later(one) for one in self._others),
+            self._look_always(),
+            self._write_always(),
+            self._release_always(),
+            self._end_those_gone(),
+            self._mark_always(),
+        ]
         async with asyncio.TaskGroup() as group:
-            for one in self._frameworks:
-                group.create_task(one.run())
-            for other in self._others:
-                group.create_task(self._run_later(other))
-            group.create_task(self._look_always())
-            group.create_task(self._write_always())
-            group.create_task(self._release_always())
-            group.create_task(self._end_those_gone())
-            group.create_task(self._mark_always())
+            for part in parts:
+                group.create_task(part)
 
     async def _have_synced(self) -> None:
         """Wait until all Frameworks were seen once."""
@@ -182,14 +180,14 @@ class Follower:
 
     def _on_framework(self, before: Framework | None, after: Framework | None) -> None:
         if after is not None:
-            self._existing.add(after.metadata.uid)
-            if self._stored.get(after.metadata.uid) == after.metadata.resource_version:
+            uid, version = after.metadata.uid, after.metadata.resource_version
+            stored = self._stored.get(uid, "")
+            self._existing.add(uid)
+            if stored == version:
                 self._hold(after)  # written before a restart; what remains is to let go of it
                 return
-            if version_number(after.metadata.resource_version) < version_number(
-                self._stored.get(after.metadata.uid, "")
-            ):
-                self._went_back.add(after.metadata.uid)
+            if version_number(version) < version_number(stored):
+                self._went_back.add(uid)
             self.pending.add(after, is_gone=False)
         elif before is not None:
             self._existing.discard(before.metadata.uid)
@@ -215,31 +213,21 @@ class Follower:
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
-    async def _begin(self) -> None:
-        """Read what was kept before, and note for how long nothing was."""
-        self._was_at_work = await self._insist(self._note_pause)
-        self._stored = await self._insist(self._versions)
-
     def _versions(self) -> dict[str, str]:
+        """Return the versions of those that were kept before, by UID."""
         rows = self._reader.existing()
-        return {
-            row["uid"]: row["version"] for row in rows if row["namespace"] in (self._namespaces or row["namespace"])
-        }
+        own = [row for row in rows if not self._namespaces or row["namespace"] in self._namespaces]
+        return {row["uid"]: row["version"] for row in own}
 
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do something in a thread, again and again while the database is away or full."""
-        for failures in count():
-            try:
-                found = await asyncio.to_thread(work)
-            except (DBAPIError, NoConnectionError) as error:
-                if isinstance(error, POISON):
-                    raise
-                self.errors += 1
-                _log.warning("the database does not do its work, and is asked again", error=str(error)[:500])
-                await asyncio.sleep(pause_seconds(failures, random.random))
-            else:
-                return found
-        raise AssertionError("it counts for ever")
+        found: T = await retrying(retry=_IS_AWAY, before_sleep=self._count_error)(asyncio.to_thread, work)
+        return found
+
+    def _count_error(self, state: RetryCallState) -> None:
+        self.errors += 1
+        error = state.outcome and state.outcome.exception()
+        _log.warning("the database does not do its work, and is asked again", error=str(error)[:500])
 
     def _note_pause(self) -> float:
         """Return until when the archive was at work before, and keep as a gap that it was not since."""
@@ -297,7 +285,7 @@ class Follower:
     async def _write(self, batch: list[Seen]) -> None:
         """Write what was seen; what the database refuses for what it says is told, and left out."""
         try:
-            looks, unknown = await self._insist(lambda: self._write_now(batch))
+            known, unknown = await self._insist(lambda: self._write_now(batch))
         except Exception as error:  # noqa: BLE001 -- whatever one says must not keep the others out
             if len(batch) > 1:
                 for one in batch:
@@ -312,12 +300,10 @@ class Follower:
         for seen in batch:
             if seen.config_map is not None or seen.rows is None or seen.rows.uid not in unknown:
                 seen.settle()  # a roster would wait as megabytes, and comes long after its Framework
-            elif time.time() - seen.time < EARLY_SECONDS and (seen.written or len(self._early) < PENDING_ROWS):
-                self._early.append(seen)
             else:
-                seen.settle(is_known=False)
+                self._wait_for_framework(seen)
             if (state := seen.state) is not None:
-                self._took(state, looks[state.metadata.uid], is_gone=seen.is_gone)
+                self._took(state, known[state.metadata.uid], is_gone=seen.is_gone)
 
     async def _look_always(self) -> None:
         """Have rows written whose Framework was not seen before them."""
@@ -326,24 +312,29 @@ class Follower:
             for seen in [self._early.popleft() for _ in range(len(self._early))]:
                 if seen.rows is not None and seen.rows.uid in self._existing:
                     self.pending.add_rows(seen)
-                elif time.time() - seen.time < EARLY_SECONDS:
-                    self._early.append(seen)
                 else:
-                    seen.settle(is_known=False)
+                    self._wait_for_framework(seen)
 
-    def _took(self, state: Framework, look: Look, *, is_gone: bool) -> None:
+    def _wait_for_framework(self, seen: Seen) -> None:
+        if time.time() - seen.time < EARLY_SECONDS and (seen.written or len(self._early) < PENDING_ROWS):
+            self._early.append(seen)
+        else:
+            seen.settle(is_known=False)
+
+    def _took(self, state: Framework, known: Known, *, is_gone: bool) -> None:
         uid = state.metadata.uid
         # What is over changes no more: should it, its rows are read again.
-        if look.is_over:
-            self._looks.pop(uid, None)
+        if known.is_over:
+            self._known.pop(uid, None)
         else:
-            self._looks[uid] = look
+            self._known[uid] = known
         if not is_gone:
             self._hold(state)
         self._on_kept(state.metadata.namespace, uid)
 
-    def _write_now(self, batch: list[Seen]) -> tuple[dict[str, Look], set[str]]:
-        looks: dict[str, Look] = {}
+    def _write_now(self, batch: list[Seen]) -> tuple[dict[str, Known], set[str]]:
+        """Return what is known of the Frameworks now, and the UIDs of those that are not known."""
+        known: dict[str, Known] = {}
         made: list[Changes] = []
         for seen in batch:
             if seen.config_map is not None:
@@ -352,13 +343,12 @@ class Follower:
                 made += [] if seen.rows is None else [seen.rows]
                 continue
             uid = state.metadata.uid
-            look = looks.get(uid) or self._looks.get(uid)
-            look = look or Look(archive.load(self._engine, uid, self._was_at_work), {})
-            changes, looks[uid] = records.changes(
-                state, look, time.time(), person_label=self._person_label, is_gone=seen.is_gone
+            before = known.get(uid) or self._known.get(uid) or self._reader.known(uid, self._was_at_work)
+            changes, known[uid] = records.changes(
+                state, before, time.time(), person_label=self._person_label, is_gone=seen.is_gone
             )
             made.append(changes)
-        return looks, self._writer.apply(made)
+        return known, self._writer.apply(made)
 
     # --- finalizers --------------------------------------------------------------------------------------------------
 
@@ -367,16 +357,14 @@ class Follower:
         uid = state.metadata.uid
         if state.metadata.deletion_timestamp is None or not state.is_held:
             return
-        if uid in self._held or records.has_ended(state):
-            self._ending.pop(uid, None)
-            self._held[uid] = state
-            self._release_wake.set()
-            return
-        if uid not in self._ending:
-            asyncio.get_running_loop().call_later(END_SECONDS, self._end_in_time, uid)
+        is_first = uid not in self._ending
         self._ending[uid] = state
+        if uid in self._held or records.has_ended(state):
+            self._hold_no_longer(uid)
+        elif is_first:
+            asyncio.get_running_loop().call_later(END_SECONDS, self._hold_no_longer, uid)
 
-    def _end_in_time(self, uid: str) -> None:
+    def _hold_no_longer(self, uid: str) -> None:
         if (state := self._ending.pop(uid, None)) is not None:
             self._held[uid] = state
             self._release_wake.set()

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import zlib
 from collections import OrderedDict, deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,25 +9,22 @@ from typing import Final
 
 import msgspec
 
+from frameworkclient.views.gangs import RosterMap
 from frameworkcontroller.api.framework import Framework
-from frameworkcontroller.api.meta import Meta, Wire
+from frameworkcontroller.api.meta import Wire
 from frameworkhistory.archive.changes import Changes
-from frameworkhistory.follow import records
 
 PENDING_BYTES: Final = 128 << 20
 """Of states that wait to be written; beyond it, of each Framework the newest alone waits."""
+ROSTER_BYTES: Final = 16 << 20
 PENDING_ROWS: Final = 20_000
 """Events that wait, and rows whose Framework was not seen yet."""
 BATCH: Final = 64
 """Frameworks in one transaction."""
 
 
-class ConfigMap(Wire, frozen=True):
+class ConfigMap(RosterMap, frozen=True):
     """A ConfigMap, which may have the roster of a gang."""
-
-    metadata: Meta
-    data: dict[str, str] = msgspec.field(default_factory=dict)
-    binary_data: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -37,11 +33,11 @@ class ConfigMap(Wire, frozen=True):
 
     def rows(self) -> Changes | None:
         """Return the roster that it has, None if that is not complete, or none. It may take 100 ms."""
-        with suppress(msgspec.MsgspecError, ValueError, zlib.error):
-            document = records.roster(self.data, self.binary_data)
-            roster, namespace = msgspec.json.decode(document, type=_Roster), self.metadata.namespace
+        with suppress(msgspec.MsgspecError, ValueError):
+            document, namespace = self.roster(ROSTER_BYTES), self.metadata.namespace
+            roster = msgspec.json.decode(document, type=_Roster)
             if roster.complete:
-                row = {"attempt": roster.framework.attempt_id, "namespace": namespace, "roster": document}
+                row = {"attempt": roster.framework.attempt_id, "roster": document}
                 return Changes(roster.framework.uid, namespace, attempts=[row])
         return None
 

@@ -4,11 +4,9 @@ Attempts, runs and epochs are numbered, so that those which nobody saw are known
 says so, as its `gap`.
 """
 
-import zlib
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -24,7 +22,6 @@ from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.api.status import (
     FrameworkCompletion,
     FrameworkStatus,
-    Ledger,
     TaskCompletion,
     TaskRoleStatus,
     TaskStatus,
@@ -32,16 +29,13 @@ from frameworkcontroller.api.status import (
     cut,
     roles_of,
 )
-from frameworkhistory.archive.changes import Changes, Row
-from frameworkhistory.archive.known import Known
-from frameworkhistory.archive.tables import SPENT
+from frameworkhistory.archive.changes import Changes, Known, Row
 
 TEXT: Final = 4096
 """Characters of a text of others that a row keeps: the newest state has all of it."""
 MOST: Final = 2**31 - 1
 """Of a number that a user writes: a column has 32 bits."""
 SMALL_BYTES: Final = 64 * 1024
-ROSTER_BYTES: Final = 16 << 20
 WHOLE_SECONDS: Final = 60.0
 """Between two copies of a large state with all its Tasks, unless an attempt ends."""
 MAX_GAPS: Final = 100
@@ -72,19 +66,6 @@ class _Pod(Wire, frozen=True):
     spec: _PodSpec = _PodSpec()
 
 
-@dataclass(frozen=True)
-class Look:
-    """What was seen of a Framework last, as far as it tells what is new."""
-
-    known: Known
-    tasks: Mapping[tuple[str, int], TaskStatus]
-    """Of the attempt, by role and index."""
-    whole: float = 0.0
-    """When its state was last kept with all Tasks, in seconds."""
-    is_over: bool = False
-    """It is Completed, or gone."""
-
-
 def has_ended(framework: Framework) -> bool:
     """Report whether nothing of the Framework runs, or that cannot be read: no later state says more."""
     try:
@@ -95,8 +76,8 @@ def has_ended(framework: Framework) -> bool:
 
 
 def changes(
-    framework: Framework, before: Look, now: float, *, person_label: str, is_gone: bool = False
-) -> tuple[Changes, Look]:
+    framework: Framework, before: Known, now: float, *, person_label: str, is_gone: bool = False
+) -> tuple[Changes, Known]:
     """Return what this state adds, and what is known after it.
 
     Args:
@@ -117,11 +98,11 @@ def changes(
         status = None
     labels = msgspec.json.decode(framework.raw_metadata, type=_Metadata).labels
     found = Changes(meta.uid, meta.namespace, labels=labels)
-    tasks = {(role.name, task.index): task for role in roles for task in role.task_statuses}
-    if problem:
-        # What was known before is not to be taken for unseen once it can be read again.
-        tasks = {**before.tasks}
-    gpus = min(sum(_gpus(role.task.pod) * role.task_number for role in spec.task_roles or ()), MOST)
+    # What was known before is not to be taken for unseen once it can be read again.
+    tasks = before.tasks if problem else {(role.name, one.index): one for role in roles for one in role.task_statuses}
+    size = {"tasks": spec.tasks}
+    size["gpus"] = min(sum(_gpus(role.task.pod) * role.task_number for role in spec.task_roles or ()), MOST)
+    is_completed = status is not None and status.state is State.COMPLETED
     found.framework = {
         "uid": meta.uid,
         "namespace": meta.namespace,
@@ -136,42 +117,35 @@ def changes(
         "state": status.state if status else "",
         "attempts": status.attempt_status.id + 1 if status else 0,
         "restarts": (status.attempt_status.gang_restarts or 0) if status else 0,
-        "tasks": spec.tasks,
-        "gpus": gpus,
+        **size,
         "ready": (status.ready or "") if status else "",
-        **_end(status.completion if status and status.state is State.COMPLETED else None),
-        **_spent(status.ledger if status else None, "total"),
+        **_end(status.completion if status and is_completed else None),
+        **(msgspec.structs.asdict(status.ledger.total) if status and status.ledger else {}),
         "gap": problem,
         "document": document(framework, with_tasks=False),
     }
-    known = before.known
-    if known.generation < meta.generation:
-        spec_row = {"generation": meta.generation, "seen": now, "document": bytes(framework.raw_spec)}
-        found.specs = [spec_row]
-    if status is not None:
-        is_next = status.attempt_status.id != known.attempt
-        found.attempts = [*_attempts(status, meta.namespace, meta.generation, spec.tasks, gpus, known)]
-        found.epochs = [*_epochs(status, -1 if is_next else known.epoch)]
-        found.runs = [*_runs(status, meta.namespace, tasks, before, is_gone=is_gone)]
-        if is_gone and status.attempt_status.completion_time is None:
-            found.attempts[-1]["gap"] = NO_END
-        found.spans, span = _spans(status, known, is_gone=is_gone, now=now)
-        known = Known(
-            attempt=status.attempt_status.id,
-            is_open=status.attempt_status.completion_time is None,
-            epoch=max((row["epoch"] for row in found.epochs), default=-1 if is_next else known.epoch),
-            generation=max(meta.generation, known.generation),
-            # What was read from the archive is needed once: from now on the Tasks themselves are known.
-            span=span,
-        )
-    elif found.specs:
-        known = replace(known, generation=meta.generation)
-    whole, is_end = before.whole, is_gone or meta.deletion_timestamp is not None
-    is_end |= status is not None and status.state in ENDED
+    if before.generation < meta.generation:
+        found.specs = [{"generation": meta.generation, "seen": now, "document": bytes(framework.raw_spec)}]
+    is_over, whole = is_gone or is_completed, before.whole
+    is_end = is_over or meta.deletion_timestamp is not None or (status is not None and status.state in ENDED)
     if is_end or framework.size < SMALL_BYTES or now - whole >= WHOLE_SECONDS:
         found.whole, whole = document(framework), now
-    is_over = is_gone or (status is not None and status.state is State.COMPLETED)
-    return found, Look(known, tasks, whole, is_over)
+    generation = max(meta.generation, before.generation)
+    after = replace(before, generation=generation, tasks=tasks, whole=whole, is_over=is_over)
+    if status is None:
+        return found, after
+    attempt, is_next = status.attempt_status, status.attempt_status.id != before.attempt
+    is_open, epoch = attempt.completion_time is None, -1 if is_next else before.epoch
+    found.attempts = [*_attempts(status, before)]
+    found.attempts[-1] |= size | ({"generation": meta.generation} if is_next else {})
+    if is_gone and is_open:
+        found.attempts[-1]["gap"] = NO_END
+    found.epochs = [*_epochs(status, epoch)]
+    found.runs = [*_runs(attempt.id, tasks, before, is_gone=is_gone)]
+    found.spans, span = _spans(status, before, is_gone=is_gone, now=now)
+    epoch = max((row["epoch"] for row in found.epochs), default=epoch)
+    # What was read from the archive is needed once: from now on the Tasks themselves are known.
+    return found, replace(after, attempt=attempt.id, is_open=is_open, epoch=epoch, runs={}, span=span, seen=0.0)
 
 
 def document(framework: Framework, *, with_tasks: bool = True) -> bytes:
@@ -209,18 +183,6 @@ def event(seen: EventView) -> Row:
     }
 
 
-def roster(data: Mapping[str, str], binary_data: Mapping[str, str]) -> bytes:
-    """Return the roster that a ConfigMap has, as JSON, or what of it fits into memory.
-
-    Raises:
-        ValueError, zlib.error: It is none.
-    """
-    if names.ROSTER_GZIP_KEY not in binary_data:
-        return data.get(names.ROSTER_KEY, "").encode()
-    packed = b64decode(binary_data[names.ROSTER_GZIP_KEY], validate=True)
-    return zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(packed, ROSTER_BYTES)
-
-
 def _seconds(time: datetime | None) -> float | None:
     return None if time is None else time.timestamp()
 
@@ -235,11 +197,6 @@ def _end(completion: FrameworkCompletion | TaskCompletion | None) -> Row:
         "attributes": ",".join(completion.type.attributes or ()),
         "diagnostics": cut(completion.diagnostics, TEXT),
     }
-
-
-def _spent(ledger: Ledger | msgspec.UnsetType | None, part: str) -> Row:
-    spent = getattr(ledger, part) if ledger else None
-    return {} if spent is None else {name: getattr(spent, name) for name in SPENT}
 
 
 def _gpus(pod: Raw) -> int:
@@ -258,29 +215,22 @@ def _unseen(numbers: range) -> range:
     return numbers[-MAX_GAPS:]
 
 
-def _attempts(
-    status: FrameworkStatus, namespace: str, generation: int, tasks: int, gpus: int, known: Known
-) -> Iterator[Row]:
-    attempt = status.attempt_status
+def _attempts(status: FrameworkStatus, known: Known) -> Iterator[Row]:
+    attempt, end = status.attempt_status, status.completion
     if known.is_open and known.attempt < attempt.id:
-        yield {"attempt": known.attempt, "namespace": namespace, "gap": NO_END}
+        yield {"attempt": known.attempt, "gap": NO_END}
     for number in _unseen(range(known.attempt + 1, attempt.id)):
-        yield {"attempt": number, "namespace": namespace, "gap": UNSEEN}
-    end = status.completion
+        yield {"attempt": number, "gap": UNSEEN}
     by = end.trigger if end is not None else None
     yield {
         "attempt": attempt.id,
-        "namespace": namespace,
         "started": _seconds(attempt.start_time),
         "ran": _seconds(attempt.run_time),
         "ended": _seconds(attempt.completion_time),
         "trigger": f"{by.task_role_name}-{by.task_index}" if by is not None and by.task_role_name else "",
-        "tasks": tasks,
-        "gpus": gpus,
         "restarts": attempt.gang_restarts or 0,
-        **({"generation": generation} if attempt.id != known.attempt else {}),
         **_end(end),
-        **_spent(status.ledger, "attempt"),
+        **(msgspec.structs.asdict(status.ledger.attempt) if status.ledger else {}),
     }
 
 
@@ -302,48 +252,31 @@ def _epochs(status: FrameworkStatus, last: int) -> Iterator[Row]:
         }
 
 
-def _runs(
-    status: FrameworkStatus,
-    namespace: str,
-    tasks: Mapping[tuple[str, int], TaskStatus],
-    before: Look,
-    *,
-    is_gone: bool,
-) -> Iterator[Row]:
+def _runs(attempt: int, tasks: Mapping[tuple[str, int], TaskStatus], before: Known, *, is_gone: bool) -> Iterator[Row]:
     """Yield a row for each Task that has changed, and for what of it nobody saw."""
-    number, known = status.attempt_status.id, before.known
-    if number != known.attempt:
+    seen = {key: (task.attempt_status.id, task.state in ENDED) for key, task in before.tasks.items()}
+    last = {**before.runs, **seen}
+    if attempt != before.attempt:
         # The attempt is over, and with it all of its Tasks, also those whose end nobody saw.
-        yield from (
-            _row(known.attempt, namespace, key, run, {"gap": NO_END}) for key, run, is_open in _last(before) if is_open
-        )
-        before = Look(Known(), {})
-    last = {key: (run, is_open) for key, run, is_open in _last(before)}
+        for key, (run, has_ended) in last.items():
+            if not has_ended:
+                yield _row(before.attempt, key, run, {"gap": NO_END})
+        before, last = Known(), {}
     for key, task in tasks.items():
         has_no_end = is_gone and task.state not in ENDED
         if before.tasks.get(key) == task and not has_no_end:
             continue
-        run, is_open = last.get(key, (-1, False))
-        if is_open and run < task.attempt_status.id:
-            yield _row(number, namespace, key, run, {"gap": NO_END})
+        run, has_ended = last.get(key, (-1, True))
+        if not has_ended and run < task.attempt_status.id:
+            yield _row(attempt, key, run, {"gap": NO_END})
         for missed in _unseen(range(run + 1, task.attempt_status.id)):
-            yield _row(number, namespace, key, missed, {"gap": UNSEEN})
-        end = {"gap": NO_END} if has_no_end else {}
-        yield _row(number, namespace, key, task.attempt_status.id, _run(task) | end)
+            yield _row(attempt, key, missed, {"gap": UNSEEN})
+        yield _row(attempt, key, task.attempt_status.id, _run(task) | ({"gap": NO_END} if has_no_end else {}))
 
 
-def _last(before: Look) -> Iterator[tuple[tuple[str, int], int, bool]]:
-    """Yield the last run that is known of each Task, and whether its end is not."""
-    for key, task in before.tasks.items():
-        yield key, task.attempt_status.id, task.state not in ENDED
-    for key, (run, has_ended) in before.known.runs.items():
-        if key not in before.tasks:
-            yield key, run, not has_ended
-
-
-def _row(attempt: int, namespace: str, key: tuple[str, int], run: int, columns: Row) -> Row:
+def _row(attempt: int, key: tuple[str, int], run: int, columns: Row) -> Row:
     role, index = key
-    return {"attempt": attempt, "role": role, "index": index, "run": run, "namespace": namespace, **columns}
+    return {"attempt": attempt, "role": role, "index": index, "run": run, **columns}
 
 
 def _run(task: TaskStatus) -> Row:
@@ -369,21 +302,17 @@ def _spans(
     """Return what has ended and begun of what the time goes to, and what it goes to now."""
     if not (ledger := status.ledger):
         return [], known.span
-    rows: dict[float, Row] = {}
+    rows: list[Row] = []
 
     def note(span: tuple[str, float], attempt: int, ended: float | None) -> None:
-        state, began = span
-        rows[began] = {"began": began, "attempt": attempt, "state": state, "ended": ended}
+        rows.append({"began": span[1], "attempt": attempt, "state": span[0], "ended": ended})
 
-    span, since, attempt = known.span, ledger.since.timestamp(), status.attempt_status.id
-    if span is None or span[0] != ledger.state:
+    span, since = known.span, ledger.since.timestamp()
+    if is_new := span is None or span[0] != ledger.state:
         if span is not None:
             # What came between was not seen if the archive was not at work.
             note(span, known.attempt, max(span[1], min(since, known.seen or since)))
         span = (ledger.state, since) if ledger.state else None
-        if span is not None:
-            note(span, attempt, None)
-    if is_gone and span is not None:
-        note(span, attempt, max(span[1], now))
-        span = None
-    return [*rows.values()], span
+    if span is not None and (is_new or is_gone):
+        note(span, status.attempt_status.id, max(span[1], now) if is_gone else None)
+    return rows, None if is_gone else span

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkhistory.archive.known import Known
+from frameworkhistory.archive.changes import Known
 from frameworkhistory.follow import records
-from frameworkhistory.follow.records import Look
 
 if TYPE_CHECKING:
     from frameworkhistory.archive.changes import Changes
@@ -25,7 +24,7 @@ KEYS = {
     "spans": ("began",),
     "specs": ("generation",),
 }
-NOTHING = Look(Known(), {})
+NOTHING = Known()
 
 
 def stamp(second: int) -> str:
@@ -138,7 +137,7 @@ class Store:
         )
 
 
-def look(state: Framework, before: Look = NOTHING, now: int = 100, *, is_gone: bool = False) -> tuple[Changes, Look]:
+def look(state: Framework, before: Known = NOTHING, now: int = 100, *, is_gone: bool = False) -> tuple[Changes, Known]:
     return records.changes(state, before, seconds(now), person_label="user", is_gone=is_gone)
 
 
@@ -228,7 +227,7 @@ def test_the_deletion_ends_what_the_time_goes_to() -> None:
 
 def test_what_came_while_the_archive_was_away_is_no_part_of_the_last_span() -> None:
     known = Known(attempt=0, generation=1, span=("running", seconds(10)), seen=seconds(50))
-    found, _ = look(framework(task(0, 0), ledger=("gate", 80)), Look(known, {}), 100)
+    found, _ = look(framework(task(0, 0), ledger=("gate", 80)), known, 100)
     assert [(one["state"], one["ended"]) for one in found.spans] == [("running", seconds(50)), ("gate", None)]
 
 
@@ -269,7 +268,7 @@ def test_whatever_is_missed_each_attempt_run_and_epoch_has_a_row(steps: list[str
             case "span":
                 state, since = ("running" if state == "scheduling" else "scheduling"), now
             case "restart":
-                before = Look(store.known(seconds(now)), {})
+                before = store.known(seconds(now))
         if sees:
             epochs = tuple(range(max(1, epoch - 2), epoch + 1))
             shown = framework(
