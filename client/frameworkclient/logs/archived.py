@@ -30,18 +30,17 @@ def chosen(
     ]
     wanted.sort(key=lambda one: (one.role, one.index, one.run, one.pod_uid, one.container, one.restart))
     last = {(one.role, one.index): one.pod_uid for one in wanted}
+    part = slice(None) if all_runs else slice(-2, -1) if selection.previous else slice(-1, None)
     for (role, index, pod), of_pod in groupby(wanted, key=lambda one: (one.role, one.index, one.pod_uid)):
-        found = list(of_pod)
+        if not all_runs and last[role, index] != pod:
+            continue
+        found, task = list(of_pod), f"{role}-{index}"
         several = selection.barrier or len({one.container for one in found}) > 1
-        for container, of_container in groupby(found, key=lambda one: one.container):
-            runs = list(of_container)
-            if not all_runs:
-                runs = runs[-2:-1] if selection.previous else runs[-1:]
-            for one in runs if all_runs or last[role, index] == pod else ():
-                task = f"{role}-{index}"
-                label = f"{task}/{container}" if several else task
-                name = f"{view.name}-{task}"
-                yield LogSource(task, (one.attempt, one.run), name, pod, container, one.restart, label), one
+        for container, runs in groupby(found, key=lambda one: one.container):
+            label = f"{task}/{container}" if several else task
+            for one in list(runs)[part]:
+                ids = f"{view.name}-{task}", pod, container, one.restart
+                yield LogSource(task, (one.attempt, one.run), *ids, label), one
 
 
 async def read_archived(

@@ -4,8 +4,8 @@ It has no authentication: whoever asks needs UIDs, and learns nothing else of th
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Annotated, Final
 
 import msgspec
@@ -44,15 +44,12 @@ def kept_handler(collector: Collector | None) -> Callable[[web.BaseRequest], Awa
             uids = _DECODER.decode(body).uids
         except msgspec.MsgspecError as error:
             return web.Response(status=400, text=f"{error}\n")
-        until = time.monotonic() + MOST_SECONDS
-        while True:
-            changed = asyncio.Event() if collector is None else collector.changed
-            found = [uid for uid in uids if collector is None or collector.kept(uid)]
-            if found or not uids or (left := until - time.monotonic()) <= 0:
-                return web.Response(body=msgspec.json.encode({"kept": found}), content_type="application/json")
-            try:
-                await asyncio.wait_for(changed.wait(), left)
-            except TimeoutError:
-                continue
+        found = uids
+        if collector is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOST_SECONDS):
+                    while uids and not (found := [uid for uid in uids if collector.kept(uid)]):
+                        await collector.changed.wait()
+        return web.Response(body=msgspec.json.encode({"kept": found}), content_type="application/json")
 
     return handle
