@@ -175,35 +175,35 @@ class Archive:
             raise ArgumentError(f"label {label}: the archive looks for one label, like team=vision or team")
         query = {"namespace": namespace, "label": label, "since": "" if since is None else since.isoformat()}
         found: list[Archived] = []
-        while len(found) < limit:
-            query["limit"] = str(min(PAGE, limit - len(found)))
-            page = await self._get("list Frameworks", query, dict[str, Any])
-            with self._asking("list Frameworks"):
-                found += [_archived(row) for row in page["frameworks"]]
-            if not page["frameworks"] or not (cursor := page.get("next")):
-                break
-            query["before"] = str(cursor)
+        with self._asking("list Frameworks"):
+            while len(found) < limit:
+                query["limit"] = str(min(PAGE, limit - len(found)))
+                page = await self._get(query, dict[str, Any])
+                found += map(_archived, page["frameworks"])
+                if not page["frameworks"] or not (cursor := page.get("next")):
+                    break
+                query["before"] = str(cursor)
         return tuple(found)
 
     async def get(self, namespace: str, name: str, uid: str = "") -> Past:
         """Return a Framework as it was last; of several of one name the newest, unless a UID chooses."""
-        what = f"get Framework {namespace}/{name}"
-        found = await self._get(what, {"uid": uid}, dict[str, msgspec.Raw], namespace, name)
-        with self._asking(what):
+        with self._asking(f"get Framework {namespace}/{name}"):
+            found = await self._get({"uid": uid}, dict[str, msgspec.Raw], namespace, name)
             about = msgspec.json.decode(found["archive"])
             time = datetime.fromtimestamp(about["deleted"] or about["seen"], UTC)
             return Past(FrameworkView.decode(bytes(found["framework"])), time, bool(about["deleted"]), about["gap"])
 
     async def events(self, view: FrameworkView) -> tuple[EventView, ...]:
         """Return the Events of a Framework that were seen, the oldest first."""
-        found = await self._get("list Events", {"uid": view.uid}, dict[str, Any], view.namespace, view.name, "events")
         with self._asking("list Events"):
+            found = await self._get({"uid": view.uid}, dict[str, Any], view.namespace, view.name, "events")
             return tuple(event_of(row) for row in sorted(found["events"], key=lambda row: float(row["last"])))
 
     async def logs(self, view: FrameworkView, attempt: int, role: str, index: str) -> tuple[ArchivedLog, ...]:
         """Return which logs there are of an attempt, from 0; only of a role, or of a Task of it, unless it is ""."""
         query = {"uid": view.uid, "attempt": str(attempt), "role": role, "index": index}
-        found = await self._get("list logs", query, dict[str, list[ArchivedLog]], view.namespace, view.name, "logs")
+        with self._asking("list logs"):
+            found = await self._get(query, dict[str, list[ArchivedLog]], view.namespace, view.name, "logs")
         return tuple(found.get("logs", ()))
 
     async def log(self, view: FrameworkView, log: ArchivedLog) -> AsyncGenerator[bytes, None]:
@@ -216,11 +216,10 @@ class Archive:
                 async for chunk in chunks:
                     yield chunk
 
-    async def _get(self, what: str, query: Mapping[str, str], kind: Any, *path: str) -> Any:
+    async def _get(self, query: Mapping[str, str], kind: Any, *path: str) -> Any:
         given = {key: value for key, value in query.items() if value}
-        with self._asking(what):
-            body = await self._http.request("GET", _path(*path), query=given, timeout_seconds=TIMEOUT_SECONDS)
-            return msgspec.json.decode(body, type=kind, strict=False)
+        body = await self._http.request("GET", _path(*path), query=given, timeout_seconds=TIMEOUT_SECONDS)
+        return msgspec.json.decode(body, type=kind, strict=False)
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
