@@ -76,9 +76,11 @@ class Reader:
         query = select(*_LISTED).where(_F.namespace == namespace, _F.name == name, *([_F.uid == uid] if uid else []))
         return next(iter(self._rows(query.order_by(_F.created.desc(), _F.id.desc()).limit(1))), None)
 
-    def existing(self) -> list[Row]:
-        """Return `uid`, `namespace`, `name` and `version` of all Frameworks that are not known to be deleted."""
-        return self._rows(select(_F.uid, _F.namespace, _F.name, _F.version).where(_F.deleted.is_(None)))
+    def existing(self, namespaces: Collection[str] = ()) -> dict[str, str]:
+        """Return the versions, by UID, of Frameworks that are not known to be deleted; everywhere if none is named."""
+        query = select(_F.uid, _F.version).where(_F.deleted.is_(None))
+        rows = self._rows(query.where(_F.namespace.in_(namespaces)) if namespaces else query)
+        return {row["uid"]: row["version"] for row in rows}
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that had Frameworks, each looked up after the one before."""

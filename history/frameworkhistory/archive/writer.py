@@ -82,11 +82,12 @@ class Writer:
         with writing(self._engine) as connection:
             self._upsert(connection, {t.MARKS: {(key,): {"key": key, "value": value}}})
 
-    def forget_versions(self, uids: Collection[str]) -> None:
-        """Let the next states of Frameworks count as newer, whatever their versions."""
+    def change(self, uids: Collection[str], **columns: Any) -> None:
+        """Change columns of Frameworks that are not known to be deleted."""
+        own = t.FRAMEWORKS.c
         with writing(self._engine) as connection:
-            change = update(t.FRAMEWORKS).where(t.FRAMEWORKS.c.uid == bindparam("of"))
-            connection.execute(change.values(version=""), [{"of": uid} for uid in uids])
+            known = update(t.FRAMEWORKS).where(own.uid == bindparam("of"), own.deleted.is_(None))
+            connection.execute(known.values(columns), [{"of": uid} for uid in uids])
 
     def _framework(self, connection: Connection, changes: Changes, known: dict[str, Row]) -> bool:
         """Store the Framework's own row; return whether the changes are as new as what is stored."""

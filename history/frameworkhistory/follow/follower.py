@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from tenacity import RetryCallState, retry_if_exception_type, retry_if_not_exception_type
@@ -26,7 +26,6 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkhistory.archive.changes import Changes, Known
 from frameworkhistory.archive.reader import Reader
-from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from frameworkhistory.follow import records
 from frameworkhistory.follow.pending import BATCH, PENDING_ROWS, ConfigMap, Pending, Seen
@@ -79,7 +78,7 @@ class Follower:
         person_label: str = "",
         on_kept: Callable[[str, str], None] = lambda *_: None,
     ) -> None:
-        self._client, self._engine, self._namespaces = client, engine, namespaces
+        self._client, self._namespaces = client, namespaces
         self._writer, self._reader = Writer(engine), Reader(engine)
         self._person_label, self._on_kept = person_label, on_kept
         self.pending = Pending()
@@ -152,7 +151,7 @@ class Follower:
             EtcdRestoredError: Start again with empty caches.
         """
         self._was_at_work = await self._insist(self._note_pause)
-        self._stored = await self._insist(self._versions)
+        self._stored = await self._insist(partial(self._reader.existing, self._namespaces))
         parts: list[Coroutine[Any, Any, None]] = [
             *(one.run() for one in self._frameworks),
             *(self._run_later(one) for one in self._others),
@@ -213,12 +212,6 @@ class Follower:
 
     # --- what is written ---------------------------------------------------------------------------------------------
 
-    def _versions(self) -> dict[str, str]:
-        """Return the versions of those that were kept before, by UID."""
-        rows = self._reader.existing()
-        own = [row for row in rows if not self._namespaces or row["namespace"] in self._namespaces]
-        return {row["uid"]: row["version"] for row in own}
-
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do something in a thread, again and again while the database is away or full."""
         found: T = await retrying(retry=_IS_AWAY, before_sleep=self._count_error)(asyncio.to_thread, work)
@@ -258,18 +251,14 @@ class Follower:
         gone = [uid for uid in self._stored if uid not in self._existing]
         self._stored = {}
         for start in range(0, len(gone), BATCH):
-            await self._insist(partial(self._end, gone[start : start + BATCH]))
-
-    def _end(self, uids: list[str]) -> None:
-        where = FRAMEWORKS.c.uid.in_(uids), FRAMEWORKS.c.deleted.is_(None)
-        with self._engine.begin() as connection:
-            connection.execute(update(FRAMEWORKS).where(*where).values(deleted=time.time(), gap=DELETED_UNSEEN))
+            end = {"deleted": time.time(), "gap": DELETED_UNSEEN}
+            await self._insist(partial(self._writer.change, gone[start : start + BATCH], **end))
 
     async def _write_always(self) -> None:
         await self._have_synced()
         if self._went_back:
             # A list is newer than all before it, unless etcd was restored from a backup: then it is what is true now.
-            await self._insist(partial(self._writer.forget_versions, self._went_back))
+            await self._insist(partial(self._writer.change, self._went_back, version=""))
         while True:
             await self.pending.wake.wait()
             self.pending.wake.clear()
@@ -302,8 +291,17 @@ class Follower:
                 seen.settle()  # a roster would wait as megabytes, and comes long after its Framework
             else:
                 self._wait_for_framework(seen)
-            if (state := seen.state) is not None:
-                self._took(state, known[state.metadata.uid], is_gone=seen.is_gone)
+            if (state := seen.state) is None:
+                continue
+            uid = state.metadata.uid
+            # What is over changes no more: should it, its rows are read again.
+            if known[uid].is_over:
+                self._known.pop(uid, None)
+            else:
+                self._known[uid] = known[uid]
+            if not seen.is_gone:
+                self._hold(state)
+            self._on_kept(state.metadata.namespace, uid)
 
     async def _look_always(self) -> None:
         """Have rows written whose Framework was not seen before them."""
@@ -320,17 +318,6 @@ class Follower:
             self._early.append(seen)
         else:
             seen.settle(is_known=False)
-
-    def _took(self, state: Framework, known: Known, *, is_gone: bool) -> None:
-        uid = state.metadata.uid
-        # What is over changes no more: should it, its rows are read again.
-        if known.is_over:
-            self._known.pop(uid, None)
-        else:
-            self._known[uid] = known
-        if not is_gone:
-            self._hold(state)
-        self._on_kept(state.metadata.namespace, uid)
 
     def _write_now(self, batch: list[Seen]) -> tuple[dict[str, Known], set[str]]:
         """Return what is known of the Frameworks now, and the UIDs of those that are not known."""

@@ -20,8 +20,10 @@ from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import ENDED, State
 from frameworkcontroller.api.status import (
+    FrameworkAttemptStatus,
     FrameworkCompletion,
     FrameworkStatus,
+    TaskAttemptStatus,
     TaskCompletion,
     TaskRoleStatus,
     TaskStatus,
@@ -187,6 +189,15 @@ def _seconds(time: datetime | None) -> float | None:
     return None if time is None else time.timestamp()
 
 
+def _times(attempt: FrameworkAttemptStatus | TaskAttemptStatus) -> Row:
+    return {
+        "started": _seconds(attempt.start_time),
+        "ran": _seconds(attempt.run_time),
+        "ended": _seconds(attempt.completion_time),
+        **_end(attempt.completion_status),
+    }
+
+
 def _end(completion: FrameworkCompletion | TaskCompletion | None) -> Row:
     if completion is None:
         return dict.fromkeys(("code", "phrase", "result", "attributes", "diagnostics"))
@@ -224,12 +235,9 @@ def _attempts(status: FrameworkStatus, known: Known) -> Iterator[Row]:
     by = end.trigger if end is not None else None
     yield {
         "attempt": attempt.id,
-        "started": _seconds(attempt.start_time),
-        "ran": _seconds(attempt.run_time),
-        "ended": _seconds(attempt.completion_time),
+        **_times(attempt),
         "trigger": f"{by.task_role_name}-{by.task_index}" if by is not None and by.task_role_name else "",
         "restarts": attempt.gang_restarts or 0,
-        **_end(end),
         **(msgspec.structs.asdict(status.ledger.attempt) if status.ledger else {}),
     }
 
@@ -288,10 +296,7 @@ def _run(task: TaskStatus) -> Row:
         "pod_uid": attempt.pod_uid or "",
         "node": attempt.pod_node_name or "",
         "ip": attempt.pod_ip or "",
-        "started": _seconds(attempt.start_time),
-        "ran": _seconds(attempt.run_time),
-        "ended": _seconds(attempt.completion_time),
-        **_end(end),
+        **_times(attempt),
         "containers": cut(msgspec.json.encode(containers).decode(), TEXT) if containers else "",
     }
 

@@ -189,7 +189,7 @@ async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(tmp_path: Path) 
     async with following(tmp_path) as follower:
         follower._on_framework(None, state(version=9, gpus="1"))
         await written(follower)
-        follower._stored = follower._versions()
+        follower._stored = follower._reader.existing()
         follower._frameworks[0].synced.set()
         follower._on_framework(None, state(version=3, gpus="4"))
         async with at_work(follower._write_always()):
