@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partialmethod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Engine, FromClause, Select, Table, exists, func, select, tuple_
 
@@ -11,8 +11,6 @@ from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Known, Row
 from frameworkhistory.archive.notation import Document
 
-RunKey: TypeAlias = tuple[int, str, int, int]
-"""Of an attempt of a Task: the attempt of the Framework, role, index and run."""
 _FEW: Final = 20_000  # are sorted; among more, the newest are found soon in the order of their creation
 _SOME: Final = 50  # namespaces are asked one by one; among more, the newest are found soon, too
 _MOST: Final = 5_000  # rows of one Framework, the newest
@@ -136,12 +134,12 @@ class Reader:
         id_: int,
         attempt: int | None = None,
         role: str = "",
-        after: RunKey | None = None,
+        after: tuple[int, str, int, int] | None = None,
         *,
         failed: bool = False,
         limit: int = 200,
     ) -> list[Row]:
-        """Return attempts of Tasks, those after a key."""
+        """Return attempts of Tasks, those after a key: the attempt of the Framework, role, index and run."""
         key = [t.RUNS.c[name] for name in ("attempt", "role", "index", "run")]
         query = _query(t.RUNS, id_, attempt, role or None, result="Failed" if failed else None)
         query = query.where(tuple_(*key) > after) if after else query

@@ -104,17 +104,9 @@ class Collector:
         self._pods: dict[str, _Known] = {}
         self._uids: dict[tuple[str, str | None], set[str]] = {}  # of Pods, by namespace and name of their Framework
         self._tasks: set[asyncio.Task[None]] = set()
-        self.informers = [
-            Informer(
-                client,
-                resource_path("v1", "pods", namespace=namespace),
-                TASK_POD_DECODER,
-                on_change=self.on_change,
-                keep=_slim,
-                label_selector=names.FRAMEWORK_NAME,
-            )
-            for namespace in namespaces or (None,)
-        ]
+        paths = [resource_path("v1", "pods", namespace=one) for one in namespaces or (None,)]
+        own: Any = {"on_change": self.on_change, "keep": _slim, "label_selector": names.FRAMEWORK_NAME}
+        self.informers = [Informer(client, path, TASK_POD_DECODER, **own) for path in paths]
 
     @property
     def has_synced(self) -> bool:
@@ -181,11 +173,11 @@ class Collector:
         if self._storage is not None and run.place not in known.done | known.pending:
             known.pending.add(run.place)
             self.followed += follows
-            task = asyncio.create_task(self._keep(known, run, pod, follows=follows))
+            task = asyncio.create_task(self._keep(self._storage, known, run, pod, follows=follows))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _keep(self, known: _Known, run: Run, pod: TaskPod, *, follows: bool) -> None:
+    async def _keep(self, storage: Storage, known: _Known, run: Run, pod: TaskPod, *, follows: bool) -> None:
         """Read, store and save one log."""
         is_whole = pod.metadata.annotations.get(runs.KEEP_ANNOTATION) == runs.WHOLE
         limit = self._limits.whole_bytes if is_whole else self._limits.log_bytes
@@ -199,7 +191,7 @@ class Collector:
             finally:
                 self.followed -= follows
             if not is_done:
-                await self._store(run, tail, gap)
+                await self._store(storage, run, tail, gap)
         except Exception:  # noqa: BLE001 -- a fault of this program must not hold up the Pod
             _log.exception("a log is not kept", key=run.key)
         finally:
@@ -221,13 +213,13 @@ class Collector:
                     known.was_asked = True
         return run.place in known.done
 
-    async def _store(self, run: Run, tail: Tail, gap: str) -> None:
+    async def _store(self, storage: Storage, run: Run, tail: Tail, gap: str) -> None:
         """Store a log, then save its row: who finds a row finds the log. What is neither stored nor a gap is empty."""
         key, size = "", 0
         if len(tail):
             try:
                 stop = tenacity.stop_after_delay(self._limits.store_seconds)
-                size = await retrying(retry=_ANY, stop=stop, before_sleep=self._note)(self._put, run, tail)
+                size = await retrying(retry=_ANY, stop=stop, before_sleep=self._note)(self._put, storage, run, tail)
                 key = run.key
             except Exception as error:  # noqa: BLE001 -- of any storage
                 gap = f"its log could not be stored: {_brief(error)}"
@@ -239,17 +231,15 @@ class Collector:
         if key and not is_known:
             # Of no Framework: whoever drops what is old would never meet it.
             with contextlib.suppress(Exception):
-                assert self._storage is not None
-                await self._storage.delete([key])
+                await storage.delete([key])
             return
         self.stored += bool(key)
         self.gaps += bool(gap)
 
-    async def _put(self, run: Run, tail: Tail) -> int:
+    async def _put(self, storage: Storage, run: Run, tail: Tail) -> int:
         async with self._turns:
             lines = tail.lines()
-            assert self._storage is not None
-            await self._storage.put(run.key, lines)
+            await storage.put(run.key, lines)
             return len(lines)
 
     @staticmethod
