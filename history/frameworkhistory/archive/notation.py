@@ -4,31 +4,16 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Dialect,
-    Double,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-)
+from sqlalchemy import Column, Dialect, ForeignKey, Index, MetaData, Table, types
 
 
-class Words(TypeDecorator[str]):
+class Words(types.TypeDecorator[str]):
     """Text that no value can break: of at most so many characters, without NUL, which PostgreSQL does not store.
 
     Both databases compare it by code points, so that an index serves the search for a beginning.
     """
 
-    impl = Text
+    impl = types.Text
     cache_ok = True
 
     def __init__(self, length: int | None = None) -> None:
@@ -36,17 +21,17 @@ class Words(TypeDecorator[str]):
         self.length = length
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:  # noqa: D102 -- SQLAlchemy's
-        collation = "C" if dialect.name == "postgresql" else None
-        return Text(collation=collation) if self.length is None else String(self.length, collation=collation)
+        kind = types.Text if self.length is None else types.String
+        return kind(self.length, collation="C" if dialect.name == "postgresql" else None)
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002, D102 -- SQLAlchemy's
         return None if value is None else value[: self.length].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-class Document(TypeDecorator[bytes]):
+class Document(types.TypeDecorator[bytes]):
     """Bytes that the database has compressed by zlib, and a program plain."""
 
-    impl = LargeBinary
+    impl = types.LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: bytes | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002, D102 -- SQLAlchemy's
@@ -56,14 +41,15 @@ class Document(TypeDecorator[bytes]):
         return None if value is None else zlib.decompress(value)
 
 
-_NUMBER: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite gives out numbers for this type alone
+# SQLite gives out numbers for this type alone.
+_NUMBER: Final = types.BigInteger().with_variant(types.Integer, "sqlite")
 _KINDS: Final[dict[str, tuple[Any, object]]] = {
     "id": (_NUMBER, None),
     "framework": (_NUMBER, None),
-    "int": (Integer, 0),
-    "big": (BigInteger, 0),
-    "double": (Double, 0.0),
-    "boolean": (Boolean, True),
+    "int": (types.Integer, 0),
+    "big": (types.BigInteger, 0),
+    "double": (types.Double, 0.0),
+    "boolean": (types.Boolean, True),
     "text": (Words(), ""),
     "document": (Document, None),
 }
