@@ -185,8 +185,8 @@ class Collector:
         lines = None if is_whole else limit // _LEAST_LINE + 1
         tail = Tail(limit, self.memory)
         try:
-            is_done = await self._is_done(known, run)
             try:
+                is_done = await self._is_done(known, run)
                 gap = "" if is_done else await self.reader.read(run, tail, lambda: known.pod, lines, follows=follows)
             finally:
                 self.followed -= follows
