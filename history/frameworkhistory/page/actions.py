@@ -6,7 +6,7 @@ alone is done, on the instance that the person saw.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from frameworkclient.errors import ArgumentError, ClientError, RefusedError, tra
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
-from frameworkhistory.page.people import PERSON, PageError, People, Person
+from frameworkhistory.page.people import PERSON, PageError, People
 from frameworkhistory.page.security import Render, redirect
 from frameworkkube.http.client import MERGE_PATCH
 from frameworkkube.log import Logger
@@ -33,25 +33,25 @@ WAIT_SECONDS: Final = 5.0
 STOP_SECONDS: Final = 20.0
 AT_ONCE: Final = 64
 JSON_PATCH: Final = "application/json-patch+json"
-_PATH: Final = f"/frameworks/{{namespace:[a-z0-9-]{{1,63}}}}/{{name:[a-z0-9]{{1,63}}}}/{{verb:{'|'.join(VERBS)}}}"
-_MERGES: Final[Mapping[str, tuple[dict[str, Any], str]]] = {
-    "stop": ({"executionType": "Stop"}, "It ends for good: its Pods are deleted, its status stays."),
-    "suspend": (
-        {"suspend": True},
-        "Its attempt ends, and none begins until it is resumed; no retry is counted for it.",
-    ),
-    "resume": ({"suspend": False}, "It goes on, with its next attempt."),
+_PATH: Final = f"/frameworks/{{namespace:[a-z0-9-]{{1,63}}}}/{{framework:[a-z0-9]{{1,63}}}}/{{verb:{'|'.join(VERBS)}}}"
+_SPECS: Final = {"stop": {"executionType": "Stop"}, "suspend": {"suspend": True}, "resume": {"suspend": False}}
+_SENTENCES: Final = {
+    "stop": "It ends for good: its Pods are deleted, its status stays.",
+    "suspend": "Its attempt ends, and none begins until it is resumed; no retry is counted for it.",
+    "resume": "It goes on, with its next attempt.",
+    "scale": "The roles get these numbers of Tasks, also while it runs.",
 }
 _log = Logger(__name__)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be done to a Framework, or to a Task of it, with what a person needs for it: verbs and resources."""
+    """What is to be done to a Framework, or to a Task of it; a person needs rights such as `delete pods` for it."""
 
+    view: FrameworkView
     verb: str
     action: actions.Retry | dict[str, Any] | list[dict[str, Any]]
-    rights: tuple[tuple[str, str], ...]
+    rights: Sequence[str]
     sentence: str
     task: str = ""
 
@@ -62,7 +62,7 @@ def change_of(view: FrameworkView, verb: str, fields: Mapping[str, Any]) -> Chan
     Raises:
         ArgumentError: It means nothing for this one now; the message says why.
     """
-    patch = (("patch", names.PLURAL),)
+    patch = [f"patch {names.PLURAL}"]
     if view.deleting:
         raise ArgumentError(f"Framework {view.name}: it is being deleted")
     if verb == "retry":
@@ -75,30 +75,26 @@ def change_of(view: FrameworkView, verb: str, fields: Mapping[str, Any]) -> Chan
             raise ArgumentError(f"scale: {shorten(wrong[0], 20)} is not a number of Tasks")
         test = {"op": "test", "path": "/metadata/uid", "value": view.uid}
         scaled = actions.scale_patch(view, {role: int(one) for role, one in numbers.items()}) if numbers else []
-        return Change(verb, [test, *scaled], patch, "The roles get these numbers of Tasks, also while it runs.")
+        return Change(view, verb, [test, *scaled], patch, _SENTENCES[verb])
     if view.spec.execution_type == "Stop":
         raise ArgumentError(f"Framework {view.name}: it was stopped, which is final")
     if verb != "stop" and bool(view.spec.suspend) == (verb == "suspend"):
         raise ArgumentError(f"Framework {view.name}: it is {'' if verb == 'suspend' else 'not '}suspended")
-    spec, sentence = _MERGES[verb]
-    return Change(verb, {"metadata": {"uid": view.uid}, "spec": spec}, patch, sentence)
+    return Change(view, verb, {"metadata": {"uid": view.uid}, "spec": _SPECS[verb]}, patch, _SENTENCES[verb])
 
 
 def _retry(view: FrameworkView, task: str) -> Change:
     action = actions.retry_of(view, task)
     match action:
         case actions.DeletePod(pod):
-            rights, sentence = [("delete", "pods")], f"Pod {pod} is deleted, and the controller begins another attempt."
+            rights, sentence = ["delete pods"], f"Pod {pod} is deleted, and the controller begins another attempt."
         case actions.DeleteConfigMap():
-            rights, sentence = (
-                [("delete", "configmaps")],
-                "Its attempt ends: the Pods are deleted. The next one begins.",
-            )
+            rights, sentence = ["delete configmaps"], "Its attempt ends: the Pods are deleted. The next one begins."
         case actions.SubmitAgain():
-            rights = [("delete", names.PLURAL), ("create", names.PLURAL)]
-            rights += [("patch", "configmaps")] if actions.code_of(view) else []
+            rights = [f"delete {names.PLURAL}", f"create {names.PLURAL}"]
+            rights += ["patch configmaps"] if actions.code_of(view) else []
             sentence = "It is deleted and created again from its spec. What it was stays in the archive."
-    return Change("retry", action, tuple(rights), sentence, task)
+    return Change(view, "retry", action, rights, sentence, task)
 
 
 def possible(view: FrameworkView, task: str = "") -> list[str]:
@@ -125,57 +121,56 @@ class _Pages:
 
     async def ask(self, request: web.Request) -> web.Response:
         """Show what would happen, with the form that does it."""
-        view, change = await self._decide(request, request.query)
-        roles = [(role.name, role.task_number) for role in view.spec.task_roles or ()] if change.verb == "scale" else []
-        return self._render(request, "confirm.html", view=view, change=change, roles=roles)
+        change = await self._decide(request, request.query)
+        roles = change.view.spec.task_roles or () if change.verb == "scale" else ()
+        return self._render(request, "confirm.html", view=change.view, change=change, roles=roles)
 
     async def do(self, request: web.Request) -> web.Response:
         """Do it, and show the Framework."""
         fields = await request.post()
         if not fields.get("uid"):
             raise PageError(400, "The form says of no Framework which one it is.")
-        view, change = await self._decide(request, fields)
+        try:
+            change = await self._decide(request, fields)
+        except PageError as error:
+            _audit(request, fields, error)
+            raise
         if len(self._running) >= AT_ONCE:
             raise PageError(503, "Too many Frameworks are being changed; try again in a minute.")
         # What has begun is done, whether the person waits for it or not.
-        task = asyncio.create_task(self._perform(request[PERSON], view, change))
+        task = asyncio.create_task(self._perform(request, fields, change))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         done, _ = await asyncio.wait({task}, timeout=WAIT_SECONDS)
-        if done and (error := task.result()) is not None:
-            raise error
-        same = "" if isinstance(change.action, actions.SubmitAgain) else f"&uid={view.uid}"
-        return redirect(f"/frameworks/{view.namespace}/{view.name}?done={change.verb}{same}")
+        if done and (refused := task.result()) is not None:
+            raise refused
+        same = "" if isinstance(change.action, actions.SubmitAgain) else f"&uid={change.view.uid}"
+        return redirect(f"/frameworks/{change.view.namespace}/{change.view.name}?done={change.verb}{same}")
 
     async def finish(self, _app: web.Application) -> None:
         """Wait for what is being done."""
         if self._running:
             await asyncio.wait(self._running, timeout=STOP_SECONDS)
 
-    async def _decide(self, request: web.Request, fields: Mapping[str, Any]) -> tuple[FrameworkView, Change]:
-        """Return the Framework and what is to be done to it, if the person saw this one and may do it."""
-        namespace, name, verb = (request.match_info[key] for key in ("namespace", "name", "verb"))
-        person, uid = request[PERSON], str(fields.get("uid", ""))
+    async def _decide(self, request: web.Request, fields: Mapping[str, Any]) -> Change:
+        """Return what is to be done to a Framework, if it is the one that the person saw, and they may do it."""
+        namespace, name, verb = (request.match_info[key] for key in ("namespace", "framework", "verb"))
+        await self._people.require(request[PERSON], "get", namespace)
         try:
-            await self._people.require(person, "get", namespace)
-            try:
-                view = await self._client.get(name, namespace=namespace)
-                if uid not in {"", view.uid}:
-                    raise PageError(409, f"Framework {name} was created again since: this is not the one you saw.")
-                change = change_of(view, verb, fields)
-            except ClientError as error:
-                raise _told(error) from error
-            for right, resource in change.rights:
-                await self._people.require(person, right, namespace, resource)
-        except PageError as error:
-            if request.method == "POST":
-                _audit(person, verb, namespace, name, fields, error)
-            raise
-        return view, change
+            view = await self._client.get(name, namespace=namespace)
+            if fields.get("uid", "") not in {"", view.uid}:
+                raise PageError(409, f"Framework {name} was created again since: this is not the one you saw.")
+            change = change_of(view, verb, fields)
+        except ClientError as error:
+            raise _told(error) from error
+        for right in change.rights:
+            may, what = right.split()
+            await self._people.require(request[PERSON], may, namespace, what)
+        return change
 
-    async def _perform(self, person: Person, view: FrameworkView, change: Change) -> PageError | None:
+    async def _perform(self, request: web.Request, fields: Mapping[str, Any], change: Change) -> PageError | None:
         """Do it, log it, and return why it was not done."""
-        kept, refused = list[Path](), None
+        kept, refused, view = list[Path](), None, change.view
         try:
             if isinstance(change.action, dict | list):
                 path = resource_path(names.API_VERSION, names.PLURAL, namespace=view.namespace, name=view.name)
@@ -191,7 +186,7 @@ class _Pages:
             if kept and kept[0].exists():
                 told = "It is deleted, or being deleted, and could not be created again; its spec is in the archive."
                 refused = PageError(503, told)
-        _audit(person, change.verb, view.namespace, view.name, {"uid": view.uid, "task": change.task}, refused)
+        _audit(request, fields, refused)
         return refused
 
 
@@ -206,11 +201,8 @@ def _told(error: ClientError) -> PageError:
     return PageError(503, "The API server does not answer; look at the Framework to see whether it has happened.")
 
 
-def _audit(
-    person: Person, verb: str, namespace: str, name: str, fields: Mapping[str, Any], refused: PageError | None
-) -> None:
+def _audit(request: web.Request, fields: Mapping[str, Any], refused: PageError | None) -> None:
     """Log who has done what, or wanted to."""
     outcome = "done" if refused is None else f"{refused.status} {refused.sentence}"
-    of_form = {key: shorten(str(fields.get(key, "")), 80) for key in ("uid", "task")}
-    line = {"person": person.user, "verb": verb, "namespace": namespace, "framework": name, **of_form}
-    _log.info("a person changes a Framework", **line, outcome=outcome)
+    line = request.match_info | {key: shorten(str(fields.get(key, "")), 80) for key in ("uid", "task")}
+    _log.info("a person changes a Framework", person=request[PERSON].user, **line, outcome=outcome)
