@@ -6,13 +6,15 @@ import os
 import random
 import secrets
 import signal
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Final
 
 import structlog
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector as Collects
@@ -21,10 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from frameworkclient.access import DEFAULT_NAMESPACE, Access
 from frameworkclient.aio import AsyncClient
 from frameworkclient.logs.collector import read_logs
-from frameworkclient.logs.lines import LogBatch
-from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
-from frameworkclient.views.pods import TaskPod
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.retention import Retention
@@ -36,7 +35,6 @@ from frameworkhistory.page import actions
 from frameworkhistory.page.app import make_app
 from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import People
-from frameworkhistory.page.security import Handler
 from frameworkhistory.page.site import Site
 from frameworkhistory.settings import Settings
 from frameworkkube.backoff import pause_seconds
@@ -195,8 +193,18 @@ class History(Collects):
         settings = self._settings
         key = (os.environ.get(KEY) or secrets.token_urlsafe(24)) if settings.local else ""
         people = People(self._kube, password_file=settings.proxy_password_file, key=key)
-        site = Site(self._reader, people, self, self._storage, self._feed, settings.log_link)
-        site.has_actions = settings.actions
+        site = Site(
+            self._reader,
+            people,
+            self._current,
+            self._collector.pods,
+            # Not by the client that follows and asks for rights: a kubelet that is away would hold up both.
+            partial(read_logs, self._client.kube),
+            self._storage,
+            self._feed,
+            settings.log_link,
+            has_actions=settings.actions,
+        )
         app = make_app(site)
         if settings.actions:
             actions.setup(app, people, self._client, site.render)
@@ -220,21 +228,9 @@ class History(Collects):
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])
 
-    # --- what the page asks of the cluster ---------------------------------------------------------------------------
-
-    def current(self, namespace: str, name: str) -> FrameworkView | None:
-        """Return a Framework as it was seen last, None if it does not exist."""
+    def _current(self, namespace: str, name: str) -> FrameworkView | None:
         found = self._follower.current(namespace, name)
         return None if found is None else FrameworkView(found)
-
-    def pods(self, namespace: str, name: str) -> Mapping[str, TaskPod]:
-        """Return the Pods of a Framework by Task."""
-        return self._collector.pods(namespace, name)
-
-    def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
-        """Yield what the containers of Pods have written."""
-        # Not by the client that follows and asks for rights: a kubelet that is away would hold up both.
-        return read_logs(self._client.kube, namespace, pods, selection)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what `/metrics` shows."""

@@ -1,72 +1,66 @@
 """The page: its paths, and what answers to them."""
 
-import asyncio
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from frameworkhistory.page import api, frameworks, logs, security, spec, statistics
-from frameworkhistory.page.feed import FullError
-from frameworkhistory.page.people import PERSON, PageError
-from frameworkhistory.page.site import SITE, Site
+from frameworkhistory.archive.changes import Row
+from frameworkhistory.page import frameworks, logs, security, spec, statistics
+from frameworkhistory.page.people import PERSON
+from frameworkhistory.page.site import Site
+from frameworkhistory.page.tables import STATISTICS
 
-FEED_SECONDS: Final = 300.0
-"""After this time a page asks anew, and what its person may see is looked up again."""
 _ONE: Final = "/frameworks/{namespace}/{name}"
-_TABLE: Final = "{table:tasks|attempts|epochs|events}"
 _SUFFIX: Final = ".{suffix:csv|json}"
 
 
 def make_app(site: Site) -> web.Application:
     """Return the application that answers with all pages but those that change something (`actions.setup`)."""
+
+    def of(answer: Callable[[Site, web.Request, Row], Awaitable[web.StreamResponse]], *more: str) -> Handler:
+        """Return what answers about a Framework to whoever may get it, and these resources."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await answer(site, request, await site.framework(request, *more))
+
+        return handle
+
     app = web.Application(client_max_size=security.FORM_BYTES)
-    app[SITE] = site
     security.setup(app, site.people, site.render)
     for path, handler in (
-        ("/", frameworks.listing),
-        (f"/frameworks{_SUFFIX}", frameworks.listing_file),
-        ("/statistics", statistics.page),
-        (f"/statistics/{{table:{'|'.join(statistics.COLUMNS)}}}{_SUFFIX}", statistics.file),
-        ("/feed", feed),
-        (_ONE, frameworks.framework),
-        (f"{_ONE}/{_TABLE}", frameworks.table),
-        (f"{_ONE}/{{table:tasks|attempts|epochs|events|logs}}{_SUFFIX}", frameworks.table_file),
-        (f"{_ONE}/tasks/{{role}}/{{index:[0-9]{{1,9}}}}", frameworks.task),
-        (f"{_ONE}/spec", spec.page),
-        (f"{_ONE}/log", logs.page),
-        ("/api/v1/frameworks", api.frameworks),
-        (f"/api/v1{_ONE}", api.framework),
-        (f"/api/v1{_ONE}/roster", api.roster),
-        (f"/api/v1{_ONE}/{{table:runs|attempts|epochs|events|logs}}", frameworks.table_file),
-        (f"/api/v1{_ONE}/logs/{{pod_uid}}/{{container}}/{{restart:[0-9]{{1,9}}}}", logs.file),
+        ("/", partial(frameworks.listing, site)),
+        (f"/frameworks{_SUFFIX}", partial(frameworks.listing_file, site)),
+        ("/statistics", partial(statistics.page, site)),
+        (f"/statistics/{{table:{'|'.join(STATISTICS)}}}{_SUFFIX}", partial(statistics.file, site)),
+        ("/feed", partial(feed, site)),
+        (_ONE, of(frameworks.framework)),
+        (f"{_ONE}/{{table:tasks|attempts|epochs|events}}", of(frameworks.table)),
+        (f"{_ONE}/{{table:tasks|attempts|epochs|events}}{_SUFFIX}", of(frameworks.table_file)),
+        (f"{_ONE}/{{table:logs}}{_SUFFIX}", of(frameworks.table_file, "pods/log")),
+        (f"{_ONE}/tasks/{{role}}/{{index:[0-9]{{1,9}}}}", of(frameworks.task)),
+        (f"{_ONE}/spec", of(spec.page)),
+        (f"{_ONE}/log", of(logs.page, "pods/log")),
+        ("/api/v1/frameworks", partial(frameworks.listing_data, site)),
+        (f"/api/v1{_ONE}", of(frameworks.framework_data)),
+        (f"/api/v1{_ONE}/roster", of(frameworks.roster)),
+        (f"/api/v1{_ONE}/{{table:runs|attempts|epochs|events}}", of(frameworks.table_file)),
+        (f"/api/v1{_ONE}/{{table:logs}}", of(frameworks.table_file, "pods/log")),
+        (f"/api/v1{_ONE}/logs/{{pod_uid}}/{{container}}/{{restart:[0-9]{{1,9}}}}", of(logs.file, "pods/log")),
     ):
         app.router.add_get(path, handler)
     app.router.add_static("/static", Path(__file__).parent / "static")
-
-    async def end(_: web.Application) -> None:
-        site.feed.close()
-
-    app.on_shutdown.append(end)
+    app.on_shutdown.append(site.feed.close)
     return app
 
 
-async def feed(request: web.Request) -> web.StreamResponse:
+async def feed(site: Site, request: web.Request) -> web.StreamResponse:
     """Answer with an event whenever something has changed in what the person may see."""
-    site, namespace, uid = request.app[SITE], request.query.get("namespace", ""), request.query.get("uid", "")
+    namespace, uid = request.query.get("namespace", ""), request.query.get("uid", "")
     if uid:
         await site.people.require(request[PERSON], "get", namespace)
     visible = frozenset({namespace}) if uid else await site.visible(request, namespace)
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
-    try:
-        async with asyncio.timeout(FEED_SECONDS), aclosing(site.feed.subscribe(visible, uid)) as changes:
-            async for is_change in changes:
-                if not response.prepared:
-                    await response.prepare(request)
-                await response.write(b"data: changed\n\n" if is_change else b":\n\n")
-    except (TimeoutError, ConnectionResetError):
-        pass  # its time is over, or nobody listens any more
-    except FullError as error:
-        raise PageError(503, "Too many pages are open to follow what changes.") from error
-    return response
+    return await site.feed.answer(request, visible, uid)

@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from collections import deque
 from contextlib import aclosing
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 from typing import Final
@@ -20,53 +21,45 @@ from frameworkclient.views.text import sanitize
 from frameworkhistory.archive.changes import Row
 from frameworkhistory.page.frameworks import log_file
 from frameworkhistory.page.people import PageError
-from frameworkhistory.page.site import SITE, Site, number_of, url
+from frameworkhistory.page.site import Site, number_of, url
 from frameworkkube.errors import KubeError
 from frameworkkube.log import Logger
 
-SOURCES: Final = 16
-"""Logs on a page."""
-KEPT_BYTES: Final = 4 << 20
-"""Of the ends of the logs of a page, together; a file has all of one."""
-RUNNING_SECONDS: Final = 10.0
-"""For the logs of Pods that run."""
-LINE: Final = 4096
-"""Characters that are shown of a line."""
-LINES: Final = 2000
-"""On a page."""
-CHARACTERS: Final = 200_000
-"""Of HTML, of the lines on a page."""
+SOURCES: Final = 16  # logs on a page
+KEPT_BYTES: Final = 4 << 20  # of the ends of the logs of a page, together; a file has all of one
+RUNNING_SECONDS: Final = 10.0  # for the logs of Pods that run
+LINE: Final = 4096  # characters that are shown of a line
+LINES: Final = 2000  # on a page
+CHARACTERS: Final = 200_000  # of HTML, of the lines on a page
 _log = Logger(__name__)
 _FAULTS: Final = (OSError, BaseError, zlib.error)
 """Of what keeps a log, or of the log."""
 
 
-async def page(request: web.Request) -> web.StreamResponse:
+async def page(site: Site, request: web.Request, row: Row) -> web.StreamResponse:
     """Answer with a page of lines: the newest, or those before so many of the newest (`skip`)."""
-    site = request.app[SITE]
-    row = await site.framework(request, logs=True)
     wanted: Row = {key: number_of(request, key) for key in ("attempt", "index", "run")}
-    wanted |= {"role": request.query.get("role", ""), "container": request.query.get("container", "")}
+    wanted["role"], container = request.query.get("role", ""), request.query.get("container", "")
     if wanted["attempt"] is None:
         wanted["attempt"] = max(0, row["attempts"] - 1)
-    place = {key: wanted[key] for key in ("attempt", "role", "index", "run")}
-    rows = await site.read(site.reader.logs, row["id"], **place)
+    rows = await site.read(site.reader.logs, row["id"], **wanted)
     # The newest are shown.
-    rows = sorted((one for one in rows if wanted["container"] in {"", one["container"]}), key=itemgetter("taken"))
+    rows = sorted((one for one in rows if container in {"", one["container"]}), key=itemgetter("taken"))
     stored = [one for one in rows if one["key"]]
-    live = site.live.pods(row["namespace"], row["name"]).values() if site.current(row) else ()
-    pods = [pod for pod in live if _is_wanted(pod, wanted, {one["pod_uid"] for one in stored})]
+    known = {one["pod_uid"] for one in stored}
+    live = site.pods(row["namespace"], row["name"]).values() if site.current(row) else ()
+    pods = [pod for pod in live if _is_wanted(pod, wanted, known)]
     notes = [f"{_label(one)}: {one['gap']}" for one in rows if one["gap"]][-SOURCES:]
     left_out = max(0, len(stored) + len(pods) - SOURCES)
     pods = pods[:SOURCES]
     stored = stored[-(SOURCES - len(pods)) or len(stored) :]
-    logs = [await _running(site, row, pods, wanted["container"], notes)] if pods else []
+    logs = [await _running(site, row, pods, container, notes)] if pods else []
     logs += [await _stored(site, one, KEPT_BYTES // len(stored), notes) for one in stored]
     skip = number_of(request, "skip") or 0
     lines, has_more = await site.read(_page, logs, skip)
     values: Row = {"wanted": wanted, "lines": lines, "notes": notes, "left_out": left_out, "is_live": pods and not skip}
-    values["earlier"] = url(row, "log", **wanted, skip=skip + len(lines)) if has_more else ""
-    values["newest"] = url(row, "log", **wanted) if skip else ""
+    here = partial(url, row, "log", **wanted, container=container)
+    values |= {"earlier": here(skip=skip + len(lines)) if has_more else "", "newest": here() if skip else ""}
     values["files"] = [(_label(one), log_file(row, one)) for one in stored]
     values["link"] = site.elsewhere(row, pods[0].metadata.name if pods else "")
     return site.render(request, "log.html", framework=row, **values)
@@ -87,7 +80,7 @@ async def _running(site: Site, row: Row, pods: list[TaskPod], container: str, no
     """Return the last lines that the containers of Pods have written so far."""
     found, size = deque[LogLine](), 0
     try:
-        batches = site.live.log(row["namespace"], pods, LogSelection(tail=LINES))
+        batches = site.log(row["namespace"], pods, LogSelection(tail=LINES))
         async with asyncio.timeout(RUNNING_SECONDS), aclosing(batches):
             async for batch in batches:
                 notes += [batch.note] if batch.note else []
@@ -134,10 +127,9 @@ def _page(logs: list[list[LogLine]], skip: int) -> tuple[list[Markup], bool]:
     return shown[::-1], len(shown) < end
 
 
-async def file(request: web.Request) -> web.StreamResponse:
+async def file(site: Site, request: web.Request, row: Row) -> web.StreamResponse:
     """Answer with a whole log of the archive, as text with the time of each line."""
-    site, match = request.app[SITE], request.match_info
-    row = await site.framework(request, logs=True)
+    match = request.match_info
     known = await site.read(site.reader.pod_logs, row["uid"], match["pod_uid"])
     which = match["container"], int(match["restart"])
     log = next((one for one in known if (one["container"], one["restart"]) == which), None)
@@ -148,8 +140,7 @@ async def file(request: web.Request) -> web.StreamResponse:
     try:
         async with aclosing(site.storage.chunks(log["key"])) as pieces:
             async for piece in pieces:
-                if not response.prepared:
-                    await response.prepare(request)
+                await response.prepare(request)  # once
                 await response.write(piece)
     except _FAULTS as error:
         if response.prepared:
@@ -157,6 +148,4 @@ async def file(request: web.Request) -> web.StreamResponse:
         _log.warning("a log cannot be read", key=log["key"], error=str(error).partition("\n")[0])
         is_gone = isinstance(error, FileNotFoundError)
         raise PageError(404 if is_gone else 503, "The log cannot be read from where it is kept.") from error
-    if not response.prepared:
-        await response.prepare(request)
     return response

@@ -13,7 +13,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -32,10 +32,8 @@ SESSION_SECONDS: Final = 8 * 3600.0
 IDLE_SECONDS: Final = 3600.0
 SESSIONS: Final = 4096
 SESSIONS_OF_ONE: Final = 16
-NAMESPACE: Final = 63
-"""Characters of a name of a namespace."""
-AT_ONCE: Final = 16
-"""Rights of one person that are asked at the same time."""
+NAMESPACE: Final = 63  # characters of a name of a namespace
+AT_ONCE: Final = 16  # rights of one person that are asked at the same time
 _ASKED: Final = 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 _LOOPBACK: Final = re.compile(r"(?i:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
@@ -52,14 +50,16 @@ class PageError(Exception):
         self.status, self.sentence = status, sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
-    """A user, as the API server knows them."""
+class Person(msgspec.Struct, frozen=True):
+    """A user, as the API server knows them; without a name it is nobody."""
 
-    user: str
+    user: str = msgspec.field(default="", name="username")
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+    def __hash__(self) -> int:
+        return hash((self.user, self.groups, self.uid))
 
 
 PERSON: Final = web.RequestKey("person", Person)
@@ -107,31 +107,10 @@ class Answers(Generic[K, V]):
         return value
 
 
-@dataclass(slots=True)
-class _Session:
-    token: str
-    user: str
-    since: float
-    used: float
-
-
-class _User(msgspec.Struct):
-    username: str = ""
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: dict[str, tuple[str, ...]] = {}
-
-    @property
-    def person(self) -> Person | None:
-        if not self.username:
-            return None
-        return Person(self.username, self.groups, self.uid, tuple(sorted(self.extra.items())))
-
-
 class _Status(msgspec.Struct, rename="camel"):
     authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
-    user_info: _User = msgspec.field(default_factory=_User)
+    user: Person = Person()
+    user_info: Person = Person()
     allowed: bool = False
 
 
@@ -144,9 +123,12 @@ class People:
 
     Args:
         client: May create TokenReviews and SubjectAccessReviews; in local mode the client of the one person.
-        password_file: What an authenticating proxy sends as its password; read again when it changes. None: no proxy.
+        password_file: What an authenticating proxy sends as its password, read each time. None: no proxy.
         key: In local mode, whoever has it is the user of `client`, whose rights are asked as one's own; "": not local.
         clock: Monotonic seconds.
+
+    Attributes:
+        is_local: Whether the page is for one person, who has a key.
     """
 
     def __init__(
@@ -157,55 +139,56 @@ class People:
         key: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._password_file, self._key, self._clock = client, password_file, key.encode(), clock
+        self._client, self._password_file, self._clock = client, password_file, clock
+        self._key, self.is_local = key.encode(), bool(key)
         self._persons = Answers[bytes, Person | None](4096, TOKEN_SECONDS, REFUSED_SECONDS, clock)
-        self._rights = Answers[tuple[Person, str, str, str, str], bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
-        self._sessions: dict[str, _Session] = {}
-        self._password, self._version = b"", (0, 0, 0)
+        self._rights = Answers[tuple[Person, str, str, str], bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
+        # Token and user by what the browser has, with when it ends at the latest, and when if it is not used.
+        self._sessions: dict[str, tuple[str, str, float, float]] = {}
 
     # --- who ---------------------------------------------------------------------------------------------------------
 
-    async def identify(self, request: web.Request) -> Person | None:
-        """Return who has sent a request, None if nobody is known by it; one claim that fails is not made up by another.
+    async def identify(self, request: web.Request) -> Person:
+        """Return who has sent a request, which says so as `PERSON`; a claim that fails is not made up by another.
 
         Raises:
-            PageError: The API server does not answer, or a proxy names somebody whom it may not name.
+            PageError: Nobody is known by it, the API server does not answer, or a proxy names whom it may not name.
         """
         scheme, _, value = request.headers.get("Authorization", "").partition(" ")
+        person = None
         match scheme.lower():
             case "bearer":
-                return await self.of_token(value.strip())
+                person = await self.of_token(value.strip())
             case "basic":
-                return self._of_proxy(value.strip(), request.headers.getall("X-Forwarded-Groups", ()))
+                person = self._of_proxy(value.strip(), request.headers.getall("X-Forwarded-Groups", ()))
             case "":
-                return await self._of_session(request)
-        return None
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the page is for one person, who has a key."""
-        return bool(self._key)
+                person = await self._of_session(request)
+        if person is None:
+            raise PageError(401, "Sign in to see this.")
+        request[PERSON] = person
+        return person
 
     def check_host(self, request: web.Request) -> None:
         """Refuse, in local mode, a request to a name that is not of loopback: a page of that name may have sent it."""
-        if self._key and not _LOOPBACK.fullmatch(request.headers.get("Host", "")):
+        if self.is_local and not _LOOPBACK.fullmatch(request.headers.get("Host", "")):
             raise PageError(403, "This page is for this machine alone: open it as localhost.")
 
     async def of_token(self, token: str) -> Person | None:
         """Return whose bearer token this is, None for nobody's."""
         if not _TOKEN.fullmatch(token):
             return None
-        if self._key:
+        if self.is_local:
             is_it = hmac.compare_digest(token.encode(), self._key)
             return await self._persons.get(b"", self._myself) if is_it else None
         return await self._persons.get(hashlib.sha256(token.encode()).digest(), lambda: self._reviewed(token))
 
     async def _reviewed(self, token: str) -> Person | None:
         found = await self._review("authentication.k8s.io", "TokenReview", {"token": token})
-        return found.user.person if found.authenticated else None
+        return found.user if found.authenticated and found.user.user else None
 
     async def _myself(self) -> Person | None:
-        return (await self._review("authentication.k8s.io", "SelfSubjectReview", {})).user_info.person
+        found = (await self._review("authentication.k8s.io", "SelfSubjectReview", {})).user_info
+        return found if found.user else None
 
     def _of_proxy(self, credentials: str, groups: Iterable[str]) -> Person | None:
         try:
@@ -217,35 +200,28 @@ class People:
             return None
         found = [group.strip() for header in groups for group in header.split(",") if group.strip()]
         if not user or any(name.startswith("system:") or not name.isprintable() for name in (user, *found)):
-            raise PageError(
-                403, "The proxy names nobody, or a user or group of Kubernetes' own, which begin with system:."
-            )
+            told = "The proxy names nobody, or a user or group of Kubernetes' own, which begin with system:."
+            raise PageError(403, told)
         # The API server adds this group for whom it knows itself.
         return Person(user, (*dict.fromkeys(found), "system:authenticated"))
 
     def _secret(self) -> bytes:
-        if self._password_file is None:
-            return b""
         try:
-            found = self._password_file.stat()
-            version = (found.st_ino, found.st_mtime_ns, found.st_size)
-            if version != self._version:
-                self._password, self._version = self._password_file.read_bytes().strip(), version
+            return b"" if self._password_file is None else self._password_file.read_bytes().strip()
         except OSError as error:
             _log.warning("the password of the proxy cannot be read", file=str(self._password_file), error=str(error))
-            self._password, self._version = b"", (0, 0, 0)
-        return self._password
+            return b""
 
     # --- sessions ----------------------------------------------------------------------------------------------------
 
     async def _of_session(self, request: web.Request) -> Person | None:
         key, now = _session_key(request), self._clock()
-        session = self._sessions.pop(key, None)
-        if session is None or now >= min(session.since + SESSION_SECONDS, session.used + IDLE_SECONDS):
+        token, user, ends, idle = self._sessions.pop(key, ("", "", 0.0, 0.0))
+        if now >= min(ends, idle):
             return None
         # The last one is the one that was used last.
-        self._sessions[key], session.used = session, now
-        person = await self.of_token(session.token)
+        self._sessions[key] = token, user, ends, now + IDLE_SECONDS
+        person = await self.of_token(token)
         if person is None:
             self._sessions.pop(key, None)
         else:
@@ -254,13 +230,13 @@ class People:
 
     def begin_session(self, person: Person, token: str) -> str:
         """Return the secret of a new session; it ends 8 h from now, an hour after its last use, or with its token."""
-        now, own = self._clock(), [key for key, one in self._sessions.items() if one.user == person.user]
+        now, own = self._clock(), [key for key, (_, user, *_) in self._sessions.items() if user == person.user]
         for key in own[: max(0, len(own) + 1 - SESSIONS_OF_ONE)]:
             del self._sessions[key]
         while len(self._sessions) >= SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         secret = secrets.token_urlsafe(32)
-        self._sessions[_hashed(secret)] = _Session(token, person.user, now, now)
+        self._sessions[_hashed(secret)] = token, person.user, now + SESSION_SECONDS, now + IDLE_SECONDS
         return secret
 
     def end_session(self, request: web.Request) -> None:
@@ -269,22 +245,21 @@ class People:
 
     # --- what --------------------------------------------------------------------------------------------------------
 
-    async def may(
-        self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
-    ) -> bool:
-        """Report whether a person may do this in a namespace, in all of them for ""; a `PageError` if nobody knows."""
+    async def may(self, person: Person, verb: str, namespace: str, what: str = names.PLURAL) -> bool:
+        """Report whether a person may do this in a namespace, in all of them for ""; a `PageError` if nobody knows.
+
+        `what` is a resource, or a part of one: `pods/log`.
+        """
         if len(namespace) > NAMESPACE:
             return False  # there is none, and the archive would look for another one, whose name it begins with
-        key = (person, verb, namespace, resource, subresource)
+        key = (person, verb, namespace, what)
         return await self._rights.get(key, lambda: self._allowed(*key))
 
-    async def require(
-        self, person: Person, verb: str, namespace: str, resource: str = names.PLURAL, subresource: str = ""
-    ) -> None:
+    async def require(self, person: Person, verb: str, namespace: str, what: str = names.PLURAL) -> None:
         """Return if a person may do this, else raise a `PageError` that names what they may not."""
-        if not await self.may(person, verb, namespace, resource, subresource):
-            what, where = "/".join(filter(None, (resource, subresource))), namespace and f"namespace {namespace}"
-            raise PageError(403, f"You may not {verb} {what} in {where or 'all namespaces'}.")
+        if not await self.may(person, verb, namespace, what):
+            where = f"namespace {namespace}" if namespace else "all namespaces"
+            raise PageError(403, f"You may not {verb} {what} in {where}.")
 
     async def namespaces(self, person: Person, known: list[str]) -> frozenset[str] | None:
         """Return of which of these namespaces a person may list the Frameworks, None for all there are."""
@@ -297,15 +272,16 @@ class People:
                 return await self.may(person, "list", namespace)
 
         allowed = await asyncio.gather(*map(may, known))
-        return frozenset(namespace for namespace, yes in zip(known, allowed, strict=True) if yes)
+        return frozenset(compress(known, allowed))
 
-    async def _allowed(self, person: Person, verb: str, namespace: str, resource: str, subresource: str) -> bool:
+    async def _allowed(self, person: Person, verb: str, namespace: str, what: str) -> bool:
+        resource, _, subresource = what.partition("/")
         attributes = {"verb": verb, "namespace": namespace, "resource": resource, "subresource": subresource}
         attributes["group"] = names.GROUP if resource == names.PLURAL else ""
         spec: dict[str, object] = {"resourceAttributes": attributes}
-        if not self._key:
-            spec |= {"user": person.user, "groups": person.groups, "uid": person.uid, "extra": dict(person.extra)}
-        kind = "SelfSubjectAccessReview" if self._key else "SubjectAccessReview"
+        if not self.is_local:
+            spec |= {"user": person.user, "groups": person.groups, "uid": person.uid, "extra": person.extra}
+        kind = "SelfSubjectAccessReview" if self.is_local else "SubjectAccessReview"
         return (await self._review("authorization.k8s.io", kind, spec)).allowed
 
     async def _review(self, group: str, kind: str, spec: dict[str, object]) -> _Status:

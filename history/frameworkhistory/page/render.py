@@ -1,6 +1,6 @@
 """How values become HTML: text of others is one line without control characters, and then escaped, wherever it is."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -8,12 +8,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
-from frameworkclient.views.ledger import SIGNS
+from frameworkclient.views.ledger import SIGNS, share_text
 from frameworkclient.views.text import duration, sanitize, shorten
+from frameworkhistory.archive.tables import SPENT
 from frameworkhistory.page.tables import KINDS, TABLES, TITLES
 
-_TEXT: Final = 120
-"""Characters of a text in a table."""
+_TEXT: Final = 120  # characters of a text in a table
 _BADGES: Final = {"Succeeded": "good", "Failed": "bad", "Warning": "bad", "AttemptRunning": "live"}
 
 
@@ -35,11 +35,6 @@ def span(seconds: float) -> str:
     return duration(min(seconds, 1e11)) if seconds >= 10 or seconds <= 0 else f"{seconds:.1f}s"
 
 
-def share(part: float | None) -> str:
-    """Return a part of 1 in percent, `unknown` for None."""
-    return "unknown" if part is None else f"{part * 100:.0f} %"
-
-
 def badge(value: str) -> Markup:
     """Return a state or a result, as a sign."""
     return Markup('<span class="badge {}">{}</span>').format(_BADGES.get(value, "plain"), sanitize(value))
@@ -53,25 +48,26 @@ def ago(context: Context, seconds: float) -> Markup:
     return Markup('<time datetime="{}Z" title="{} UTC">{}</time>').format(told.replace(" ", "T"), told, text)
 
 
+_CELLS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "seconds": span,
+    "share": share_text,
+    "ordinal": lambda number: number + 1,
+    "result": badge,
+}
+
+
 @pass_context
 def cell(context: Context, column: str, row: Mapping[str, Any]) -> Markup:
     """Return what is in the cell of a table; the row may have where it leads to, as `{column}_href`."""
-    value = row.get(column)
+    value, kind = row.get(column), KINDS.get(column, "")
     if value is None or value == "":
         return Markup("")
-    match KINDS.get(column):
-        case "time":
-            shown: object = ago(context, value)
-        case "seconds":
-            shown = span(value)
-        case "share":
-            shown = share(value)
-        case "ordinal":
-            shown = value + 1
-        case "result":
-            shown = badge(value)
-        case _:
-            shown = shorten(value, _TEXT) if isinstance(value, str) else value
+    if kind == "time":
+        shown: object = ago(context, value)
+    elif kind in _CELLS:
+        shown = _CELLS[kind](value)
+    else:
+        shown = shorten(value, _TEXT) if isinstance(value, str) else value
     href = row.get(f"{column}_href")
     return Markup('<a href="{}">{}</a>').format(href, shown) if href else escape(shown)
 
@@ -84,5 +80,5 @@ ENVIRONMENT: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-ENVIRONMENT.filters.update(ago=ago, span=span, share=share, stamp=stamp, badge=badge)
-ENVIRONMENT.globals.update(cell=cell, SIGNS=SIGNS, KINDS=KINDS, TABLES=TABLES, TITLES=TITLES)
+ENVIRONMENT.filters.update(ago=ago, span=span, share=share_text, stamp=stamp, badge=badge)
+ENVIRONMENT.globals.update(cell=cell, SIGNS=SIGNS, SPENT=SPENT, KINDS=KINDS, TABLES=TABLES, TITLES=TITLES)

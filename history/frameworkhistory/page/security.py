@@ -5,26 +5,24 @@ does not answer; any other error is a page that says no more than its status.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import re
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final, TypeAlias
-from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from frameworkhistory.page.people import PERSON, SESSION, PageError, People, Person, cookie_name, is_secure
+from frameworkhistory.page.people import PERSON, SESSION, PageError, People, cookie_name, is_secure
 from frameworkkube.log import Logger
 
-FORM_BYTES: Final = 64 * 1024
+FORM_BYTES: Final = 64 * 1024  # the `client_max_size` of an application: aiohttp refuses larger forms
 FORM_SECONDS: Final = 10.0
-AT_ONCE: Final = 64
-"""Requests of one person that are answered at a time, pages that follow what changes among them."""
+AT_ONCE: Final = 64  # requests of one person that are answered at a time, pages that follow what changes among them
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -49,7 +47,6 @@ _SENTENCES: Final = {
 _PATH: Final = re.compile(r"/[!-\[\]-~]*")
 Render: TypeAlias = Callable[..., web.Response]
 """Makes a page: `render(request, template, *, status=200, **values)`."""
-Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = Logger(__name__)
 
 
@@ -59,7 +56,7 @@ def setup(app: web.Application, people: People, render: Render) -> None:
     guard = _Guard(people, render)
     app.middlewares.append(guard.guard)
     app.on_response_prepare.append(_add_headers)
-    app.router.add_get("/signin", guard.ask)
+    app.router.add_get("/signin", guard.sign_in)
     app.router.add_post("/signin", guard.sign_in)
     app.router.add_post("/signout", guard.sign_out)
 
@@ -93,59 +90,41 @@ class _Guard:
         """Answer a request, whatever happens."""
         try:
             self._people.check_host(request)
-            if _is_public(request):
-                return await _answer(request, handler)
-            person = request[PERSON] = await self._person(request)
-            with self._counted(person.user):
-                return await _answer(request, handler)
-        except PageError as error:
+            return await (_handled(request, handler) if _is_public(request) else self._answer(request, handler))
+        except ConnectionResetError:
+            raise  # the person has left
+        except Exception as error:
+            status = error.status if isinstance(error, PageError | web.HTTPException) else 500
+            if status == 500:
+                _log.exception("a page failed", method=request.method, path=request.path)
             if request.writer.output_size:
                 raise  # what has begun can only be broken off
-            return self._refusal(request, error.status, error.sentence)
-        except web.HTTPException as error:
-            if error.status < 400:
-                raise
-            # The router says no more than the status, a handler what is wrong.
-            own = error.text if error.text != f"{error.status}: {error.reason}" else ""
-            response = self._refusal(request, error.status, own or _SENTENCES.get(error.status, ""))
+            sentence = error.sentence if isinstance(error, PageError) else _SENTENCES.get(status, "")
+            response = self._refusal(request, status, sentence or f"{HTTPStatus(status).phrase}.")
             if isinstance(error, web.HTTPMethodNotAllowed):
                 response.headers["Allow"] = error.headers["Allow"]
             return response
-        except ConnectionResetError:
-            raise  # the person has left
-        except Exception:
-            _log.exception("a page failed", method=request.method, path=request.path)
-            if request.writer.output_size:
-                raise
-            return self._refusal(request, 500, _SENTENCES[500])
 
-    @contextlib.contextmanager
-    def _counted(self, user: str) -> Iterator[None]:
-        """Count a request while it is answered; raise a `PageError` if its person has too many."""
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer somebody who is known, and has not too many requests that are being answered."""
+        user = (await self._people.identify(request)).user
         if self._busy[user] >= AT_ONCE:
             raise PageError(429, "You ask for too much at once; try again when some of it is answered.")
         self._busy[user] += 1
         try:
-            yield
+            return await _handled(request, handler)
         finally:
             self._busy[user] -= 1
             self._busy = +self._busy  # without those who ask for nothing
 
-    async def _person(self, request: web.Request) -> Person:
-        person = await self._people.identify(request)
-        if person is None:
-            raise PageError(401, "Sign in to see this.")
-        return person
-
     def _refusal(self, request: web.Request, status: int, sentence: str) -> web.Response:
-        text = sentence or f"{HTTPStatus(status).phrase}."
         if request.path.startswith("/api/"):
-            response = web.json_response({"error": text}, status=status)
+            response = web.json_response({"error": sentence}, status=status)
         elif status == 401:
-            response = self._signin(request, request.path_qs if request.method == "GET" else "/", text)
+            response = self._signin(request, request.path_qs if request.method == "GET" else "/", sentence)
         else:
             title = HTTPStatus(status).phrase
-            response = self._render(request, "error.html", status=status, title=title, sentence=text)
+            response = self._render(request, "error.html", status=status, title=title, sentence=sentence)
         if status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
@@ -154,38 +133,34 @@ class _Guard:
         status = 401 if problem else 200
         return self._render(request, "signin.html", status=status, to=local_path(path), problem=problem)
 
-    async def ask(self, request: web.Request) -> web.Response:
-        """Show the form for a token; the address that a local program has written signs in by itself."""
-        key, path = request.query.get("key", ""), request.query.get("to", "/")
-        return (
-            await self._begin(request, key, path) if key and self._people.is_local else self._signin(request, path, "")
-        )
-
     async def sign_in(self, request: web.Request) -> web.Response:
-        """Begin a session by a form."""
-        form = await request.post()
-        return await self._begin(request, str(form.get("token", "")).strip(), str(form.get("to", "/")))
-
-    async def _begin(self, request: web.Request, token: str, path: str) -> web.Response:
-        """Begin a session, with a secret that nobody knew before."""
-        person = await self._people.of_token(token)
+        """Begin a session by a form, or by the address that a local program has written; else show the form."""
+        if is_form := request.method == "POST":
+            given: Mapping[str, object] = await request.post()
+            token = str(given.get("token", "")).strip()
+        else:
+            given, token = request.query, request.query.get("key", "") if self._people.is_local else ""
+        path, person = str(given.get("to", "/")), await self._people.of_token(token)
         if person is None:
-            return self._signin(request, path, "The API server does not know this token, or it has expired.")
+            problem = "The API server does not know this token, or it has expired." if token or is_form else ""
+            return self._signin(request, path, problem)
         self._people.end_session(request)
-        response = redirect(path)
-        secret, secure = self._people.begin_session(person, token), is_secure(request)
-        response.set_cookie(cookie_name(request), secret, httponly=True, samesite="Strict", secure=secure, path="/")
         _log.info("signed in", person=person.user)
-        return response
+        # With a secret that nobody knew before.
+        return _with_cookie(request, redirect(path), self._people.begin_session(person, token))
 
     async def sign_out(self, request: web.Request) -> web.Response:
         """End the session."""
         self._people.end_session(request)
-        response = redirect("/signin")
-        secure = is_secure(request)
-        response.del_cookie(cookie_name(request), httponly=True, samesite="Strict", secure=secure, path="/")
         _log.info("signed out", person=request[PERSON].user)
-        return response
+        return _with_cookie(request, redirect("/signin"), "")
+
+
+def _with_cookie(request: web.Request, response: web.Response, secret: str) -> web.Response:
+    """Return an answer that gives the browser the secret of its session, or takes it away."""
+    age, secure = None if secret else 0, is_secure(request)
+    response.set_cookie(cookie_name(request), secret, max_age=age, httponly=True, samesite="Strict", secure=secure)
+    return response
 
 
 def _is_public(request: web.Request) -> bool:
@@ -200,7 +175,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
     response.headers.setdefault("Cache-Control", "no-cache" if request.path.startswith("/static/") else "no-store")
 
 
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.method not in {"GET", "HEAD"} and request.match_info.http_exception is None:
         await _check_form(request)
     return await handler(request)
@@ -212,8 +187,6 @@ async def _check_form(request: web.Request) -> None:
         raise PageError(403, "The form was sent by another site: open the page here and repeat.")
     if request.content_type != "application/x-www-form-urlencoded":
         raise PageError(415, "Only forms are read.")
-    if (request.content_length or 0) > FORM_BYTES:
-        raise PageError(413, _SENTENCES[413])
     try:
         async with asyncio.timeout(FORM_SECONDS):
             token = str((await request.post()).get("csrf", "")).encode("utf-8", "replace")
@@ -227,11 +200,7 @@ async def _check_form(request: web.Request) -> None:
 
 def _is_of_this_site(request: web.Request) -> bool:
     # Browsers send the first one to https and localhost alone, and scripts cannot set either.
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is not None:
-        return site == "same-origin"
-    try:
-        origin = urlsplit(request.headers.get("Origin", "")).netloc.lower()
-    except ValueError:
-        return False
+    if "Sec-Fetch-Site" in request.headers:
+        return request.headers["Sec-Fetch-Site"] == "same-origin"
+    origin = request.headers.get("Origin", "").partition("://")[2].lower()
     return bool(origin) and origin == request.host.lower()

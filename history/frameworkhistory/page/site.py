@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -17,6 +17,7 @@ from frameworkclient.logs.lines import LogBatch
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
+from frameworkcontroller.api import names
 from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.logs.storage import Storage
@@ -26,24 +27,10 @@ from frameworkhistory.page.render import ENVIRONMENT
 from frameworkhistory.page.security import csrf_token
 from frameworkkube.log import Logger
 
-READS: Final = 8
-"""Threads that read the archive at a time."""
+READS: Final = 8  # threads that read the archive at a time
 _log = Logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Live(Protocol):
-    """What the API server has now."""
-
-    def current(self, namespace: str, name: str) -> FrameworkView | None:
-        """Return a Framework as it was seen last, None if it does not exist."""
-
-    def pods(self, namespace: str, name: str) -> Mapping[str, TaskPod]:
-        """Return the Pods of a Framework by Task."""
-
-    def log(self, namespace: str, pods: list[TaskPod], selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
-        """Yield what the containers of Pods have written, as `frameworkclient.logs.collector.read_logs` does."""
 
 
 @dataclass
@@ -51,6 +38,9 @@ class Site:
     """Everything that a page is made of.
 
     Attributes:
+        seen: Returns a Framework of a namespace and a name as it was seen last, None if it does not exist.
+        pods: Returns its Pods by Task.
+        log: Yields what the containers of Pods have written, as `frameworkclient.logs.collector.read_logs` does.
         log_link: Where else logs are: a URL with any of `{namespace}`, `{name}` and `{pod}`; "" for nowhere.
         clock: Seconds since 1970.
         has_actions: Whether the pages of `actions` are there.
@@ -58,7 +48,9 @@ class Site:
 
     reader: Reader
     people: People
-    live: Live
+    seen: Callable[[str, str], FrameworkView | None]
+    pods: Callable[[str, str], Mapping[str, TaskPod]]
+    log: Callable[[str, list[TaskPod], LogSelection], AsyncGenerator[LogBatch, None]]
     storage: Storage
     feed: Feed
     log_link: str = ""
@@ -86,16 +78,15 @@ class Site:
         await self.people.require(request[PERSON], "list", namespace)
         return frozenset({namespace})
 
-    async def framework(self, request: web.Request, *, logs: bool = False) -> Row:
+    async def framework(self, request: web.Request, *more: str) -> Row:
         """Return the Framework that a path names.
 
         Raises:
-            PageError: There is none, or the person may not see it, or its logs.
+            PageError: There is none, or the person may not see it, or more of its namespace: `pods/log`.
         """
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        await self.people.require(request[PERSON], "get", namespace)
-        if logs:
-            await self.people.require(request[PERSON], "get", namespace, "pods", "log")
+        for what in (names.PLURAL, *more):
+            await self.people.require(request[PERSON], "get", namespace, what)
         row = await self.read(self.reader.framework, namespace, name, request.query.get("uid", ""))
         if row is None:
             raise PageError(404, "The archive knows no such Framework.")
@@ -103,7 +94,7 @@ class Site:
 
     def current(self, row: Row) -> FrameworkView | None:
         """Return what the API server has of a Framework, None if it is gone."""
-        view = self.live.current(row["namespace"], row["name"])
+        view = self.seen(row["namespace"], row["name"])
         return view if view is not None and view.uid == row["uid"] else None
 
     def elsewhere(self, row: Row, pod: str) -> str:
@@ -123,9 +114,6 @@ class Site:
         return web.Response(text=text, content_type="text/html", status=status)
 
 
-SITE: Final = web.AppKey("site", Site)
-
-
 def url(row: Mapping[str, Any], *parts: object, **query: object) -> str:
     """Return the path of a page about a Framework, this very instance of it."""
     path = "/".join(quote(str(part), safe="") for part in (row["namespace"], row["name"], *parts))
@@ -133,45 +121,39 @@ def url(row: Mapping[str, Any], *parts: object, **query: object) -> str:
     return f"/frameworks/{path}?{urlencode(wanted)}"
 
 
-def cursor_of(request: web.Request, key: str, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """Return the key of a row of a query, in JSON, after which a page begins; None for the first one.
+def asked(request: web.Request, key: str, read: Callable[[str], T], what: str) -> T | None:
+    """Return what a query says under a key, None for nothing.
 
     Raises:
-        PageError: It is something else.
+        PageError: It cannot be read: it is not `what` it must be.
     """
     text = request.query.get(key)
     try:
-        return decoder.decode(text) if text else None
-    except msgspec.MsgspecError as error:
-        raise PageError(400, f"{key}: must be what an answer has given.") from error
+        return read(text) if text else None
+    except (msgspec.MsgspecError, ValueError, OverflowError, OSError) as error:
+        raise PageError(400, f"{key}: must be {what}.") from error
 
 
 def number_of(request: web.Request, key: str) -> int | None:
-    """Return a number of a query, from 0 to 999,999,999; None if there is none.
+    """Return a number of a query, from 0 to 999,999,999; see `asked`."""
+    return asked(request, key, _number, "a number")
 
-    Raises:
-        PageError: It is something else.
-    """
-    text = request.query.get(key, "")
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise PageError(400, f"{key}: must be a number.")
-    return int(text) if text else None
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(text)
+    return int(text)
 
 
 def time_of(request: web.Request, key: str) -> float | None:
-    """Return a time of a query in seconds since 1970: it is such, or of ISO 8601, in UTC by default; None for none.
+    """Return a time of a query in seconds from 1970 to the year 9999; see `asked`."""
+    return asked(request, key, _time, "a date such as 2026-01-31, or seconds since 1970")
 
-    Raises:
-        PageError: It is something else, or before 1970, or after the year 9999.
-    """
-    text = request.query.get(key, "")
-    try:
-        if not text:
-            return None
-        found = datetime.fromtimestamp(float(text), UTC) if text.isdigit() else datetime.fromisoformat(text)
-        seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-        if seconds >= 0:
-            return seconds
-    except (ValueError, OverflowError, OSError):
-        pass
-    raise PageError(400, f"{key}: must be a date such as 2026-01-31, or seconds since 1970.")
+
+def _time(text: str) -> float:
+    """Return a time that is said in seconds or by ISO 8601, there in UTC by default."""
+    found = datetime.fromtimestamp(float(text), UTC) if text.isdigit() else datetime.fromisoformat(text)
+    seconds = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    if seconds < 0:
+        raise ValueError(text)
+    return seconds

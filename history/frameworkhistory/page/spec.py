@@ -2,27 +2,24 @@
 
 import difflib
 import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 from markupsafe import escape
 
 from frameworkclient.views.text import sanitize
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.page.people import PageError
-from frameworkhistory.page.site import SITE, number_of
+from frameworkhistory.page.site import Site, number_of
 
-LINES: Final = 2000
-"""That are compared."""
-CHARACTERS: Final = 100_000
-"""Of HTML: of a spec, and of the changes in it."""
+LINES: Final = 2000  # that are compared
+CHARACTERS: Final = 100_000  # of HTML: of a spec, and of the changes in it
 
 
-async def page(request: web.Request) -> web.StreamResponse:
+async def page(site: Site, request: web.Request, row: Row) -> web.StreamResponse:
     """Answer with a generation of a spec, by default the newest, and what has changed since the one before."""
-    site = request.app[SITE]
-    row = await site.framework(request)
     seen = dict(await site.read(site.reader.specs, row["id"]))
     if not seen:
         raise PageError(404, "The archive has no spec of this Framework.")
@@ -31,7 +28,7 @@ async def page(request: web.Request) -> web.StreamResponse:
     if not {wanted, before} <= set(seen):
         raise PageError(404, "The archive does not have this generation.")
     text, changes = await site.read(_compared, site.reader, row["id"], wanted, before)
-    values: dict[str, Any] = {"seen": seen, "wanted": wanted, "before": before, "text": text, "changes": changes}
+    values: Row = {"seen": seen, "wanted": wanted, "before": before, "text": text, "changes": changes}
     return site.render(request, "spec.html", framework=row, **values)
 
 

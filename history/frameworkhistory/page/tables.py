@@ -15,13 +15,18 @@ def _columns(keys: str) -> tuple[str, ...]:
     return tuple(keys.split())
 
 
-FRAMEWORKS: Final = _columns("name state namespace phrase person tasks gpus attempts created seconds goodput")
-RUNS: Final = _columns("task attempt run log state phrase code pod node started seconds diagnostics gap")
-ATTEMPTS: Final = _columns("attempt result phrase code trigger diagnostics tasks restarts started seconds goodput gap")
-TABLES: Final = {
-    "tasks": RUNS,
-    "runs": RUNS,
-    "attempts": ATTEMPTS,
+_RUNS: Final = _columns("task attempt run log state phrase code pod node started seconds diagnostics gap")
+STATISTICS: Final = {
+    "days": ("day", "attempts", "failed", "goodput", *SPENT),
+    "namespaces": ("namespace", "attempts", "failed", "goodput", *SPENT),
+    "failures": ("phrase", "code", "count"),
+    "nodes": ("node", "count"),
+}
+TABLES: Final = STATISTICS | {
+    "frameworks": _columns("name state namespace phrase person tasks gpus attempts created seconds goodput"),
+    "tasks": _RUNS,
+    "runs": _RUNS,
+    "attempts": _columns("attempt result phrase code trigger diagnostics tasks restarts started seconds goodput gap"),
     "epochs": _columns("attempt epoch began reason task code message gap"),
     "events": _columns("last type reason object count message"),
     "logs": _columns("container attempt run restart bytes taken gap"),

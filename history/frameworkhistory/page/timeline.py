@@ -8,10 +8,8 @@ from frameworkclient.views.ledger import SIGNS
 from frameworkclient.views.text import duration, shorten
 from frameworkhistory.page.render import stamp
 
-LANES: Final = 60
-"""Of Tasks."""
-BARS: Final = 100
-"""Of a lane: the newest of them."""
+LANES: Final = 60  # of Tasks
+BARS: Final = 100  # of a lane: the newest of them
 LEFT, WIDTH = 130, 1000
 """Where the time begins and ends, in units of the picture."""
 _TICKS: Final = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400)
@@ -82,12 +80,12 @@ class Picture:
         by_task: dict[str, list[Row]] = {}
         for one in runs:
             by_task.setdefault(f"{one['role']}-{one['index']}", []).append(one)
-        order = sorted(by_task.values(), key=lambda own: (all(run["result"] != "Failed" for run in own), -len(own)))
-        for own in order[:LANES]:
-            name = f"{own[0]['role']}-{own[0]['index']}"
+        order = sorted(by_task.items(), key=lambda task: (_failed(task[1]) == 0, -len(task[1])))
+        for name, own in order[:LANES]:
             self.add(name, (bar for one in own for bar in _run(self, one, name)))
-        if left := sum(map(len, order[LANES:])) + others:
-            failed = sum(run["result"] == "Failed" for own in order[LANES:] for run in own)
+        rest = [run for _, own in order[LANES:] for run in own]
+        if left := len(rest) + others:
+            failed = _failed(rest)
             note = f"{left} more runs" + (f", {failed} or more of them failed" if failed else "")
             self.add("others", [self.bar(self.began, self.ended, "r-others", note)], note)
 
@@ -105,20 +103,18 @@ def picture(
     """Return the picture of a time, in seconds since 1970, from rows of these tables and the number of other runs."""
     found = Picture(began, max(ended, began + 1))
     found.gaps = [bar for one in gaps for bar in found.bar(one["began"], one["ended"], "gap", one["what"])]
-    known = [one for one in spans if one["state"] in SIGNS]
-    found.add(
-        "time",
-        (
-            found.bar(one["began"], one["ended"], f"s-{one['state']}", one["state"], SIGNS[one["state"]])
-            for one in known
-        ),
-    )
+    states = [(one, one["state"]) for one in spans if one["state"] in SIGNS]
+    found.add("time", (found.bar(one["began"], one["ended"], f"s-{what}", what, SIGNS[what]) for one, what in states))
     found.add("attempts", (_end(found, one, one["started"], f"attempt {one['attempt'] + 1}") for one in attempts))
     ends = {one["attempt"]: one["ended"] for one in attempts}
     after = [*epochs[1:], {"attempt": -1}]
     found.add("epochs", (_epoch(found, *both, ends) for both in zip(epochs, after, strict=False)))
     found.add_runs(runs, others)
     return found
+
+
+def _failed(runs: Sequence[Row]) -> int:
+    return sum(run["result"] == "Failed" for run in runs)
 
 
 def _end(found: Picture, row: Row, start: float | None, name: str) -> Iterator[Bar]:

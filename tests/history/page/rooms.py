@@ -277,7 +277,9 @@ async def room(folder: Path, *batch: Changes, log_link: str = "") -> AsyncIterat
         site = Site(
             Reader(database.engine),
             People(client),
-            live,
+            live.current,
+            live.pods,
+            live.log,
             Storage(f"file://{folder}/logs"),
             Feed(),
             log_link,

@@ -114,8 +114,6 @@ async def broken(request: web.Request) -> web.StreamResponse:
     match request.query["how"]:
         case "refused":
             raise PageError(422, "It is <b>no</b>.")
-        case "own":
-            raise web.HTTPNotFound(text="no such <b>thing</b>")
         case "began":
             response = web.StreamResponse()
             await response.prepare(request)
@@ -126,7 +124,7 @@ async def broken(request: web.Request) -> web.StreamResponse:
 
 def make_app(people: People, client: AsyncClient | None = None) -> web.Application:
     """Return the application, with pages that show who asks, and that fail."""
-    app = web.Application()
+    app = web.Application(client_max_size=security.FORM_BYTES)
     security.setup(app, people, render)
     if client is not None:
         actions.setup(app, people, client, render)

@@ -458,7 +458,6 @@ async def test_each_answer_has_the_headers_and_an_error_says_no_more_than_it_sho
         "a method of others": ("PROPFIND", "/who", ann, 405, "cannot be asked so", html),
         "a defect": ("GET", "/broken?how=defect", ann, 500, "Something went wrong", html),
         "a refusal": ("GET", "/broken?how=refused", ann, 422, "It is &lt;b&gt;no&lt;/b&gt;.", html),
-        "a handler's words": ("GET", "/broken?how=own", ann, 404, "no such &lt;b&gt;thing", html),
         "a defect, as JSON": ("GET", "/api/v1/broken?how=a", ann, 500, '{"error": "Something', plain),
         "no page, as JSON": ("GET", "/api/v2", ann, 404, '{"error": "There is no', plain),
         "a page for everybody": ("GET", "/signin", {}, 200, "Sign in", html),
