@@ -3,16 +3,15 @@
 import asyncio
 import contextlib
 import os
-import random
 import secrets
 import signal
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
 from typing import Final
 
 import structlog
+import tenacity
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
@@ -37,15 +36,14 @@ from frameworkhistory.page.feed import Feed
 from frameworkhistory.page.people import People
 from frameworkhistory.page.site import Site
 from frameworkhistory.settings import Settings
-from frameworkkube.backoff import pause_seconds
+from frameworkkube.backoff import retrying
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.serving.health import HealthServer
 from frameworkkube.serving.listener import ConnectionLimits, Listener
 
 _log = structlog.get_logger(__name__)
-RETENTION_SECONDS: Final = 600.0
-"""Between two looks for what is old."""
+RETENTION_SECONDS: Final = 600.0  # between two looks for what is old
 STOP_SECONDS: Final = 5.0
 THREADS: Final = 32
 """A database that does not answer keeps each for seconds, and others have logs to compress meanwhile."""
@@ -69,24 +67,17 @@ async def serve(settings: Settings, endpoint: Endpoint) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    history = History(settings, endpoint)
-    working = asyncio.create_task(history.run())
-    waiting = asyncio.create_task(stopping.wait())
-    await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
-    _log.info("stopping")
-    waiting.cancel()
-    working.cancel()
     try:
-        await working
-    except asyncio.CancelledError:
-        pass
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(History(settings, endpoint).run())
+            await stopping.wait()
+            _log.info("stopping")
+            working.cancel()
     except BaseExceptionGroup as errors:
-        raise _first_of(errors) from None
-
-
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+        first: BaseException = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 @contextlib.asynccontextmanager
@@ -121,16 +112,13 @@ class History(Collects):
         self._settings = settings
         self._kube = KubeClient(endpoint, user_agent="frameworkhistory", max_connections=64)
         self._client = AsyncClient(found=Access(endpoint, DEFAULT_NAMESPACE))
+        namespaces = tuple(dict.fromkeys(settings.namespace))
         # Pages that are slow take no connection from the writer.
         self._database, self._reading = Database(settings.database), Database(settings.database)
         self._reader = Reader(self._reading.engine)
         self._feed, self._storage = Feed(), Storage(settings.logs)
         self._follower = Follower(
-            self._kube,
-            self._database.engine,
-            settings.namespaces,
-            person_label=settings.user_label,
-            on_kept=self._feed.publish,
+            self._kube, self._database.engine, namespaces, person_label=settings.user_label, on_kept=self._feed.publish
         )
         # A pause that the API server asks for because of logs holds up nothing else.
         self._logs_kube = KubeClient(endpoint, user_agent="frameworkhistory-logs", max_connections=64)
@@ -140,7 +128,7 @@ class History(Collects):
             self._follower.save,
             self._stored,
             Limits(log_bytes=settings.log_bytes),
-            settings.namespaces,
+            namespaces,
         )
         self._is_open = False
         more = {kept.PATH: kept.kept_handler(None if settings.log_link else self._collector)}
@@ -165,7 +153,11 @@ class History(Collects):
         await self._health.start(host, settings.internal_port)
         try:
             await self._open()
-            async with self._page(host), asyncio.TaskGroup() as group:
+            key = (os.environ.get(KEY) or secrets.token_urlsafe(24)) if settings.local else ""
+            app = self._page(key)
+            async with listening(app, host, settings.port, PAGES) as port, asyncio.TaskGroup() as group:
+                link = {"open": f"http://{LOOPBACK}:{port}/signin?key={key}"} if key else {}
+                _log.info("serving", port=port, **link)
                 group.create_task(self._follower.run())
                 group.create_task(self._drop_always())
                 group.create_task(self._collector.run())
@@ -178,20 +170,16 @@ class History(Collects):
             self._reading.close()
 
     async def _open(self) -> None:
-        for failures in count():
-            try:
-                await asyncio.to_thread(self._database.open)
-            except SQLAlchemyError as error:
-                _log.warning("the database does not answer, and is asked again", error=str(error)[:500])
-                await asyncio.sleep(pause_seconds(failures, random.random))
-            else:
-                self._is_open = True
-                return
+        def note(state: tenacity.RetryCallState) -> None:
+            error = state.outcome and state.outcome.exception()
+            _log.warning("the database does not answer, and is asked again", error=str(error)[:500])
 
-    @contextlib.asynccontextmanager
-    async def _page(self, host: str | None) -> AsyncGenerator[None, None]:
+        again = retrying(retry=tenacity.retry_if_exception_type(SQLAlchemyError), before_sleep=note)
+        await again(asyncio.to_thread, self._database.open)
+        self._is_open = True
+
+    def _page(self, key: str) -> web.Application:
         settings = self._settings
-        key = (os.environ.get(KEY) or secrets.token_urlsafe(24)) if settings.local else ""
         people = People(self._kube, password_file=settings.proxy_password_file, key=key)
         site = Site(
             self._reader,
@@ -208,9 +196,7 @@ class History(Collects):
         app = make_app(site)
         if settings.actions:
             actions.setup(app, people, self._client, site.render)
-        async with listening(app, host, settings.port, PAGES) as port:
-            _log.info("serving", port=port, **({"open": f"http://{LOOPBACK}:{port}/signin?key={key}"} if key else {}))
-            yield
+        return app
 
     async def _drop_always(self) -> None:
         """Drop what is old, and its logs before: of a log that nobody knows nobody would delete it."""
@@ -234,22 +220,18 @@ class History(Collects):
 
     def collect(self) -> Iterator[Metric]:
         """Yield what `/metrics` shows."""
-        follower, collector = self._follower, self._collector
-        gauges: dict[str, tuple[str, float]] = {
-            "frameworks_followed": ("Frameworks that exist.", follower.followed),
-            "pending_changes": ("What was seen and is not written yet.", len(follower.pending)),
-            "seconds_behind": ("For how long the oldest of it has waited.", follower.seconds_behind),
-        }
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(f"frameworkhistory_{name}", text, value)
-        counters: dict[str, tuple[str, float]] = {
-            "database_errors": ("Writes that the database has refused, and were tried again.", follower.errors),
-            "states_refused": ("States that the database refuses for what they say.", follower.refused),
-            "log_bytes": ("Read from the API server.", collector.reader.bytes),
-        }
-        for name, (text, value) in counters.items():
-            yield CounterMetricFamily(f"frameworkhistory_{name}", text, value)
-        logs = CounterMetricFamily("frameworkhistory_logs", "Logs by what is kept of them.", labels=["outcome"])
-        for outcome in ("kept", "gap"):
-            logs.add_metric([outcome], collector.stored if outcome == "kept" else collector.gaps)
-        yield logs
+        gauge, counter, follower, logs = GaugeMetricFamily, CounterMetricFamily, self._follower, self._collector
+        errors = "Writes that the database has refused, and were tried again."
+        for kind, name, text, value in (
+            (gauge, "frameworks_followed", "Frameworks that exist.", follower.followed),
+            (gauge, "pending_changes", "What was seen and is not written yet.", len(follower.pending)),
+            (gauge, "seconds_behind", "For how long the oldest of it has waited.", follower.seconds_behind),
+            (counter, "database_errors", errors, follower.errors),
+            (counter, "states_refused", "States that the database refuses for what they say.", follower.refused),
+            (counter, "log_bytes", "Read from the API server.", logs.reader.bytes),
+        ):
+            yield kind(f"frameworkhistory_{name}", text, value)
+        family = counter("frameworkhistory_logs", "Logs by what is kept of them.", labels=["outcome"])
+        family.add_metric(["kept"], logs.stored)
+        family.add_metric(["gap"], logs.gaps)
+        yield family
