@@ -33,11 +33,7 @@ class Feed:
                 changed.set()
 
     async def answer(self, request: web.Request, namespaces: frozenset[str] | None, uid: str) -> web.StreamResponse:
-        """Answer with an event whenever something has changed in these namespaces, or of one Framework alone.
-
-        Raises:
-            PageError: There are too many that are told.
-        """
+        """Answer with an event whenever something has changed in these namespaces, or of one Framework alone."""
         if len(self._subscribers) >= SUBSCRIBERS:
             raise PageError(503, "Too many pages are open to follow what changes.")
         changed = asyncio.Event()

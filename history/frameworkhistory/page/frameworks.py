@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from aiohttp import web
@@ -27,7 +27,7 @@ from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
 from frameworkhistory.page.people import PERSON, PageError
-from frameworkhistory.page.site import Site, asked, number_of, time_of, url
+from frameworkhistory.page.site import Number, Site, asked, number_of, time_of, url
 from frameworkhistory.page.tables import TABLES, as_csv, derived
 from frameworkhistory.page.timeline import picture
 
@@ -37,7 +37,6 @@ MOST: Final = 1000  # rows that are read at a time for a file
 EXPORTED: Final = 100_000  # Frameworks in a file
 LABELS: Final = 1000  # characters of the labels of a Framework
 DRAWN: Final = 100  # runs of Tasks that are read for a picture: of those that have failed, and of all
-Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Pods: TypeAlias = Mapping[str, TaskPod]
 RunKey: TypeAlias = tuple[Number, str, Number, Number]
 _AFTER: Final = msgspec.json.Decoder(RunKey)
@@ -254,8 +253,7 @@ def _gathered(
     of_all = reader.runs(number, attempt, limit=DRAWN)
     runs = list({_key_of(one): one for one in (*failed, *of_all)}.values())
     others = reader.count_runs(number, attempt) - len(runs) if len(of_all) == DRAWN else 0
-    gaps = [one for one in reader.gaps(began) if one["began"] < ended]
-    drawn = picture(began, ended, reader.spans(number), attempts, epochs, runs, others, gaps)
+    drawn = picture(began, ended, reader.spans(number), attempts, epochs, runs, others, reader.gaps(began))
     rows = {"tasks": runs, "attempts": attempts[::-1], "epochs": epochs[::-1], "events": events[::-1]}
     shown = {name: [_linked(row, one, at) for one in each[:SOME]] for name, each in rows.items()}
     words = _words(live or FrameworkView.decode(raw), pods, events, datetime.fromtimestamp(at, UTC))

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Annotated, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -28,6 +28,8 @@ from frameworkhistory.page.security import csrf_token
 from frameworkkube.log import Logger
 
 READS: Final = 8  # threads that read the archive at a time
+Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # that databases have
+_NUMBER: Final = msgspec.json.Decoder(Number)
 _log = Logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -68,22 +70,14 @@ class Site:
                 raise PageError(503, "The archive cannot be read now; try again in a minute.") from error
 
     async def visible(self, request: web.Request, namespace: str) -> frozenset[str] | None:
-        """Return the namespaces of which a person may list the Frameworks, None for all; with a name, that one.
-
-        Raises:
-            PageError: They may not in the one that is named.
-        """
+        """Return where a person may list Frameworks, None for everywhere; a `PageError` if not in one that is named."""
         if not namespace:
             return await self.people.namespaces(request[PERSON], await self.read(self.reader.namespaces))
         await self.people.require(request[PERSON], "list", namespace)
         return frozenset({namespace})
 
     async def framework(self, request: web.Request, *more: str) -> Row:
-        """Return the Framework that a path names.
-
-        Raises:
-            PageError: There is none, or the person may not see it, or more of its namespace: `pods/log`.
-        """
+        """Return the Framework of a path; a `PageError` if there is none, or the person may not get it or `more`."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         for what in (names.PLURAL, *more):
             await self.people.require(request[PERSON], "get", namespace, what)
@@ -122,27 +116,17 @@ def url(row: Mapping[str, Any], *parts: object, **query: object) -> str:
 
 
 def asked(request: web.Request, key: str, read: Callable[[str], T], what: str) -> T | None:
-    """Return what a query says under a key, None for nothing.
-
-    Raises:
-        PageError: It cannot be read: it is not `what` it must be.
-    """
+    """Return what a query says under a key, None for nothing; a `PageError` if it is not `what` it must be."""
     text = request.query.get(key)
     try:
         return read(text) if text else None
-    except (msgspec.MsgspecError, ValueError, OverflowError, OSError) as error:
+    except (ValueError, OverflowError, OSError) as error:
         raise PageError(400, f"{key}: must be {what}.") from error
 
 
 def number_of(request: web.Request, key: str) -> int | None:
-    """Return a number of a query, from 0 to 999,999,999; see `asked`."""
-    return asked(request, key, _number, "a number")
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(text)
-    return int(text)
+    """Return a number of a query; see `asked`."""
+    return asked(request, key, _NUMBER.decode, "a number")
 
 
 def time_of(request: web.Request, key: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from frameworkclient.views.ledger import SIGNS
@@ -107,8 +108,7 @@ def picture(
     found.add("time", (found.bar(one["began"], one["ended"], f"s-{what}", what, SIGNS[what]) for one, what in states))
     found.add("attempts", (_end(found, one, one["started"], f"attempt {one['attempt'] + 1}") for one in attempts))
     ends = {one["attempt"]: one["ended"] for one in attempts}
-    after = [*epochs[1:], {"attempt": -1}]
-    found.add("epochs", (_epoch(found, *both, ends) for both in zip(epochs, after, strict=False)))
+    found.add("epochs", (_epoch(found, *both, ends) for both in pairwise([*epochs, {"attempt": -1}])))
     found.add_runs(runs, others)
     return found
 
