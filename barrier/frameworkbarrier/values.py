@@ -26,6 +26,13 @@ DNS_SUBDOMAIN = rf"{DNS_LABEL}(?:\.{DNS_LABEL})*"
 _LABEL_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = rf"(?:{DNS_SUBDOMAIN}/)?{_LABEL_NAME}"
 _LABEL_KEY_LIMIT = 253 + 1 + 63
+# A selector, between whose words and signs is one space at most. Values may be empty. What was read as a requirement is
+# not read in another way again (`?>`).
+_WORD = r"[-A-Za-z0-9_./]"
+_KEY = rf"(?!{_WORD}{{{_LABEL_KEY_LIMIT + 1}}}){_LABEL_KEY}(?!{_WORD})"
+_VALUES = rf"\((?: ?,| ?{_LABEL_NAME}(?= ?[,)]))* ?\)"
+_REQUIREMENT = rf"(?>! ?{_KEY}|{_KEY}(?: ?(?:==|!=|=) ?(?:{_LABEL_NAME})?| (?:not)?in ?{_VALUES})?)"
+_SELECTOR = rf"{_REQUIREMENT}(?: ?, ?{_REQUIREMENT})*"
 _SELECTOR_LIMIT = 4096
 _PATH_LIMIT = 512
 _UID_LIMIT = 128
@@ -51,28 +58,37 @@ def text(value: str) -> str:
     return value
 
 
-def one_of(*choices: str) -> Callable[[str], str]:
-    """Accept one of these words."""
+def fitting(fits: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Accept text that fits; `expected` describes it."""
 
     def read(value: str) -> str:
-        if value not in choices:
-            raise BadValueError(f"one of {', '.join(choices)}")
+        if not fits(value):
+            raise BadValueError(expected)
         return value
 
     return read
 
 
-def some_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
-    """Accept one or several of these words, separated by commas, each once."""
+def list_of(fits: Callable[[str], object], expected: str) -> Callable[[str], tuple[str, ...]]:
+    """Accept a list, separated by commas, of items that fit, each once."""
 
     def read(value: str) -> tuple[str, ...]:
-        expected = f"one or several of {', '.join(choices)}, separated by commas"
         found = items(value, expected)
-        if not set(found) <= set(choices):
+        if not all(map(fits, found)):
             raise BadValueError(expected)
         return found
 
     return read
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Accept one of these words."""
+    return fitting(choices.__contains__, f"one of {', '.join(choices)}")
+
+
+def some_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
+    """Accept one or several of these words, separated by commas, each once."""
+    return list_of(choices.__contains__, f"one or several of {', '.join(choices)}, separated by commas")
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -88,13 +104,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 def matching(pattern: str, expected: str, limit: int) -> Callable[[str], str]:
     """Accept text of at most `limit` characters that matches the regular expression; `expected` describes it."""
-
-    def read(value: str) -> str:
-        if len(value) > limit or not re.fullmatch(pattern, value):
-            raise BadValueError(expected)
-        return value
-
-    return read
+    return fitting(lambda value: len(value) <= limit and re.fullmatch(pattern, value), expected)
 
 
 def folder(value: str) -> str:
@@ -165,15 +175,6 @@ def jobs_by_role(value: str) -> Mapping[str, str]:
     return jobs
 
 
-def roles(value: str) -> tuple[str, ...]:
-    """Accept names of roles."""
-    expected = "names of roles, separated by commas"
-    found = items(value, expected)
-    if not all(map(is_role_name, found)):
-        raise BadValueError(expected)
-    return found
-
-
 def processes(value: str) -> str:
     """Accept a number of processes, or a word by which torchrun finds it."""
     if value not in _NPROC_WORDS and (not re.fullmatch(r"[1-9][0-9]{0,8}", value) or int(value) > MAX_SLOTS):
@@ -189,25 +190,14 @@ def bounds(value: str) -> str:
     return f"{found[1]}:{found[2]}"
 
 
-def role(value: str) -> str:
-    """Accept the name of a role."""
-    if not is_role_name(value):
-        raise BadValueError("the name of a role: letters, digits, '-', '_' and '.', at most 63")
-    return value
-
-
-def dns_name(value: str) -> str:
-    """Accept the name of an object of Kubernetes."""
-    if not is_dns_name(value):
-        raise BadValueError("the name of a Kubernetes object: lower-case letters, digits, '-' and '.', at most 253")
-    return value
-
-
-def uid(value: str) -> str:
-    """Accept the UID of an object of Kubernetes; it is compared only."""
-    if len(value) > _UID_LIMIT or not value.isascii() or not value.replace("-", "0").isalnum():
-        raise BadValueError("a UID: letters, digits and '-', at most 128")
-    return value
+roles = list_of(is_role_name, "names of roles, separated by commas")
+role = fitting(is_role_name, "the name of a role: letters, digits, '-', '_' and '.', at most 63")
+dns_name = fitting(is_dns_name, "the name of a Kubernetes object: lower-case letters, digits, '-' and '.', at most 253")
+# That of an object of Kubernetes, which is compared only. To compile a regular expression would take longer.
+uid = fitting(
+    lambda value: len(value) <= _UID_LIMIT and value.isascii() and value.replace("-", "0").isalnum(),
+    "a UID: letters, digits and '-', at most 128",
+)
 
 
 def address(value: str) -> str:
@@ -218,6 +208,7 @@ def address(value: str) -> str:
 
 
 label_key = matching(_LABEL_KEY, "the key of a label", _LABEL_KEY_LIMIT)
+_of_selector = matching(_SELECTOR, "a label selector, as app=trainer,tier!=test or job in (a,b)", _SELECTOR_LIMIT)
 
 
 def selector(value: str) -> str:
@@ -225,59 +216,12 @@ def selector(value: str) -> str:
 
     Source: the grammar of `labels.Parse` of Kubernetes, without `<` and `>`.
     """
-    normal = " ".join(value.split())
-    if len(normal) > _SELECTOR_LIMIT or not _is_selector(re.findall(r"==|!=|[-A-Za-z0-9_./]+|[^ ]", normal)):
-        raise BadValueError("a label selector, as app=trainer,tier!=test or job in (a,b)")
-    return normal
+    return _of_selector(" ".join(value.split()))
 
 
-def _is_selector(tokens: list[str]) -> bool:
-    """Report whether the tokens are requirements with commas between them; each token is looked at a few times."""
-    at = _after_requirement(tokens, 0)
-    while at is not None and at < len(tokens) and tokens[at] == ",":
-        at = _after_requirement(tokens, at + 1)
-    return at == len(tokens)
-
-
-def _after_requirement(tokens: list[str], at: int) -> int | None:
-    """Return the position after the requirement that begins at `at`, None if none does."""
-    first, second, third, *_ = [*tokens[at : at + 3], "", "", ""]
-    if first == "!":
-        return at + 2 if _is_label_key(second) else None
-    if not _is_label_key(first):
-        return None
-    if second in {"=", "==", "!="}:
-        # A value may be empty.
-        return at + 3 if re.fullmatch(_LABEL_NAME, third) else at + 2
-    if second in {"in", "notin"}:
-        return _after_values(tokens, at + 3) if third == "(" else None
-    return at + 1
-
-
-def _after_values(tokens: list[str], at: int) -> int | None:
-    """Return the position after the values and the closing parenthesis that begin at `at`, None if none do."""
-    before = ","
-    for position in range(at, len(tokens)):
-        word = tokens[position]
-        if word == ")":
-            return position + 1
-        if word != "," and (before != "," or not re.fullmatch(_LABEL_NAME, word)):
-            return None
-        before = word
-    return None
-
-
-def _is_label_key(token: str) -> bool:
-    return len(token) <= _LABEL_KEY_LIMIT and re.fullmatch(_LABEL_KEY, token) is not None
-
-
-def presets(value: str) -> tuple[str, ...]:
-    """Accept names of presets; `check_presets` says whether there are such presets."""
-    expected = "names of presets like pytorch,mpi, separated by commas"
-    found = items(value, expected)
-    if not all(re.fullmatch(DNS_LABEL, each) for each in found):
-        raise BadValueError(expected)
-    return found
+presets = list_of(
+    lambda name: re.fullmatch(DNS_LABEL, name), "names of presets like pytorch,mpi, separated by commas"
+)  # `check_presets` says whether there are such presets
 
 
 def check_presets(chosen: Collection[str], own: "known.Presets") -> None:

@@ -6,6 +6,7 @@ barrier does not know (`env`, `hosts`, `containers`, `template`, `code`, `image`
 Source: docs/reference/injector.md, section 1.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -86,14 +87,6 @@ MAX_RESTARTS: Final = 2**31 - 1
 MAX_EXIT_CODE: Final = 255
 
 
-def _containers(text: str) -> tuple[str, ...]:
-    expected = "names of containers, separated by commas"
-    items = values.items(text, expected)
-    for item in items:
-        values.matching(values.DNS_LABEL, expected, 63)(item)
-    return items
-
-
 def _exit_codes(text: str) -> tuple[int, ...]:
     expected = f"exit codes from 1 to {MAX_EXIT_CODE}, separated by commas"
     found = [values.whole(1, MAX_EXIT_CODE)(item) for item in values.items(text, expected)]
@@ -121,7 +114,9 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "env": lambda text: Delivery(values.one_of(*Delivery)(text)),
     "hosts": lambda text: Hosts(values.one_of(*Hosts)(text)),
     **_of_barrier("ports"),
-    "containers": _containers,
+    "containers": values.list_of(
+        lambda name: re.fullmatch(values.DNS_LABEL, name), "names of containers, separated by commas"
+    ),
     **_of_barrier("selector", "roles", "role-label", "slots", "run-launcher-as-worker", "nproc-per-node", "nnodes"),
     **_of_barrier("max-restarts", "tf-roles", "rank-roles", "head-role", "addresses"),
     "gang": values.matching(values.DNS_LABEL, "a name of lower-case letters, digits and '-'", 63),
