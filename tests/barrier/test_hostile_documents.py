@@ -24,8 +24,8 @@ from frameworkbarrier.gate.gate import Fault, Gatekeeper, Observation, Released
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source.api import Api
-from frameworkbarrier.source.follow import Follower, View
-from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
+from frameworkbarrier.source.follow import Follower
+from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView, View
 from tests.barrier.documents import BY_SELECTOR, DOCUMENTS, HOSTILE, TAMPERED, VALID, with_roster
 from tests.barrier.gangs import environment, roster
 

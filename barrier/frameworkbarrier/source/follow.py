@@ -10,16 +10,14 @@ Source of the rules: docs/reference/barrier.md, section 2.
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic
 
 from frameworkbarrier.errors import StillForbiddenError
 from frameworkbarrier.gate.gate import Fault
 from frameworkbarrier.shape import ShapeError, table, word
 from frameworkbarrier.source.api import Api, ApiError, ExpiredError, ForbiddenError, NotFoundError, UnavailableError
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
+from frameworkbarrier.source.views import T, View
 
 SERVER_TIMEOUT_SEC = (40, 52)
 """Range of the watch's life; random, so that the watches of a gang do not all end together."""
@@ -38,35 +36,6 @@ WATCH_FLOOR_SEC = 1.0
 """Least time between the openings of two watches."""
 RESUMES = 3
 """Failures in a row after which the object is read again instead of watched from an old version."""
-
-T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
-
-
-class View(Protocol[T_co]):
-    """What is followed: one object by name, or the objects of a selector."""
-
-    read_path: str
-    read_params: Mapping[str, str]
-    watch_path: str
-    watch_params: Mapping[str, str]
-    what: str
-    """For messages: `ConfigMap ns/name`."""
-    rule: str
-    """The RBAC rule that reading it needs, for messages."""
-    is_to_come: bool
-    """It may be created, and reading it allowed, at any time: neither 403 nor 404 ends the wait."""
-
-    # Each returns what is followed as it is now, or raises a `ShapeError`: the document is no object of the kind.
-
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> T_co:
-        """Take the answer of a get, or a page of a list; `more`: it is not the first."""
-
-    def absent(self) -> T_co:
-        """Take the answer 404."""
-
-    def changed(self, kind: str, document: dict[str, Any]) -> T_co:
-        """Take a watch event."""
 
 
 class Follower(Generic[T]):
@@ -94,21 +63,24 @@ class Follower(Generic[T]):
         self._forbidden_since: float | None = None
         self._ever_read = False
         self._succeeded = False
-        """The series of failures, if there was one, is over."""
+        """The step has succeeded so far: the series of failures, if there was one, is over."""
 
     def __iter__(self) -> Iterator[T | Fault]:
-        """Follow.
+        """Follow; a series of failures ends with a step that succeeds: a read alone does not, an event does.
 
         Raises:
             StillForbiddenError: forbidden from the start, still after 30 s.
         """
-        failure: ApiError | None = None
+        number = 0
         while True:
+            self._succeeded = False
             try:
-                yield from self._step() if failure is None else self._retry(failure)
-                failure = None
-            except ApiError as fault:
-                failure = fault
+                yield from self._step()
+                number = 0
+            except ApiError as failure:
+                number = 1 if self._succeeded else number + 1
+                yield from self._judge(failure, number)
+                self._sleep(self._pause(failure, number))
 
     def _step(self) -> Iterator[T | Fault]:
         """Read if that is needed, then watch until the server ends it; where watching is forbidden, poll."""
@@ -188,35 +160,6 @@ class Follower(Generic[T]):
         if lived < WATCH_FLOOR_SEC:
             self._sleep(WATCH_FLOOR_SEC - lived)
 
-    def _retry(self, first: ApiError) -> Iterator[T | Fault]:
-        """Try steps again, with tenacity's pauses, until one succeeds: a read alone does not, an event does.
-
-        The failure before counts as the first attempt: tenacity takes 9 ms to import, which only a Pod with a faulty
-        server shall pay.
-
-        Raises:
-            ApiError: a step succeeded and failed later: this starts a new series of failures.
-        """
-        from tenacity import Retrying, retry_if_exception_type
-
-        self._succeeded = False
-        attempts = Retrying(
-            retry=retry_if_exception_type(ApiError),
-            stop=lambda _: self._succeeded,
-            wait=self._pause,
-            sleep=self._sleep,
-            reraise=True,
-        )
-        for attempt in attempts:
-            number = attempt.retry_state.attempt_number
-            with attempt:
-                if number == 1:
-                    raise first
-                yield from self._step()
-            failure = attempt.retry_state.outcome and attempt.retry_state.outcome.exception()
-            if isinstance(failure, ApiError) and not self._succeeded:
-                yield from self._judge(failure, number)
-
     def _judge(self, failure: ApiError, number: int) -> Iterator[Fault]:
         """Decide what failure `number` of a series means for the next request, and report it."""
         match failure:
@@ -242,22 +185,23 @@ class Follower(Generic[T]):
                 self._version = ""
                 yield Fault(f"cannot watch {self._view.what}: {failure}")
 
-    def _pause(self, state: "RetryCallState") -> float:
-        """Return the seconds to wait after a failure; tenacity calls this."""
-        failure = state.outcome.exception() if state.outcome else None
-        if isinstance(failure, ExpiredError) and state.attempt_number == 1:
+    def _pause(self, failure: ApiError, number: int) -> float:
+        """Return the seconds to wait after failure `number` of a series."""
+        if isinstance(failure, ExpiredError) and number == 1:
             return 0.0  # normal after a quiet time; a server that answers nothing else is faulty
-        pause = pause_after(state)
+        pause = pause_after(failure, number)
         return min(pause, FORBIDDEN_PAUSE_SEC) if isinstance(failure, ForbiddenError) and not self._ever_read else pause
 
 
-def pause_after(state: "RetryCallState") -> float:
+def pause_after(failure: ApiError, number: int) -> float:
     """Return the seconds to wait: what the server asked for, else exponential with full jitter up to 30 s."""
-    from tenacity import wait_random, wait_random_exponential
-
-    failure = state.outcome.exception() if state.outcome else None
     if isinstance(failure, UnavailableError) and failure.retry_after:  # 0 asks for nothing: no hot loop
-        return failure.retry_after + wait_random(0, 1)(state)  # the server asks all Pods for the same number
+        return failure.retry_after + random.random()  # noqa: S311 -- the server asks all Pods for the same number
+    # Its import takes 9 ms, which only a Pod with a faulty server shall pay.
+    from tenacity import RetryCallState, Retrying, wait_random_exponential
+
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = number
     return wait_random_exponential(BACKOFF_BASE_SEC, BACKOFF_LIMIT_SEC)(state)
 
 

@@ -4,9 +4,10 @@
 Observation, or a Fault if the roster cannot be used. It raises a `ShapeError` for what is no object of its kind.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from frameworkbarrier.errors import GoneError
 from frameworkbarrier.gate.gang import Gang, Role
@@ -16,51 +17,93 @@ from frameworkbarrier.shape import ShapeError, rows, table, word
 from frameworkbarrier.source import framework, pods, roster
 from frameworkbarrier.text import one_line
 
+T = TypeVar("T")
 
-class Generations:
-    """Counts the memberships of a source that has no generation of its own."""
 
-    def __init__(self) -> None:
-        self._number = 0
+class View(ABC, Generic[T]):
+    """What is followed: one object by name, or the objects of a selector.
+
+    Attributes:
+        what: For messages: `ConfigMap ns/name`.
+        rule: The RBAC rule that reading it needs, for messages.
+        is_to_come: It may be created, and reading it allowed, at any time: neither 403 nor 404 ends the wait.
+    """
+
+    def __init__(
+        self, settings: Settings, what: str, rule: str, collection: str, watch_params: Mapping[str, str]
+    ) -> None:
+        self._settings = settings
+        self.what, self.rule, self.is_to_come = what, rule, False
+        self.read_path = self.watch_path = collection
+        self.watch_params, self.read_params = watch_params, dict[str, str]()
+        self._generation = 0
         self._members: tuple[Role, ...] = ()
 
-    def stamp(self, gang: Gang) -> Gang:
-        """Return the gang with a generation that grows whenever the complete membership differs from the last one."""
+    @abstractmethod
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> T:
+        """Take the answer of a get, or a page of a list; `more`: it is not the first."""
+
+    @abstractmethod
+    def absent(self) -> T:
+        """Take the answer 404."""
+
+    def changed(self, kind: str, document: dict[str, Any]) -> T:
+        """Take a watch event."""
+        return self.absent() if kind == "DELETED" else self.loaded(document)
+
+    def _observe(self, gang: Gang, framework: Mapping[str, Any] | None = None) -> Observation:
+        """Observe a gang without a roster: its generation grows whenever the complete membership changes."""
         if gang.complete and gang.roles != self._members:
-            self._number += 1
+            self._generation += 1
             self._members = gang.roles
-        return replace(gang, generation=self._number)
+        gang = replace(gang, generation=self._generation)
+        return Observation(gang, roster.encode(gang), framework)
 
 
-def _uid_of(document: dict[str, Any], namespace: str, name: str) -> str:
-    """Return the UID of an object, which must be the one of this name."""
-    meta = table(document.get("metadata"), "metadata")
-    for field, expected in (("namespace", namespace), ("name", name)):
-        if meta.get(field) != expected:
-            raise ShapeError(f"metadata.{field}: is {one_line(repr(meta.get(field)), 80)}, not {expected!r}")
-    return word(meta.get("uid"), "metadata.uid")
+class _ObjectView(View[T]):
+    """One object, whose UID must be this one if both are known; otherwise it is gone, as `another` says."""
+
+    kind: str
+    group: str
+    api: str
+    resource: str
+    another: str
+
+    def __init__(self, settings: Settings, name: str, uid: str) -> None:
+        names = f"resources: [{self.resource}], resourceNames: [{name}]"
+        super().__init__(
+            settings,
+            f"{self.kind} {settings.namespace}/{name}",
+            f"{{apiGroups: [{self.group}], {names}, verbs: [get, watch]}}",
+            f"{self.api}/namespaces/{settings.namespace}/{self.resource}",
+            {"fieldSelector": f"metadata.name={name}"},
+        )
+        self.read_path = f"{self.watch_path}/{name}"
+        self._name, self._uid = name, uid
+
+    def _check_identity(self, document: dict[str, Any]) -> None:
+        meta = table(document.get("metadata"), "metadata")
+        for field, expected in (("namespace", self._settings.namespace), ("name", self._name)):
+            if meta.get(field) != expected:
+                raise ShapeError(f"metadata.{field}: is {one_line(repr(meta.get(field)), 80)}, not {expected!r}")
+        uid = word(meta.get("uid"), "metadata.uid")
+        if self._uid and uid and uid != self._uid:
+            raise GoneError(f"{self.what} {self.another}")
 
 
-class RosterView:
+class RosterView(_ObjectView[Observation | Fault | None]):
     """The roster in the attempt's ConfigMap. None: the ConfigMap carries no roster (Microsoft's controller)."""
 
+    kind, group, api, resource = "ConfigMap", '""', "/api/v1", "configmaps"
+    another = "belongs to another attempt: this Pod's Framework attempt is over"
+
     def __init__(self, settings: Settings) -> None:
-        namespace, name = settings.namespace, settings.configmap
-        collection = f"/api/v1/namespaces/{namespace}/configmaps"
-        self.read_path = f"{collection}/{name}"
-        self.read_params: Mapping[str, str] = {}
-        self.watch_path = collection
-        self.watch_params: Mapping[str, str] = {"fieldSelector": f"metadata.name={name}"}
-        self.what = f"ConfigMap {namespace}/{name}"
-        self.rule = f'{{apiGroups: [""], resources: [configmaps], resourceNames: [{name}], verbs: [get, watch]}}'
-        self._settings = settings
+        super().__init__(settings, settings.configmap, settings.configmap_uid)
         self.is_to_come = bool(settings.roster)
 
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault | None:  # noqa: ARG002 -- the protocol's signature
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault | None:  # noqa: ARG002 -- the signature of the view
         """Read the roster out of the ConfigMap."""
-        uid = _uid_of(document, self._settings.namespace, self._settings.configmap)
-        if self._settings.configmap_uid and uid and uid != self._settings.configmap_uid:
-            raise GoneError(f"{self.what} belongs to another attempt: this Pod's Framework attempt is over")
+        self._check_identity(document)
         try:
             text = roster.find(document)
             if text is None:
@@ -77,70 +120,48 @@ class RosterView:
             return Fault(f"{self.what} with the roster is not there yet: is foreignGangs enabled in the controller?")
         raise GoneError(f"{self.what} is gone: this Pod's Framework attempt is over")
 
-    def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault | None:
-        """Take a watch event."""
-        return self.absent() if kind == "DELETED" else self.loaded(document)
 
-
-class FrameworkView:
+class FrameworkView(_ObjectView[Observation | Fault]):
     """The Framework object itself."""
 
-    is_to_come = False
+    kind, group, api, resource = "Framework", "frameworkcontroller.microsoft.com", framework.API, "frameworks"
+    another = "was deleted and created again: this Pod's Framework is gone"
 
     def __init__(self, settings: Settings) -> None:
-        namespace, name = settings.namespace, settings.framework
-        collection = f"{framework.API}/namespaces/{namespace}/frameworks"
-        self.read_path = f"{collection}/{name}"
-        self.read_params: Mapping[str, str] = {}
-        self.watch_path = collection
-        self.watch_params: Mapping[str, str] = {"fieldSelector": f"metadata.name={name}"}
-        self.what = f"Framework {namespace}/{name}"
-        self.rule = (
-            "{apiGroups: [frameworkcontroller.microsoft.com], resources: [frameworks], "
-            f"resourceNames: [{name}], verbs: [get, watch]}}"
-        )
-        self._settings = settings
-        self._generations = Generations()
+        super().__init__(settings, settings.framework, settings.framework_uid)
 
     def decompressed(self, document: dict[str, Any]) -> dict[str, Any]:
         """Return the object decompressed, once it is found to be the Framework of this Pod."""
-        uid = _uid_of(document, self._settings.namespace, self._settings.framework)
-        if self._settings.framework_uid and uid and uid != self._settings.framework_uid:
-            raise GoneError(f"{self.what} was deleted and created again: this Pod's Framework is gone")
+        self._check_identity(document)
         return framework.decompress(document)
 
-    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:  # noqa: ARG002 -- the protocol's signature
+    def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:  # noqa: ARG002 -- the signature of the view
         """Read the gang out of the Framework."""
         plain = self.decompressed(document)
         gang = framework.gang_of(plain, self._settings.own_task, self._settings.attempt_id)
-        gang = self._generations.stamp(gang)
         # That of a large gang is most of the barrier's memory, which would hold two of them whenever the next arrives.
         kept = plain if self._settings.wants_framework(gang.total) else None
-        return Observation(gang, roster.encode(gang), kept)
+        return self._observe(gang, kept)
 
     def absent(self) -> Observation | Fault:
         """End the wait: a Framework of the same name that is created later has other Pods."""
         raise GoneError(f"{self.what} is gone")
 
-    def changed(self, kind: str, document: dict[str, Any]) -> Observation | Fault:
-        """Take a watch event."""
-        return self.absent() if kind == "DELETED" else self.loaded(document)
 
-
-class PodsView:
+class PodsView(View[Observation | Fault]):
     """The Pods of a label selector."""
 
-    is_to_come = False
-
     def __init__(self, settings: Settings, namespace: str) -> None:
-        self.read_path = self.watch_path = f"/api/v1/namespaces/{namespace}/pods"
-        self.watch_params: Mapping[str, str] = {"labelSelector": settings.selector}
-        self.read_params: Mapping[str, str] = {**self.watch_params, "limit": "100"}
-        self.what = f"Pods {settings.selector!r} in {namespace}"
-        self.rule = '{apiGroups: [""], resources: [pods], verbs: [list, watch]}'
-        self._settings, self._namespace = settings, namespace
+        super().__init__(
+            settings,
+            f"Pods {settings.selector!r} in {namespace}",
+            '{apiGroups: [""], resources: [pods], verbs: [list, watch]}',
+            f"/api/v1/namespaces/{namespace}/pods",
+            {"labelSelector": settings.selector},
+        )
+        self.read_params = {**self.watch_params, "limit": "100"}
+        self._namespace = namespace
         self._peers: dict[str, pods.Peer] = {}
-        self._generations = Generations()
 
     def loaded(self, document: dict[str, Any], *, more: bool = False) -> Observation | Fault:
         """Take one page of a list; `more`: it is not the first."""
@@ -150,7 +171,7 @@ class PodsView:
             self._peers = {}
         for pod in rows(document.get("items"), "items"):
             self._keep(pod)
-        return self._observe()
+        return self._observe(self._gang())
 
     def absent(self) -> Observation | Fault:
         """Report a fault: an API server always has a list of Pods."""
@@ -162,7 +183,7 @@ class PodsView:
             self._peers.pop(pods.uid_of(document), None)
         else:
             self._keep(document)
-        return self._observe()
+        return self._observe(self._gang())
 
     def _keep(self, pod: Mapping[str, Any]) -> None:
         uid, roles, label = pods.uid_of(pod), self._settings.roles, self._settings.role_label
@@ -174,6 +195,5 @@ class PodsView:
         else:
             self._peers[uid] = peer
 
-    def _observe(self) -> Observation:
-        gang = self._generations.stamp(pods.gang_of(self._peers.values(), self._settings.roles, self._namespace))
-        return Observation(gang, roster.encode(gang))
+    def _gang(self) -> Gang:
+        return pods.gang_of(self._peers.values(), self._settings.roles, self._namespace)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trustme
-from tenacity import RetryCallState, Retrying
 
 from frameworkbarrier import settings
 from frameworkbarrier.errors import StillForbiddenError
@@ -207,28 +206,20 @@ def test_a_broken_stream_loses_nothing_that_was_whole(serve: Serve, after: bytes
     assert requests(server)[-1] == "watch 2"
 
 
-def pause(number: int, failure: Exception) -> float:
-    """What the wait strategy says after a number of failures in a row."""
-    state = RetryCallState(Retrying(), None, (), {})
-    state.attempt_number = number
-    state.set_exception((type(failure), failure, None))
-    return follow.pause_after(state)
-
-
 def test_pauses_grow_to_30_seconds_and_are_spread() -> None:
     failure = UnavailableError("HTTP 503")
-    firsts = [pause(1, failure) for _ in range(200)]
+    firsts = [follow.pause_after(failure, 1) for _ in range(200)]
     assert max(firsts) <= 0.8
     assert max(firsts) - min(firsts) > 0.3
-    later = [pause(21 + number, failure) for number in range(200)]
+    later = [follow.pause_after(failure, 21 + number) for number in range(200)]
     assert 25 < max(later) <= 30
     assert min(later) < 10
 
 
 def test_the_server_sets_the_pause_and_a_second_at_most_is_added(serve: Serve) -> None:
-    asked = [pause(20, UnavailableError("HTTP 429", 7.0)) for _ in range(50)]
+    asked = [follow.pause_after(UnavailableError("HTTP 429", 7.0), 20) for _ in range(50)]
     assert 7 <= min(asked) < max(asked) <= 8
-    assert max(pause(1, UnavailableError("HTTP 429", 0.0)) for _ in range(50)) > 0
+    assert max(follow.pause_after(UnavailableError("HTTP 429", 0.0), 1) for _ in range(50)) > 0
     slept: list[float] = []
     items = run(serve(in_turn(status(429, "slow down", Retry_After="2"), get(1))), until=1, sleep=slept.append)
     assert 2 <= slept[0] <= 3
