@@ -49,5 +49,3 @@ class HungError(EpochEndedError):
 
 class OutputError(BarrierError):
     """A file could not be written."""
-
-    exit_code = 1

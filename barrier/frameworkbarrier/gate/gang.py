@@ -1,7 +1,7 @@
 """The gang as a value, whichever source it was read from: its roles, their Tasks, and who is missing. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -66,17 +66,18 @@ class Gang:
     """All Tasks that must be ready. `roles` is empty unless `complete`."""
 
     namespace: str
-    framework: str
-    uid: str
-    attempt_id: int
-    attempt_instance_uid: str
-    generation: int
+    """All that is known of Pods without a Framework; the rest of their names is empty."""
+    framework: str = ""
+    uid: str = ""
+    attempt_id: int = 0
+    attempt_instance_uid: str = ""
+    generation: int = 0
     """Grows whenever membership changes; 0 where the source has none."""
-    ready: int
-    total: int
-    complete: bool
-    waiting_for: tuple[Missing, ...]
-    roles: tuple[Role, ...]
+    ready: int = 0
+    total: int = 0
+    complete: bool = False
+    waiting_for: tuple[Missing, ...] = ()
+    roles: tuple[Role, ...] = ()
     readiness: str = "ip"
     """What made a Task ready: `ip` or `arrived`."""
     epoch: int | None = None
@@ -128,20 +129,15 @@ def gpus_of(pod: Mapping[str, Any], where: str) -> int:
 
 
 def assemble(
+    gang: Gang,
     numbers: Iterable[tuple[str, int]],
     find: Callable[[str, int], Task | str],
-    *,
-    gpus: Mapping[str, int] | None = None,
-    namespace: str,
-    framework: str = "",
-    uid: str = "",
-    attempt_id: int = 0,
-    attempt_instance_uid: str = "",
+    gpus: Mapping[str, int],
 ) -> Gang:
-    """Build a gang Task by Task, for the sources that have no roster; the generation is left 0.
+    """Fill a gang, of which only the names are known, Task by Task: for the sources that have no roster.
 
     `numbers` has the Tasks of each role, in the order of the spec; `find` returns the Task of a role and an index if it
-    is ready, otherwise why it is not. Pods without a Framework have a namespace only.
+    is ready, otherwise why it is not.
     """
     roles: list[Role] = []
     missing: list[Missing] = []
@@ -155,15 +151,10 @@ def assemble(
                 tasks.append(found)
             else:
                 missing.append(Missing(f"{role}-{index}", found))
-        roles.append(Role(role, tuple(tasks), (gpus or {}).get(role, 0)))
+        roles.append(Role(role, tuple(tasks), gpus.get(role, 0)))
     complete = not missing and total > 0
-    return Gang(
-        namespace=namespace,
-        framework=framework,
-        uid=uid,
-        attempt_id=attempt_id,
-        attempt_instance_uid=attempt_instance_uid,
-        generation=0,
+    return replace(
+        gang,
         ready=total - len(missing),
         total=total,
         complete=complete,

@@ -30,15 +30,11 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class Released(Observation):
     """The gate is open, for this gang. `role` and `task` are this Pod's own; None if its environment names no Task."""
 
-    gang: Gang
-    role: Role | None
-    task: Task | None
-    roster_text: str
-    framework: Mapping[str, Any] | None = None
-    """The Framework object, where the source read it."""
+    role: Role | None = None
+    task: Task | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class Gatekeeper:
         if not gang.complete:
             return Waiting(gang.ready, gang.total, gang.waiting_for)
         if own.role is None and own.uid is None:
-            return Released(gang, None, None, observation.roster_text, observation.framework)
+            return Released(gang, observation.roster_text, observation.framework)
         for role in gang.roles:
             if own.role is not None and role.name != own.role:
                 continue
@@ -89,7 +85,7 @@ class Gatekeeper:
                 if own.role is None and own.pod is not None and task.pod != own.pod:
                     continue
                 if own.uid is None or task.uid8 == own.uid[:8]:
-                    return Released(gang, role, task, observation.roster_text, observation.framework)
+                    return Released(gang, observation.roster_text, observation.framework, role, task)
         return self._wait_for_itself(gang, "is not recorded yet")
 
     def _wait_for_itself(self, gang: Gang, why: str) -> Waiting:

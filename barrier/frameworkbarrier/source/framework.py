@@ -65,16 +65,9 @@ def gang_of(framework: Mapping[str, Any], own_task: OwnTask, attempt_id: int | N
 
     _check_own(f"{namespace}/{name}", statuses, own_task)
     numbers, gpus = _roles(framework, _waiting(attempt))
-    return assemble(
-        numbers,
-        find,
-        gpus=gpus,
-        namespace=namespace,
-        framework=name,
-        uid=word(meta.get("uid"), "metadata.uid"),
-        attempt_id=number,
-        attempt_instance_uid=word(attempt.get("instanceUID"), "status.attemptStatus.instanceUID"),
-    )
+    uid = word(meta.get("uid"), "metadata.uid")
+    instance_uid = word(attempt.get("instanceUID"), "status.attemptStatus.instanceUID")
+    return assemble(Gang(namespace, name, uid, number, instance_uid), numbers, find, gpus)
 
 
 def _waiting(attempt: Mapping[str, Any]) -> set[str]:

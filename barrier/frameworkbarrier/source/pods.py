@@ -101,7 +101,7 @@ def gang_of(peers: Iterable[Peer], roles: Mapping[str, int], namespace: str) -> 
         return found.task if found else "has no Pod yet"
 
     gpus = {role: peer.gpus for (role, _), peer in newest.items()}
-    return assemble(roles.items(), find, gpus=gpus, namespace=namespace)
+    return assemble(Gang(namespace), roles.items(), find, gpus)
 
 
 def _index(meta: Mapping[str, Any]) -> int | None:

@@ -64,7 +64,7 @@ def problems(manifest: Mapping[str, Any], spec: FrameworkSpec, roles: Sequence[M
             continue
         try:
             found = next(one for one in gang.roles if one.name == role["name"])
-            released = Released(gang, found, found.tasks[0], "{}")
+            released = Released(gang, "{}", role=found, task=found.tasks[0])
             for text in render(released, settings.barrier, Container()).warnings:
                 yield warning(f"{path}.annotations", text)
         except SettingsError as refusal:
@@ -109,4 +109,4 @@ def made_up_gang(manifest: Mapping[str, Any], gpus: Mapping[str, int]) -> Gang:
 
     namespace = str(manifest["metadata"].get("namespace") or "default")
     uid = f"0_{_UID}"
-    return assemble(numbers, find, namespace=namespace, framework=name, attempt_instance_uid=uid, gpus=gpus)
+    return assemble(Gang(namespace, name, attempt_instance_uid=uid), numbers, find, gpus)
