@@ -72,14 +72,6 @@ Presets = Mapping[str, Preset]
 NONE: Presets = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PresetVariable:
-    """The name of a variable that a preset sets; an `optional` one may be absent for a Task, the others never are."""
-
-    name: str
-    optional: bool
-
-
 @cache
 def _supplied() -> tuple[str, ...]:
     return tuple(sorted(entry.removesuffix(_SUFFIX) for entry in os.listdir(_FOLDER) if entry.endswith(_SUFFIX)))
@@ -106,21 +98,20 @@ def _read(name: str) -> Preset:
         return decode(name, tomllib.load(file))
 
 
-def variables(chosen: Iterable[str], own: Presets = NONE) -> tuple[PresetVariable, ...]:
-    """Return the variables that these presets can set, in their order, each once.
+def variables(chosen: Iterable[str], own: Presets = NONE) -> Mapping[str, bool]:
+    """Return the variables that these presets can set, in their order, and whether each may be absent for a Task.
 
     A value that outgrows its variable is in a file, and `{NAME}_FILE` names the file. A variable of several presets may
     be absent only if none of them always sets it.
     """
-    found: dict[str, PresetVariable] = {}
+    found: dict[str, bool] = {}
     for preset in (load(name, own) for name in chosen):
         for name in preset.variables:
             grows = name in preset.short_variables or name in preset.long
-            optional = grows or name in preset.optional
-            found[name] = PresetVariable(name, optional and (name not in found or found[name].optional))
+            found[name] = (grows or name in preset.optional) and found.get(name, True)
             if grows:
-                found[f"{name}_FILE"] = PresetVariable(f"{name}_FILE", optional=True)
-    return tuple(found.values())
+                found[f"{name}_FILE"] = True
+    return found
 
 
 def encode(presets: Iterable[Preset]) -> str:
@@ -172,9 +163,9 @@ def _read_fields(document: Mapping[str, object]) -> dict[str, Any]:
         "heads": partial(_list_of, _ROLE, "names of roles"),
         "port": partial(_whole, 1, _MAX_PORT),
         "place": partial(_whole, 0, _LAST),
-        "ranks_by_topology": _truth,
-        "gpu_slots": _truth,
-        "doc": _text,
+        "ranks_by_topology": partial(_of_type, bool, "true or false"),
+        "gpu_slots": partial(_of_type, bool, "true or false"),
+        "doc": partial(_of_type, str, "a text"),
     }
     found: dict[str, Any] = {"variables": {}}
     for key, value in document.items():
@@ -213,13 +204,7 @@ def _whole(low: int, high: int, value: object, where: str) -> int:
     return value
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise PresetError(f"{where}: must be a text")
-    return value
-
-
-def _truth(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise PresetError(f"{where}: must be true or false")
+def _of_type(wanted: type, expected: str, value: object, where: str) -> object:
+    if not isinstance(value, wanted):
+        raise PresetError(f"{where}: must be {expected}")
     return value

@@ -119,13 +119,13 @@ def _entries_of_version(chosen: tuple[str, ...]) -> Mapping[str, JSON]:
     return _made(presets.variables(chosen))
 
 
-def _made(variables: Sequence[presets.PresetVariable]) -> Mapping[str, JSON]:
+def _made(variables: Mapping[str, bool]) -> Mapping[str, JSON]:
     entries: dict[str, JSON] = {}
-    for variable in variables:
-        reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": variable.name}
-        if variable.optional:
+    for name, optional in variables.items():
+        reference: JSON = {"volumeName": names.VOLUME, "path": "env", "key": name}
+        if optional:
             reference["optional"] = True
-        entries[variable.name] = {"name": variable.name, "valueFrom": {"fileKeyRef": reference}}
+        entries[name] = {"name": name, "valueFrom": {"fileKeyRef": reference}}
     return entries
 
 

@@ -43,7 +43,7 @@ def test_a_preset_of_the_operator_sets_variables_and_writes_files() -> None:
 def test_a_preset_of_the_operator_replaces_one_of_this_version() -> None:
     text = json.dumps({"jax": HUB})
     read = settings.parse(environment(FB_PRESET="jax", FB_PRESET_DEFINITIONS=text))
-    assert [one.name for one in presets.variables(read.presets, read.preset_definitions)] == ["HUB", "NONE"]
+    assert [*presets.variables(read.presets, read.preset_definitions)] == ["HUB", "NONE"]
 
 
 @pytest.mark.parametrize(

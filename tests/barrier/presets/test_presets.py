@@ -12,7 +12,6 @@ import pytest
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.presets import model as presets
-from frameworkbarrier.presets.model import PresetVariable
 from tests.barrier.files.written import files, rendered, variables
 from tests.barrier.gangs import ip, roster
 
@@ -29,24 +28,24 @@ def exported(preset: str, role: str, **environ: str) -> set[str]:
 @pytest.mark.parametrize("preset", presets.names())
 def test_a_task_gets_all_variables_of_a_preset_that_are_not_optional_and_no_unknown_one(preset: str) -> None:
     known = presets.variables([preset])
-    needed = {variable.name for variable in known if not variable.optional}
+    needed = {name for name, optional in known.items() if not optional}
     for role in ROLES:
-        assert needed <= exported(preset, role) <= {variable.name for variable in known}
+        assert needed <= exported(preset, role) <= known.keys()
 
 
 @pytest.mark.parametrize("preset", presets.names())
 def test_a_variable_is_optional_only_if_some_task_lacks_it(preset: str) -> None:
     loaded = presets.load(preset)
     grow = set(loaded.short_variables) | loaded.long
-    optional = {variable.name for variable in presets.variables([preset]) if variable.optional}
+    optional = {name for name, optional in presets.variables([preset]).items() if optional}
     always = exported(preset, "dashboard") & exported(preset, "worker", FB_NPROC_PER_NODE="gpu")
     assert optional == set(loaded.variables) - always | grow | {f"{name}_FILE" for name in grow}
 
 
 def test_the_variables_of_several_presets_are_those_of_each_in_order_and_once() -> None:
     jax, tensorflow = presets.variables(["jax"]), presets.variables(["tensorflow"])
-    assert presets.variables(["jax", "tensorflow", "jax"]) == (*jax, *tensorflow)
-    assert tensorflow == (PresetVariable("TF_CONFIG", optional=True), PresetVariable("TF_CONFIG_FILE", optional=True))
+    assert [*presets.variables(["jax", "tensorflow", "jax"]).items()] == [*jax.items(), *tensorflow.items()]
+    assert tensorflow == {"TF_CONFIG": True, "TF_CONFIG_FILE": True}
 
 
 def test_presets_are_listed_in_the_order_of_their_places() -> None:
@@ -57,8 +56,7 @@ def test_presets_are_listed_in_the_order_of_their_places() -> None:
 
 
 def test_a_variable_of_two_presets_is_there_once_and_as_the_first_says() -> None:
-    both = presets.variables(["pytorch", "deepspeed"])
-    assert [one for one in both if one.name == "MASTER_ADDR"] == [PresetVariable("MASTER_ADDR", optional=False)]
+    assert presets.variables(["pytorch", "deepspeed"])["MASTER_ADDR"] is False
     assert "LOCAL_RANK" in exported("deepspeed,pytorch", "worker")
     made = files(roster({"master": 1, "worker": 1}), FB_PRESET="deepspeed,pytorch", FB_PORTS="master=1")
     assert re.findall("^MASTER_PORT=.*", made["env"].data.decode(), re.MULTILINE) == ["MASTER_PORT='1'"]

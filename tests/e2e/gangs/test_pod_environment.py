@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.node
 
 PRINT = "import json, os, time; print(json.dumps(dict(os.environ))); time.sleep({})"
-NAMES = tuple(one.name for one in presets.variables(["pytorch"]))
+NAMES = tuple(presets.variables(["pytorch"]))
 
 
 def template(env: str) -> Json:

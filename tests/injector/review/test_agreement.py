@@ -287,7 +287,7 @@ def env_of(plan: Plan) -> list[str]:
 
 @each("preset", SUPPLIED)
 def test_the_injector_refers_to_each_variable_of_any_preset_of_the_barrier(preset: str) -> None:
-    assert env_of(planned(preset)) == [one.name for one in presets.variables([preset])]
+    assert env_of(planned(preset)) == [*presets.variables([preset])]
 
 
 DEFINITION = {
@@ -308,8 +308,8 @@ def test_the_barrier_gets_the_definition_of_an_operators_preset_by_which_the_inj
     understood = barrier_settings.parse(environment(plan.barrier))
     assert (understood.presets, understood.preset_definitions) == ((name, "mpi"), {name: own[name]})
     variables = presets.variables(understood.presets, understood.preset_definitions)
-    assert env_of(plan) == [one.name for one in variables]
-    assert {one.name: one.optional for one in variables}.items() >= {"MY_PEERS": False, "MY_RANK": True}.items()
+    assert env_of(plan) == [*variables]
+    assert variables.items() >= {"MY_PEERS": False, "MY_RANK": True}.items()
 
 
 MINE = Config(version="1.2.3", presets={"mine": presets.decode("mine", DEFINITION)})
