@@ -90,8 +90,7 @@ def render(
     gang = released.gang
     chosen = [presets.load(name, settings.preset_definitions) for name in settings.presets]
     ports = variables.ports_of(gang, settings.ports, chosen)
-    launcher, by_gpu = settings.run_launcher_as_worker == "true", any(preset.gpu_slots for preset in chosen)
-    slots = variables.slots_of(gang, settings.slots, run_launcher=launcher, by_gpu=by_gpu)
+    slots = variables.slots_of(gang, settings, by_gpu=any(preset.gpu_slots for preset in chosen))
     own, made = _of_presets(released, chosen, settings, container)
     roles = [variables.lists_of(role, ports.get(role.name)) for role in gang.roles]
     of_roles = [variable for role in roles for variable in role.known()]

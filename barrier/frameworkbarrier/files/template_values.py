@@ -38,8 +38,7 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         SettingsError: a setting does not fit the gang, or nothing says who has ranks or who is the head.
     """
     gang = released.gang
-    launcher = settings.run_launcher_as_worker == "true"
-    slots = variables.slots_of(gang, settings.slots, run_launcher=launcher, by_gpu=preset.gpu_slots)
+    slots = variables.slots_of(gang, settings, by_gpu=preset.gpu_slots)
     roles: list[dict[str, Any]] = []
     for role in gang.roles:
         port, count = settings.ports.get(role.name, preset.port), slots[role.name]

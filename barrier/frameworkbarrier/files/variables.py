@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.gate.gang import Gang, Role
 from frameworkbarrier.presets.model import Preset
+from frameworkbarrier.settings import Settings
 from frameworkbarrier.text import bracketed
 
 LAUNCHER = "launcher"
@@ -96,20 +97,21 @@ def tf_roles_of(gang: Gang, chosen: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def slots_of(gang: Gang, chosen: Mapping[str, int], *, run_launcher: bool, by_gpu: bool = False) -> dict[str, int]:
+def slots_of(gang: Gang, settings: Settings, *, by_gpu: bool) -> dict[str, int]:
     """Return the slots of each Task, by role.
 
-    `chosen` is `FB_SLOTS`: the key `""` is for all roles, else only named roles have some. Without it a Task has 1, or
-    with `by_gpu` as many as its Pod asks for GPUs, if it asks for some. A role named `launcher` starts mpirun and
-    computes nothing, as users of the MPI operator expect, if other roles do and `run_launcher` does not say otherwise.
+    In `FB_SLOTS` the key `""` is for all roles, else only named roles have some. Without it a Task has 1, or with
+    `by_gpu` as many as its Pod asks for GPUs, if it asks for some. A role named `launcher` starts mpirun and computes
+    nothing, as users of the MPI operator expect, if other roles do and the settings do not say otherwise.
     """
+    chosen = settings.slots
     names = names_of(gang, "FB_SLOTS", sorted(chosen.keys() - {""}))
     if chosen:
         found = {name: chosen.get(name, chosen.get("", 0)) for name in names}
     else:
         found = {role.name: (by_gpu and role.gpus) or 1 for role in gang.roles}
     others = any(role.tasks and found[role.name] for role in gang.roles if role.name != LAUNCHER)
-    if LAUNCHER in found and LAUNCHER not in chosen and others and not run_launcher:
+    if LAUNCHER in found and LAUNCHER not in chosen and others and settings.run_launcher_as_worker == "false":
         found[LAUNCHER] = 0
     return found
 

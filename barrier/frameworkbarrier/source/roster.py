@@ -122,7 +122,7 @@ def decode(text: str) -> Gang:
         ready=_count(document, "ready"),
         total=total,
         complete=complete,
-        waiting_for=_waiting_for(document),
+        waiting_for=tuple(map(_missing, _list(document, "waitingFor")[:MISSING_SHOWN])),
         roles=_roles(document, name, total) if complete else (),
         readiness=_text(document, "readiness") or "ip",
         epoch=None if document.get("epoch") is None else _count(document, "epoch"),
@@ -247,7 +247,7 @@ def _task(value: object, framework: str, role: str, place: int) -> Task:
 
 
 def _behind(document: Mapping[str, Any]) -> tuple[tuple[str, int, str, int], ...]:
-    entries = _field(document, "behind", list) if document.get("behind") is not None else ()
+    entries = _list(document, "behind")
     for entry in entries:
         kinds = [type(one) for one in entry] if isinstance(entry, list) else []
         if kinds != [str, int, str, int]:
@@ -255,15 +255,15 @@ def _behind(document: Mapping[str, Any]) -> tuple[tuple[str, int, str, int], ...
     return tuple(map(tuple, entries))
 
 
-def _waiting_for(document: Mapping[str, Any]) -> tuple[Missing, ...]:
-    named = _field(document, "waitingFor", list) if document.get("waitingFor") is not None else ()
-    return tuple(_missing(each) for each in named[:MISSING_SHOWN])
-
-
 def _missing(value: object) -> Missing:
     if not isinstance(value, dict):
         raise RosterError(f"waitingFor: {_short(value)} is not an object")
     return Missing(one_line(str(value.get("task", "?"))), one_line(str(value.get("why") or "")))
+
+
+def _list(document: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a list that may be absent."""
+    return [] if document.get(name) is None else _field(document, name, list)
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:
