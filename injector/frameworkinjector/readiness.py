@@ -5,6 +5,7 @@ Each part that readiness depends on (certificates, the call to itself, capabilit
 Source: docs/reference/injector.md, section 2.
 """
 
+import math
 from collections.abc import Mapping
 
 
@@ -14,34 +15,33 @@ class PartStatus:
     Args:
         problem: Why the part is not in order before its first outcome, as a clause. Later the attribute is the last
             failure; None after a success.
-        tolerated: Failures in a row after a success that leave the part in order; None for any number.
+        tolerated: Failures in a row after a success that leave the part in order.
     """
 
-    def __init__(self, problem: str, *, tolerated: int | None = None) -> None:
+    def __init__(self, problem: str, *, tolerated: float = math.inf) -> None:
         self.problem: str | None = problem
         self._tolerated = tolerated
-        self._failures = 0
-        self._in_order = False
+        self._failures: int | None = None
+        """Those in a row after the last success, if there was one."""
 
     def succeeded(self) -> None:
         """Note a success."""
         self.problem = None
         self._failures = 0
-        self._in_order = True
 
     def failed(self, problem: str) -> bool:
         """Note a failure, and report whether it differs from the previous outcome and so is worth a log line."""
         is_new = problem != self.problem
         self.problem = problem
-        self._failures += 1
-        if self._tolerated is not None and self._failures > self._tolerated:
-            self._in_order = False
+        if self._failures is not None:
+            self._failures += 1
         return is_new
 
     @property
     def unready(self) -> str | None:
         """Why the part keeps the replica from being ready; None if it does not."""
-        return None if self._in_order else self.problem
+        in_order = self._failures is not None and self._failures <= self._tolerated
+        return None if in_order else self.problem
 
 
 def not_ready(parts: Mapping[str, PartStatus], *, stopping: bool) -> list[str]:

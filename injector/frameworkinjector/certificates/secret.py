@@ -28,6 +28,7 @@ from frameworkinjector.errors import CertificateError
 from frameworkinjector.readiness import PartStatus
 from frameworkkube.errors import ConflictError, KubeError, NotFoundError
 from frameworkkube.http.client import KubeClient
+from frameworkkube.paths import resource_path
 
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 RETRY_SECONDS: Final = 1.0
@@ -43,17 +44,6 @@ class ManagedObjects:
     namespace: str
     secret: str
     webhook_configuration: str
-
-    @property
-    def secret_path(self) -> str:
-        """The path of the Secret at the API server."""
-        return f"/api/v1/namespaces/{self.namespace}/secrets/{self.secret}"
-
-    @property
-    def configuration_path(self) -> str:
-        """The path of the MutatingWebhookConfiguration at the API server."""
-        base = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-        return f"{base}/{self.webhook_configuration}"
 
 
 class ManagedCertificates:
@@ -76,6 +66,10 @@ class ManagedCertificates:
     ) -> None:
         self._client = client
         self._objects = objects
+        self._secret = resource_path("v1", "secrets", namespace=objects.namespace, name=objects.secret)
+        self._configuration = resource_path(
+            "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", name=objects.webhook_configuration
+        )
         self._profile = profile
         self._served = served
         self._check_seconds = check_seconds
@@ -113,8 +107,8 @@ class ManagedCertificates:
 
     async def _attempt(self) -> float:
         # The order matters: see the docstring of the module.
-        configuration = await self._get(self._objects.configuration_path, "MutatingWebhookConfiguration")
-        secret = await self._get(self._objects.secret_path, "Secret")
+        configuration = await self._get(self._configuration, "MutatingWebhookConfiguration")
+        secret = await self._get(self._secret, "Secret")
         bundle = await self._renew(secret)
         trusted_since = await self._trust(configuration, bundle.authorities)
         if bundle.certificate != self._served.certificate:
@@ -141,7 +135,7 @@ class ManagedCertificates:
         if renewal is None:
             return bundle
         body = {**secret, "data": {name: _base64(value) for name, value in renewal.bundle.files().items()}}
-        await self._client.replace(self._objects.secret_path, msgspec.json.encode(body))
+        await self._client.replace(self._secret, msgspec.json.encode(body))
         _log.info("new certificate written", secret=self._objects.secret, because=renewal.because)
         return renewal.bundle
 
@@ -156,7 +150,7 @@ class ManagedCertificates:
         if outdated:
             version = configuration["metadata"]["resourceVersion"]
             body = msgspec.json.encode({"metadata": {"resourceVersion": version}, "webhooks": outdated})
-            await self._client.patch(self._objects.configuration_path, body, content_type=STRATEGIC_MERGE)
+            await self._client.patch(self._configuration, body, content_type=STRATEGIC_MERGE)
             _log.info("caBundle written", configuration=self._objects.webhook_configuration, webhooks=len(outdated))
         return self._trusted_since.setdefault(pki.signing_authority(authorities), self._now())
 

@@ -16,6 +16,7 @@ from frameworkinjector.review.pod import Named
 from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.paths import resource_path
 
 PAGE: Final = 500
 _LIVING: Final = frozenset({"Pending", "Running"})
@@ -96,7 +97,7 @@ async def findings(client: KubeClient, namespace: str | None = None, page: int =
     Raises:
         KubeError: The API server refused, or did not answer.
     """
-    path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+    path = resource_path("v1", "pods", namespace=namespace or None)
     query = {"labelSelector": f"{names.LABEL}={names.LABEL_VALUE}", "limit": str(page)}
     decode = msgspec.json.Decoder(_Page).decode
     while True:

@@ -41,6 +41,11 @@ def container(
     pod: Pod, namespace: str, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool
 ) -> JSON:
     """Build the whole barrier container; `names_resolve` if the hosts file is mounted in every chosen container."""
+    read_only = {names.TOKEN_VOLUME: names.TOKEN_DIR}
+    if settings.template:
+        read_only[names.TEMPLATE_VOLUME] = names.TEMPLATE_DIR
+    if settings.code:
+        read_only[names.ARCHIVE_VOLUME] = names.ARCHIVE_DIR
     built: JSON = {
         "name": names.CONTAINER,
         "image": settings.image or config.barrier_image,
@@ -69,16 +74,10 @@ def container(
         },
         "volumeMounts": [
             {"name": names.VOLUME, "mountPath": settings.barrier.output_dir},
-            {"name": names.TOKEN_VOLUME, "mountPath": names.TOKEN_DIR, "readOnly": True},
+            *({"name": name, "mountPath": path, "readOnly": True} for name, path in read_only.items()),
+            *writable_mounts(settings),
         ],
     }
-    if settings.template:
-        mount = {"name": names.TEMPLATE_VOLUME, "mountPath": names.TEMPLATE_DIR, "readOnly": True}
-        built["volumeMounts"].append(mount)
-    if settings.code:
-        archive = {"name": names.ARCHIVE_VOLUME, "mountPath": names.ARCHIVE_DIR, "readOnly": True}
-        built["volumeMounts"].append(archive)
-    built["volumeMounts"] += writable_mounts(settings)
     if settings.barrier.mode == "sidecar":
         built["restartPolicy"] = "Always"
         built["startupProbe"] = _startup_probe(settings)
@@ -208,12 +207,11 @@ def _peers(pod: Pod, settings: PodSettings, config: Config) -> Iterator[JSON]:
     """Yield where the barrier finds a gang that the labels of the Pod name, if no annotation does."""
     if pod.framework_name:
         return
-    roster = workload.roster_of(pod, settings, config)
-    labels = workload.gang_labels(pod, settings) if roster is None else roster.labels
+    gang, labels = workload.peers_of(pod, settings, config)
     for variable, label in labels.items():
         yield _field(variable, f"metadata.labels['{label}']")
-    if roster is not None:
-        yield {"name": SETTINGS["roster"].env, "value": fc.config_map_name(roster.gang)}
+    if gang:
+        yield {"name": SETTINGS["roster"].env, "value": fc.config_map_name(gang)}
     elif labels:
         selector = ",".join(f"{label}=$({variable})" for variable, label in labels.items())
         yield {"name": SETTINGS["selector"].env, "value": selector}

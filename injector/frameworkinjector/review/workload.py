@@ -7,7 +7,6 @@ Source: docs/reference/injector.md, section 1.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from frameworkbarrier.values import INDEX_LABELS
@@ -32,44 +31,27 @@ _ADVICE: Final = {
 _OTHER_ADVICE: Final = "give it such a label, or a name that ends in a number"
 
 
-def gang_labels(pod: Pod, settings: PodSettings) -> Mapping[str, str]:
-    """Return the labels whose values are the same in all Pods of a gang, by the variables that are to hold them.
+def peers_of(pod: Pod, settings: PodSettings, config: Config) -> tuple[str, Mapping[str, str]]:
+    """Return the name of the gang whose roster lists a Pod's peers, and the labels that are the same in all of them.
 
-    Empty if the Pod itself has a selector, or if nothing of it says which its peers are.
+    The labels are by the variables that are to hold their values, and that stand for them in the name: they are read
+    when the barrier starts, since a webhook that is called later may add some. The name is "" if the controller keeps
+    no roster. There are no labels if the Pod itself has a selector, or if nothing of it says which its peers are.
 
-    The Pods of one Job are a gang, and so are those of one group of a LeaderWorkerSet. Each run of a CronJob is a Job.
+    Without a roster the Pods of one Job are a gang, and so are those of one group of a LeaderWorkerSet. Each run of a
+    CronJob is a Job.
     """
     if settings.barrier.selector or settings.barrier.role_label:
-        return {}
+        return "", {}
+    kind = foreign.kind_of((pod.annotations | pod.labels).get, pod.owner_kind) if config.foreign_gangs else None
+    if kind is not None and kind.parts:
+        labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.name, *kind.parts))}
+        return foreign.gang_name(kind, (f"$({variable})" for variable in labels)), labels
+    if kind is not None:
+        return foreign.gang_name(kind, (settings.gang or (pod.controller.name if pod.controller else ""),)), {}
     if LWS_NAME in pod.labels:
-        return {"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP}
-    return {"FB_JOB_UID": JOB_UID} if pod.owner_kind == "Job" else {}
-
-
-@dataclass(frozen=True, slots=True)
-class Roster:
-    """The roster of a Pod's gang: the name of the gang, in which variables stand for the values of labels."""
-
-    gang: str
-    labels: Mapping[str, str]
-
-
-def roster_of(pod: Pod, settings: PodSettings, config: Config) -> Roster | None:
-    """Return the roster that the controller keeps of the Pod's gang, None if the Pod names its peers in another way.
-
-    Labels are read when the barrier starts: a webhook that is called later may add some.
-    """
-    barrier, owner = settings.barrier, pod.controller
-    if not config.foreign_gangs or barrier.selector or barrier.role_label:
-        return None
-    kind = foreign.kind_of((pod.annotations | pod.labels).get, pod.owner_kind)
-    if kind is None:
-        return None
-    if not kind.parts:
-        name = settings.gang or (owner.name if owner else "")
-        return Roster(foreign.gang_name(kind, (name,)), {})
-    labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.name, *kind.parts))}
-    return Roster(foreign.gang_name(kind, (f"$({variable})" for variable in labels)), labels)
+        return "", {"FB_LWS_NAME": LWS_NAME, "FB_LWS_GROUP": LWS_GROUP}
+    return "", {"FB_JOB_UID": JOB_UID} if pod.owner_kind == "Job" else {}
 
 
 def refuse_without_peers(pod: Pod, settings: PodSettings, config: Config) -> None:
@@ -81,12 +63,13 @@ def refuse_without_peers(pod: Pod, settings: PodSettings, config: Config) -> Non
     barrier = settings.barrier
     if settings.gang and (not config.foreign_gangs or settings.gang_index is None or not settings.gang_size):
         raise RefusalError(Reason.GANG_INCOMPLETE if config.foreign_gangs else Reason.GANG_UNKNOWN)
-    if roster_of(pod, settings, config) is not None:
+    gang, labels = peers_of(pod, settings, config)
+    if gang:
         has_index = bool(settings.gang) or LWS_NAME in pod.labels or any(one in pod.labels for one in INDEX_LABELS)
         if not has_index:
             raise _without_index(pod)
         return
-    if not barrier.selector and not gang_labels(pod, settings):
+    if not barrier.selector and not labels:
         raise RefusalError(Reason.SELECTOR_MISSING)
     if not barrier.roles:
         raise RefusalError(Reason.ROLES_MISSING)

@@ -20,6 +20,7 @@ from frameworkinjector.review import restart
 from frameworkinjector.review.config import EnvFiles
 from frameworkkube.errors import InvalidError, KubeError
 from frameworkkube.http.client import KubeClient
+from frameworkkube.paths import resource_path
 
 EVERY_SECONDS: Final = 3600.0
 # After a failure, before the first answer: the replica is not ready without one.
@@ -93,7 +94,7 @@ class Capabilities:
 
     async def _created(self, fields: dict[str, Any]) -> dict[str, Any] | None:
         """Return a container with these fields as the API server would store it, None if it is invalid."""
-        path = f"/api/v1/namespaces/{self._namespace}/podtemplates"
+        path = resource_path("v1", "podtemplates", namespace=self._namespace)
         containers = [{"name": "probe", "image": "probe", **fields}]
         template = {"spec": {"containers": containers, "volumes": [{"name": "probe", "emptyDir": {}}]}}
         metadata = {"generateName": "frameworkinjector-probe-"}

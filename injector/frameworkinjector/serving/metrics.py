@@ -1,6 +1,7 @@
 """The metrics `frameworkinjector_*`; source of their names: docs/reference/injector.md, section 2."""
 
 import datetime as dt
+from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -15,40 +16,33 @@ class Metrics:
     """The metrics of one server, in a registry of its own so that several servers in one process do not collide."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
-        requests = Counter(
-            "frameworkinjector_requests",
-            "Requests by outcome and reason.",
-            ("outcome", "reason"),
-            registry=self.registry,
-        )
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        requests = counter("frameworkinjector_requests", "Requests by outcome and reason.", ("outcome", "reason"))
         # Every series exists from the start: a rate over a series that appears at 1 would miss the first request.
         self._by_reason = {reason: requests.labels(reason.ruling.value, reason.slug) for reason in Reason}
         self._seconds = Histogram(
             "frameworkinjector_request_duration_seconds",
             "From the end of the body to the answer.",
             buckets=_BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
-        self._expiry = Gauge(
+        self._expiry = gauge(
             "frameworkinjector_certificate_expiry_timestamp_seconds",
             "Unix time at which the served certificate expires.",
-            registry=self.registry,
         )
-        self.version_skew = Counter(
+        self.version_skew = counter(
             "frameworkinjector_version_skew",
             "Injected Pods whose controller and barrier are too far apart in their versions.",
-            registry=self.registry,
         )
-        closed = Counter(
+        closed = counter(
             "frameworkinjector_connections_closed",
             "Connections that a limit closed: idle longest, too many of one source, or without a request.",
             ("reason",),
-            registry=self.registry,
         )
         self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent")}
-        self.connections = Gauge("frameworkinjector_connections", "Open connections.", registry=self.registry)
+        self.connections = gauge("frameworkinjector_connections", "Open connections.")
 
     def review(self, verdict: Verdict, seconds: float | None) -> None:
         """Count one request; `seconds` is the time of its review, None if it was rejected before one."""

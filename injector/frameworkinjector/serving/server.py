@@ -76,11 +76,6 @@ class ReviewServer:
         """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
         return self._listener.start(host, port, context)
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether connections wait for a place."""
-        return self._listener.has_waiting
-
     def drain(self) -> None:
         """Keep answering, and close each connection after its next answer so that clients connect elsewhere."""
         self._stopping = True

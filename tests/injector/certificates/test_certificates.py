@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from frameworkkube.http.client import KubeClient
 
 OBJECTS = ManagedObjects(namespace="system", secret="tls", webhook_configuration="injector")
+SECRET = "/api/v1/namespaces/system/secrets/tls"
+CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/injector"
 # Longer than the age of an authority that is due, so that real handshakes accept its certificate.
 PROFILE = Profile(names=(SERVICE,), authority_seconds=1000, certificate_seconds=1000)
 CHECK_SECONDS, SETTLE_SECONDS = 10.0, 5.0
@@ -38,8 +40,8 @@ class StubServer:
         self.writes: list[str] = []
         webhook: dict[str, Any] = {"name": "barrier", "clientConfig": {}}
         self.objects: dict[str, dict[str, Any]] = {
-            OBJECTS.secret_path: {"metadata": {"resourceVersion": "1"}},
-            OBJECTS.configuration_path: {"metadata": {"resourceVersion": "1"}, "webhooks": [webhook]},
+            SECRET: {"metadata": {"resourceVersion": "1"}},
+            CONFIGURATION: {"metadata": {"resourceVersion": "1"}, "webhooks": [webhook]},
         }
 
     async def get(self, path: str) -> bytes:
@@ -63,7 +65,7 @@ class StubServer:
 
     @property
     def in_secret(self) -> bytes:
-        return base64.b64decode(self.objects[OBJECTS.secret_path]["data"]["tls.crt"])
+        return base64.b64decode(self.objects[SECRET]["data"]["tls.crt"])
 
 
 class Lab:
@@ -88,7 +90,7 @@ def lab() -> Lab:
 
 async def test_a_first_certificate_is_written_trusted_and_served_and_then_left_alone(lab: Lab) -> None:
     assert await lab.reconcile() == CHECK_SECONDS
-    assert lab.stub.writes == [OBJECTS.secret_path, OBJECTS.configuration_path]
+    assert lab.stub.writes == [SECRET, CONFIGURATION]
     assert lab.served.certificate == lab.stub.in_secret
     await lab.reconcile()
     assert len(lab.stub.writes) == 2
@@ -97,7 +99,7 @@ async def test_a_first_certificate_is_written_trusted_and_served_and_then_left_a
 async def test_a_lost_race_for_the_secret_is_tried_again_at_once(lab: Lab) -> None:
     lab.stub.lost_races = 3
     await lab.reconcile()
-    assert lab.stub.writes == [OBJECTS.secret_path] * 4 + [OBJECTS.configuration_path]
+    assert lab.stub.writes == [SECRET] * 4 + [CONFIGURATION]
     assert lab.served.certificate == lab.stub.in_secret
 
 
@@ -108,7 +110,7 @@ async def test_the_number_of_races_is_bounded_and_the_error_names_the_objects(la
     assert len(lab.stub.writes) == 20
 
 
-@pytest.mark.parametrize("path", [OBJECTS.secret_path, OBJECTS.configuration_path])
+@pytest.mark.parametrize("path", [SECRET, CONFIGURATION])
 async def test_a_missing_object_is_an_error_that_says_what_to_do(path: str, lab: Lab) -> None:
     del lab.stub.objects[path]
     with pytest.raises(CertificateError, match="does not exist: apply the manifests"):
@@ -129,17 +131,17 @@ async def test_a_certificate_of_a_new_authority_is_served_only_after_its_authori
 
 async def test_what_does_not_work_is_reported_and_tried_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret, "RETRY_SECONDS", 0.01)
-    missing = lab.stub.objects.pop(OBJECTS.secret_path)
+    missing = lab.stub.objects.pop(SECRET)
     running = asyncio.create_task(lab.certificates.run())
 
     await until(lambda: lab.certificates.status.problem == "Secret tls does not exist: apply the manifests")
-    lab.stub.objects[OBJECTS.secret_path] = missing
+    lab.stub.objects[SECRET] = missing
     await until(lambda: lab.certificates.status.problem is None)
     running.cancel()
 
 
 async def test_a_defect_ends_the_loop(lab: Lab) -> None:
-    lab.stub.objects[OBJECTS.configuration_path] = {"webhooks": [{}]}
+    lab.stub.objects[CONFIGURATION] = {"webhooks": [{}]}
     with pytest.raises(KeyError):
         await lab.certificates.run()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from frameworkinjector.readiness import PartStatus, not_ready
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
 @each(
     "tolerated, outcomes, unready, problem",
     [
-        (None, "", "at first", "at first"), (None, "a", "a", "a"), (None, "a+", None, None),
-        (None, "+" + "a" * 100, None, "a"), (0, "+a", "a", "a"), (2, "+aa", None, "a"), (2, "+aaa", "a", "a"),
+        (inf, "", "at first", "at first"), (inf, "a", "a", "a"), (inf, "a+", None, None),
+        (inf, "+" + "a" * 100, None, "a"), (0, "+a", "a", "a"), (2, "+aa", None, "a"), (2, "+aaa", "a", "a"),
         (2, "+aa+aa", None, "a"), (2, "+aa+aab", "b", "b"), (2, "+aaa+", None, None),
     ],
 )  # fmt: skip
 def test_a_part_is_unready_until_its_first_success_and_after_more_failures_in_a_row_than_it_tolerates(
-    tolerated: int | None, outcomes: str, unready: str | None, problem: str | None
+    tolerated: float, outcomes: str, unready: str | None, problem: str | None
 ) -> None:
     """Each letter is a failure, and each plus a success."""
     part = PartStatus("at first", tolerated=tolerated)

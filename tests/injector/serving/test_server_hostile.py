@@ -165,7 +165,7 @@ async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(
     serving = await serve(connections=1, grace_seconds=60)
     reader, writer = await serving.connect()
     second = asyncio.create_task(serving.connect())
-    await until(lambda: serving.server.has_waiting)
+    await until(lambda: serving.server._listener.has_waiting)
     writer.write(WHOLE_REQUEST)
     answer = await read_until_closed(reader)
     assert answer.startswith(b"HTTP/1.1 200 ")
