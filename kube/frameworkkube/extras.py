@@ -1,6 +1,7 @@
 """Programs of the wheel, started by name: one whose extra is not installed says which it is, in one line."""
 
 import sys
+from functools import partial
 from importlib import import_module
 
 
@@ -12,26 +13,9 @@ def _start(package: str, extra: str, function: str = "main") -> None:
     sys.exit(code)
 
 
-def injector() -> None:
-    """Run `frameworkinjector`."""
-    _start("frameworkinjector", "injector")
-
-
-def controller() -> None:
-    """Run `frameworkcontroller`."""
-    _start("frameworkcontroller", "controller")
-
-
-def history() -> None:
-    """Run `frameworkhistory`."""
-    _start("frameworkhistory", "history")
-
-
-def client() -> None:
-    """Run `frameworkctl`."""
-    _start("frameworkclient", "client")
-
-
-def completion() -> None:
-    """Complete `kubectl framework`."""
-    _start("frameworkclient", "client", "complete")
+injector = partial(_start, "frameworkinjector", "injector")
+controller = partial(_start, "frameworkcontroller", "controller")
+history = partial(_start, "frameworkhistory", "history")
+# Also as `kubectl framework`, and to complete that.
+client = partial(_start, "frameworkclient", "client")
+completion = partial(_start, "frameworkclient", "client", "complete")
