@@ -98,7 +98,7 @@ def from_kubeconfig(
     name = os.fspath(path)
     plain = plainly.plain(name, context, content=content)
     if plain is not None:
-        return Endpoint(**vars(plain), reload=lambda: from_kubeconfig(path, context))
+        return Endpoint(**plain, reload=lambda: from_kubeconfig(path, context))
     try:
         from kubernetes import client, config
         from kubernetes.client.rest import should_bypass_proxies

@@ -10,46 +10,39 @@ import base64
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 _LISTS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
-_CLUSTER: Final = {
-    "server",
-    "certificate-authority",
-    "certificate-authority-data",
-    "insecure-skip-tls-verify",
-    "tls-server-name",
-    "extensions",
-}
-_USER: Final = {
-    "token",
-    "client-certificate",
-    "client-certificate-data",
-    "client-key",
-    "client-key-data",
-    # Who is acted as is the business of those who read it.
-    "as",
-    "as-uid",
-    "as-groups",
-    "as-user-extra",
-}
 _written: dict[bytes, Path] = {}
 """The files that stand for data, by their content."""
 
 
-@dataclass(frozen=True)
-class Plain:
-    """What a plain kubeconfig says of server and user; the attributes are those of `credentials.Endpoint`."""
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-    server: str
-    ca_file: Path | None
-    client_certificate_file: Path | None
-    client_key_file: Path | None
-    authorization: str | None
-    tls_server_name: str | None
-    verify: bool
+
+class _Cluster(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(pattern="^https://")]
+    certificate_authority: str | None = None
+    certificate_authority_data: _Text | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: _Text | None = None
+    extensions: Any = None
+
+
+class _User(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    token: _Text | None = None
+    client_certificate: str | None = None
+    client_certificate_data: _Text | None = None
+    client_key: str | None = None
+    client_key_data: _Text | None = None
+    # Who is acted as is the business of those who read it.
+    acts_as: Any = msgspec.field(default=None, name="as")
+    as_uid: Any = None
+    as_groups: Any = None
+    as_user_extra: Any = None
 
 
 def read(files: str) -> dict[str, Any] | None:
@@ -90,10 +83,11 @@ def plain(
     environ: Mapping[str, str] = os.environ,
     *,
     content: Mapping[str, Any] | None = None,
-) -> Plain | None:
+) -> dict[str, Any] | None:
     """Return what a plain kubeconfig says of a context (None: the current one), None for any other.
 
-    `content` is what `read` has returned of the files, so that they are read once. The environment may name proxies.
+    These are arguments of `credentials.Endpoint`. `content` is what `read` has returned of the files, so that they are
+    read once. The environment may name proxies.
     """
     config = read(files) if content is None else content
     if config is None or any(name.lower().endswith("_proxy") and value for name, value in environ.items()):
@@ -102,54 +96,46 @@ def plain(
     if found is None:
         return None
     cluster, user = _entry(config, "clusters", found.get("cluster")), _entry(config, "users", found.get("user"))
-    if cluster is None or user is None or not (cluster.keys() <= _CLUSTER and user.keys() <= _USER):
+    try:
+        return _plain(msgspec.convert(cluster, _Cluster), msgspec.convert(user, _User), Path(files).expanduser())
+    except (ValueError, OSError):
         return None
-    folder = Path(files).expanduser().absolute().parent
-    return _plain(cluster, user, folder)
 
 
 def _entry(config: Mapping[str, Any], kind: str, name: object) -> dict[str, Any] | None:
     return next((one[_LISTS[kind]] for one in config.get(kind) or () if one["name"] == name), None)
 
 
-def _plain(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Plain | None:
-    server, name = cluster.get("server"), cluster.get("tls-server-name")
-    insecure, token = cluster.get("insecure-skip-tls-verify", False), user.get("token")
-    if not (isinstance(server, str) and server.startswith("https://") and isinstance(insecure, bool)):
+def _plain(cluster: _Cluster, user: _User, path: Path) -> dict[str, Any] | None:
+    folder = path.absolute().parent
+    certificate = _file(user.client_certificate_data, user.client_certificate, folder)
+    key = _file(user.client_key_data, user.client_key, folder)
+    if user.token is None and (certificate is None or key is None):
         return None
-    if not (_is_text(name) and _is_text(token)):
-        return None
-    try:
-        ca = _file(cluster, "certificate-authority", folder)
-        certificate, key = (_file(user, kind, folder) for kind in ("client-certificate", "client-key"))
-    except (ValueError, OSError):
-        return None
-    if token is None and (certificate is None or key is None):
-        return None
-    bearer = None if token is None else f"Bearer {token}"
-    return Plain(server.rstrip("/"), ca, certificate, key, bearer, name, not insecure)
+    return {
+        "server": cluster.server,
+        "ca_file": _file(cluster.certificate_authority_data, cluster.certificate_authority, folder),
+        "client_certificate_file": certificate,
+        "client_key_file": key,
+        "authorization": None if user.token is None else f"Bearer {user.token}",
+        "tls_server_name": cluster.tls_server_name,
+        "verify": not cluster.insecure_skip_tls_verify,
+    }
 
 
-def _is_text(value: object) -> bool:
-    return value is None or (isinstance(value, str) and bool(value))
-
-
-def _file(entry: Mapping[str, Any], key: str, folder: Path) -> Path | None:
+def _file(data: str | None, named: str | None, folder: Path) -> Path | None:
     """Return the file that an entry names, or one that holds its data.
 
     Raises:
         ValueError, OSError: there is no such file, or it is no data.
     """
-    data, named = entry.get(f"{key}-data"), entry.get(key)
     if data is not None:
-        if not (isinstance(data, str) and data):
-            raise ValueError(key)
         return _holding(base64.b64decode(data, validate=True))
     if named is None:
         return None
     path = Path(os.path.normpath(folder / named))
     if not path.is_file():
-        raise ValueError(key)
+        raise ValueError(named)
     return path
 
 

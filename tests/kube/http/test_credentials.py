@@ -274,7 +274,7 @@ def test_data_is_written_where_only_the_user_reads_it_and_is_gone_with_the_proce
     program = (
         "import json, os, sys; from frameworkkube.http import kubeconfig\n"
         "found = [kubeconfig.plain(sys.argv[1], None) for _ in range(2)]\n"
-        "key = found[0].client_key_file\n"
+        "key = found[0]['client_key_file']\n"
         "mode = oct(os.stat(key).st_mode & 0o777)\n"
         "print(json.dumps([str(key), mode, found[0] == found[1], 'kubernetes' in sys.modules]))"
     )
