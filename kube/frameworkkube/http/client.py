@@ -8,18 +8,16 @@ used decodes a list of 500 Pods a hundred times faster than full models.
 """
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 import aiohttp
 import msgspec
 
 from frameworkkube.errors import AnswerTooLargeError, InactivityTimeoutError, RequestTimeoutError, TransportError
-from frameworkkube.http.credentials import Endpoint
 from frameworkkube.http.lines import LineSplitter
 from frameworkkube.http.session import cause_of
-from frameworkkube.http.transport import REQUESTS, STREAMS, RequestObserver, Transport
+from frameworkkube.http.transport import REQUESTS, STREAMS, Transport
 from frameworkkube.paths import with_query
 
 JSON = "application/json"
@@ -36,46 +34,8 @@ INACTIVITY_TIMEOUT_SECONDS = 70.0
 """The server sends a bookmark about every 60 s; a watch that is silent for longer is dead (half-open TCP)."""
 
 
-class KubeClient:
-    """A client of one API server. Create and use it inside one running event loop, close it at the end.
-
-    Args:
-        endpoint: the server and the credentials.
-        user_agent: shown by the server's audit log.
-        max_connections: for requests; watches are not counted.
-        observer: counts requests.
-        may_write: asked as the bytes of a write go out, after every wait; where not, `NotSentError` is raised.
-        throttle: waits until one more request may be sent; requests that pass a pause of the server pass it, too.
-        clock: monotonic seconds.
-        wall_clock: Unix seconds, only to read a `Retry-After` that is a date.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        user_agent: str = "frameworkcontroller",
-        max_connections: int = 128,
-        observer: RequestObserver | None = None,
-        may_write: Callable[[], bool] | None = None,
-        throttle: Callable[[], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._throttle = throttle
-        self._transport = Transport(
-            endpoint,
-            user_agent=user_agent,
-            max_connections=max_connections,
-            observer=observer,
-            may_write=may_write,
-            clock=clock,
-            wall_clock=wall_clock,
-        )
-
-    async def close(self) -> None:
-        """Close all connections; an open watch ends with a TransportError."""
-        await self._transport.close()
+class KubeClient(Transport):
+    """A client of one API server; its arguments are those of `Transport`."""
 
     async def request(
         self,
@@ -113,7 +73,7 @@ class KubeClient:
             await self._throttle()
         try:
             async with asyncio.timeout(timeout_seconds):
-                response = await self._transport.open(
+                response = await self._open(
                     REQUESTS, method, with_query(path, query or {}), headers, body, flow_controlled=flow_controlled
                 )
                 async with response:
@@ -246,7 +206,7 @@ class KubeClient:
             await self._throttle()
         try:
             async with asyncio.timeout(connect_timeout_seconds):
-                response = await self._transport.open(STREAMS, "GET", url, {"Accept": accept}, None)
+                response = await self._open(STREAMS, "GET", url, {"Accept": accept}, None)
             if on_open is not None:
                 on_open()
             while True:

@@ -2,7 +2,8 @@
 
 import contextlib
 import io
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import aiohttp
@@ -34,23 +35,36 @@ class RequestObserver(Protocol):
 
 
 class Transport:
-    """The connections of a `KubeClient`, whose arguments these are."""
+    """The connections to one API server. Create and use them inside one running event loop, close them at the end.
+
+    Args:
+        endpoint: the server and the credentials.
+        user_agent: shown by the server's audit log.
+        max_connections: for requests; watches are not counted.
+        observer: counts requests.
+        may_write: asked as the bytes of a write go out, after every wait; where not, `NotSentError` is raised.
+        throttle: waits until one more request may be sent; requests that pass a pause of the server pass it, too.
+        clock: monotonic seconds.
+        wall_clock: Unix seconds, only to read a `Retry-After` that is a date.
+    """
 
     def __init__(
         self,
         endpoint: Endpoint,
         *,
-        user_agent: str,
-        max_connections: int,
-        observer: RequestObserver | None,
-        may_write: Callable[[], bool] | None,
-        clock: Callable[[], float],
-        wall_clock: Callable[[], float],
+        user_agent: str = "frameworkcontroller",
+        max_connections: int = 128,
+        observer: RequestObserver | None = None,
+        may_write: Callable[[], bool] | None = None,
+        throttle: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._credentials = RotatingCredentials(endpoint, clock)
         self._flow_control = FlowControl(clock)
         self._observer = observer
         self._may_write = may_write
+        self._throttle = throttle
         self._clock = clock
         self._wall_clock = wall_clock
         self._user_agent = user_agent
@@ -59,13 +73,13 @@ class Transport:
         self._sockets = Sockets()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; an open watch ends with a TransportError."""
         sessions, self._sessions = self._sessions, None
         for session in sessions or ():
             await session.close()
         await self._sockets.close()
 
-    async def open(
+    async def _open(
         self,
         kind: int,
         method: str,
