@@ -74,6 +74,9 @@ class Connection(asyncio.Protocol):
         self._inner = inner
         self._on_lost = on_lost
         self.transport: asyncio.Transport | None = None
+        # Between its beginning and its end, what happens is aiohttp's business alone.
+        for happening in ("data_received", "eof_received", "pause_writing", "resume_writing"):
+            setattr(self, happening, getattr(inner, happening))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
@@ -85,22 +88,6 @@ class Connection(asyncio.Protocol):
         """Forget the connection."""
         self._inner.connection_lost(exc)
         self._on_lost(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Pass on what arrived."""
-        self._inner.data_received(data)
-
-    def eof_received(self) -> None:
-        """Pass on that no more arrives."""
-        self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        """Pass on that the client reads too slowly."""
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Pass on that the client reads again."""
-        self._inner.resume_writing()
 
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
