@@ -20,36 +20,20 @@ RELOAD_EVERY_SECONDS = 10.0
 
 
 class RotatingCredentials:
-    """The Authorization header and the TLS context of the next request.
+    """The Authorization header and the TLS context of the next request: `token` and `tls` say what they are now.
 
     The clock is monotonic: a wall clock that is set back would delay a rotation. A reload may replace the `endpoint`.
     """
 
     def __init__(self, endpoint: Endpoint, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self.endpoint = endpoint
         self._reloaded_at = float("-inf")
         self._reloading: asyncio.Task[None] | None = None
-        self._token = _Token(endpoint, clock)
-        self._tls = _Tls(endpoint, clock)
+        self._use(endpoint)
 
-    def authorization(self) -> str | None:
-        """Return the value of the Authorization header, or None to send none.
-
-        Raises:
-            CredentialsError: the token file has never held a token.
-        """
-        return self._token.current()
-
-    def tls(self) -> ssl.SSLContext | bool:
-        """Return the context for new connections.
-
-        It is a new object when the CA or the client certificate has changed, so that no pooled connection is reused.
-
-        Raises:
-            CredentialsError: the files have never been usable.
-        """
-        return self._tls.current()
+    def _use(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.token, self.tls = _Token(endpoint, self._clock), _Tls(endpoint, self._clock)
 
     async def refused(self, authorization: str | None) -> bool:
         """Read everything again after the server refused this header; return whether there is something else to try.
@@ -58,14 +42,14 @@ class RotatingCredentials:
         """
         refused = authorization, self.endpoint.client_certificate_file
         if self.endpoint.reload is None:
-            self._token.read_again()
-        elif self._token.current() == authorization:
+            self.token.read_again()
+        elif self.token.current() == authorization:
             is_due = self._clock() - self._reloaded_at >= RELOAD_EVERY_SECONDS
             if self._reloading is None or (self._reloading.done() and is_due):
                 self._reloaded_at = self._clock()
                 self._reloading = asyncio.create_task(self._reload(self.endpoint.reload))
             await asyncio.shield(self._reloading)
-        return (self._token.current(), self.endpoint.client_certificate_file) != refused
+        return (self.token.current(), self.endpoint.client_certificate_file) != refused
 
     async def _reload(self, load: Callable[[], Endpoint]) -> None:
         try:
@@ -73,12 +57,7 @@ class RotatingCredentials:
         except CredentialsError as error:
             _log.warning("cannot load the credentials again, the old ones stay in use", error=str(error))
             return
-        self.endpoint = fresh
-        self._token, self._tls = _Token(fresh, self._clock), _Tls(fresh, self._clock)
-
-    def distrusted(self) -> None:
-        """Read the CA again at once: the server's certificate was not accepted, so the CA may have been rotated."""
-        self._tls.read_again()
+        self._use(fresh)
 
 
 class _Token:
@@ -89,6 +68,11 @@ class _Token:
         self._value = endpoint.authorization
 
     def current(self) -> str | None:
+        """Return the value of the Authorization header, or None to send none.
+
+        Raises:
+            CredentialsError: the token file has never held a token.
+        """
         if self._file is None:
             return self._value
         if self._value is None or self._clock() - self._read_at >= CHECK_EVERY_SECONDS:
@@ -125,6 +109,13 @@ class _Tls:
         self._context: ssl.SSLContext | bool = True
 
     def current(self) -> ssl.SSLContext | bool:
+        """Return the context for new connections.
+
+        It is a new object when the CA or the client certificate has changed, so that no pooled connection is reused.
+
+        Raises:
+            CredentialsError: the files have never been usable.
+        """
         if not self._endpoint.server.startswith("https:"):
             return True
         if self._seen is None or self._clock() - self._read_at >= CHECK_EVERY_SECONDS:

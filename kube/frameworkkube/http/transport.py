@@ -130,7 +130,7 @@ class Transport:
         self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
     ) -> aiohttp.ClientResponse:
         endpoint = self._credentials.endpoint
-        authorization = self._credentials.authorization()
+        authorization = self._credentials.token.current()
         if authorization is not None:
             headers["Authorization"] = authorization
         started = self._clock()
@@ -143,14 +143,15 @@ class Transport:
                 data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY_BYTES else body,
                 headers=CIMultiDict([*endpoint.headers, *headers.items()]),
                 # Part of the pool's key: after a rotation no connection of the old CA or certificate is reused.
-                ssl=self._credentials.tls(),
+                ssl=self._credentials.tls.current(),
                 server_hostname=endpoint.tls_server_name,
                 proxy=endpoint.proxy,
                 allow_redirects=False,
             )
             code = str(response.status)
         except aiohttp.ClientSSLError:
-            self._credentials.distrusted()
+            # The server's certificate was not accepted, so the CA may have been rotated.
+            self._credentials.tls.read_again()
             raise
         else:
             return response

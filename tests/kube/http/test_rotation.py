@@ -140,7 +140,7 @@ async def test_what_a_plugin_says_after_its_request_was_given_up_is_used() -> No
         await asyncio.sleep(60)
     may_end.set()
     assert await credentials.refused("Bearer 0")
-    assert (credentials.authorization(), runs) == ("Bearer 1", 1)
+    assert (credentials.token.current(), runs) == ("Bearer 1", 1)
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
