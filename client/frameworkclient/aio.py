@@ -12,7 +12,7 @@ from frameworkclient import access
 from frameworkclient.cluster import actions
 from frameworkclient.cluster.again import delete_view, perform
 from frameworkclient.cluster.goals import GOALS, reached
-from frameworkclient.cluster.pages import objects, pods_of
+from frameworkclient.cluster.pages import pods_of
 from frameworkclient.errors import (
     AccessError,
     ArgumentError,
@@ -28,6 +28,7 @@ from frameworkclient.views.events import EventView, newest, selectors
 from frameworkclient.views.html import FrameworkViews, NotebookView
 from frameworkcontroller.api import names
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
+from frameworkkube.http.pages import objects
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:

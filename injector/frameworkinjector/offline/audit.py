@@ -16,6 +16,7 @@ from frameworkinjector.review.pod import Named
 from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.pages import objects
 from frameworkkube.paths import resource_path
 
 PAGE: Final = 500
@@ -53,15 +54,6 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _ListMetadata(msgspec.Struct, rename={"continue_": "continue"}):
-    continue_: str = ""
-
-
-class _Page(msgspec.Struct):
-    items: list[_Pod] = []
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-
-
 def audit(endpoint: Endpoint, namespace: str | None, *, as_json: bool, out: TextIO, err: TextIO) -> int:
     """Print the Pods of a namespace, or of all if it is None, that carry the label and lack the barrier.
 
@@ -97,18 +89,13 @@ async def findings(client: KubeClient, namespace: str | None = None, page: int =
     Raises:
         KubeError: The API server refused, or did not answer.
     """
-    path = resource_path("v1", "pods", namespace=namespace or None)
-    query = {"labelSelector": f"{names.LABEL}={names.LABEL_VALUE}", "limit": str(page)}
-    decode = msgspec.json.Decoder(_Page).decode
-    while True:
-        found = decode(await client.get(path, query=query))
-        for pod in found.items:
-            if _lacks_barrier(pod):
-                about = pod.metadata
-                yield Finding(about.namespace, about.name, pod.status.phase, about.creation_timestamp)
-        if not found.metadata.continue_:
-            return
-        query["continue"] = found.metadata.continue_
+    path, label = resource_path("v1", "pods", namespace=namespace or None), f"{names.LABEL}={names.LABEL_VALUE}"
+    decode = msgspec.json.Decoder(_Pod).decode
+    async for document in objects(client, path, label, page_size=page):
+        pod = decode(document)
+        if _lacks_barrier(pod):
+            about = pod.metadata
+            yield Finding(about.namespace, about.name, pod.status.phase, about.creation_timestamp)
 
 
 def _lacks_barrier(pod: _Pod) -> bool:

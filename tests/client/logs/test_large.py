@@ -15,11 +15,11 @@ import pytest
 
 from frameworkclient.cli.commands.reading import ASKED_PODS, Seen, events_of, pods_and_events
 from frameworkclient.cli.options import Format
-from frameworkclient.cluster.pages import PAGE
 from frameworkclient.errors import RefusedError
 from frameworkclient.logs.container import REST_LOST
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.events import KEPT_BYTES, newest
+from frameworkkube.http.pages import PAGE
 from tests.client.documents import SUCCEEDED, container, framework, pod_document, role, task, workers
 from tests.client.logs.test_lines import stamp
 from tests.client.played import BEGIN, EVENTS, FRAMEWORKS, PODS, PlayedServer, a_client

@@ -10,11 +10,11 @@ from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_entries
 from frameworkclient.cli.tables import gangs_table
 from frameworkclient.cli.terminal import colours_for, say
-from frameworkclient.cluster.pages import objects
 from frameworkclient.errors import ClientError, translated
 from frameworkclient.views.gangs import GangView
 from frameworkclient.views.text import sanitize
 from frameworkcontroller.api import names
+from frameworkkube.http.pages import objects
 from frameworkkube.paths import resource_path
 
 if TYPE_CHECKING:
