@@ -1,6 +1,6 @@
 """The client-wide pause: while the API server asks for one, a single request per Retry-After probes.
 
-`transport` calls `enter` before and `leave` after each exchange, and `pause` when an answer has a Retry-After.
+`transport` calls `enter` before each exchange, `leave` after a probe, and `pause` when an answer has a Retry-After.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class FlowControl:
         self._probe: asyncio.Future[None] | None = None
 
     async def enter(self) -> bool:
-        """Wait while another request probes; return whether this one does, which `leave` has to be told in any case.
+        """Wait while another request probes; return whether this one does, and `leave` has to end that.
 
         Raises:
             TooManyRequestsError: the pause has not passed; nothing was sent.
@@ -49,10 +49,8 @@ class FlowControl:
             self._open = False
             self._until = max(self._until, self._clock() + seconds)
 
-    def leave(self, *, probing: bool, answered: bool) -> None:
-        """End a request; after a probe that the server has not answered at all the next request probes, again alone."""
-        if not probing:
-            return
+    def leave(self, *, answered: bool) -> None:
+        """End the probe; if the server has not answered it at all, the next request probes, again alone."""
         if answered and self._until <= self._clock():
             self._open = True
         probe, self._probe = self._probe, None

@@ -113,8 +113,8 @@ class Transport:
                 self._flow_control.pause(answer.retry_after_seconds)
             raise answer
         finally:
-            if flow_controlled:
-                self._flow_control.leave(probing=probing, answered=answered)
+            if probing:
+                self._flow_control.leave(answered=answered)
 
     async def _try(
         self, kind: int, method: str, url: str, headers: dict[str, str], body: bytes | None
