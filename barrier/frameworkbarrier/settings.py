@@ -130,10 +130,8 @@ class Settings:
     apiserver: str = _setting(
         "KUBE_APISERVER_ADDRESS", values.address, "", "address of the API server (default: the cluster's own)"
     )
-    kubeconfig: str = _setting(
-        "KUBECONFIG", values.text, "", "kubeconfig file, used outside of a cluster if no address is set"
-    )
-    token_dir: str = _setting("FB_TOKEN_DIR", values.text, DEFAULT_TOKEN_DIR, "folder with token, ca.crt and namespace")
+    kubeconfig: str = _setting("KUBECONFIG", str, "", "kubeconfig file, used outside of a cluster if no address is set")
+    token_dir: str = _setting("FB_TOKEN_DIR", str, DEFAULT_TOKEN_DIR, "folder with token, ca.crt and namespace")
     interval_sec: int = _setting(
         "BARRIER_CHECK_INTERVAL_SEC",
         values.whole(1, MAX_SECONDS),
@@ -202,10 +200,10 @@ class Settings:
         "folder to write to, and in which the application finds the files",
     )
     code_archive: str = _setting(
-        "FB_CODE_ARCHIVE", values.text, "", "archive (tar.gz) of the files to put where the application runs"
+        "FB_CODE_ARCHIVE", str, "", "archive (tar.gz) of the files to put where the application runs"
     )
     code_dir: str = _setting("FB_CODE_DIR", values.folder, DEFAULT_CODE_DIR, "where that is")
-    template_dir: str = _setting("FB_TEMPLATE_DIR", values.text, "", "folder with *.j2 to render")
+    template_dir: str = _setting("FB_TEMPLATE_DIR", str, "", "folder with *.j2 to render")
     framework_json: str = _setting(
         "FB_FRAMEWORK_JSON", values.one_of("auto", "always", "never"), "auto", "auto, always or never"
     )
@@ -234,7 +232,7 @@ class Settings:
         "where progress comes from, comma separated: torch, file, http, ras",
         annotation="progress",
     )
-    progress_dir: str = _setting("FB_PROGRESS_DIR", values.text, DEFAULT_PROGRESS_DIR, "folder of its files")
+    progress_dir: str = _setting("FB_PROGRESS_DIR", str, DEFAULT_PROGRESS_DIR, "folder of its files")
     progress_port: int = _annotated(
         "FB_PROGRESS_PORT", values.whole(1024, MAX_PORT), DEFAULT_PROGRESS_PORT, "port at which progress is told"
     )
@@ -260,9 +258,7 @@ class Settings:
         annotation="timeout",
         capped_at=MAX_SECONDS,
     )
-    termination_log: str = _setting(
-        "FB_TERMINATION_LOG", values.text, DEFAULT_TERMINATION_LOG, "file for the last line"
-    )
+    termination_log: str = _setting("FB_TERMINATION_LOG", str, DEFAULT_TERMINATION_LOG, "file for the last line")
 
     @property
     def own_task(self) -> OwnTask:
