@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frameworkinjector import __version__, flags
-from frameworkinjector.review.config import EnvFiles
+from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.own_presets import OwnPresetsError
 from frameworkkube.errors import CredentialsError
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     if not given or given[0].startswith("-"):
         given = given if given[:1] in (["-h"], ["--help"], ["--version"]) else ["serve", *given]
-    options = flags.parse(_parser(), given)
+    options = _parser().parse_args(given)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
@@ -101,22 +101,22 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
 def _serve(options: argparse.Namespace) -> int:
     from frameworkinjector.serving import log, run
 
+    config = flags.config_of(options)
     if (options.tls_cert_file is None) != (options.tls_key_file is None):
         raise flags.FlagError("--tls-cert-file and --tls-key-file are needed together")
     namespace = options.namespace or _own_namespace()
     if not namespace:
         raise flags.FlagError("--namespace is needed outside of a Pod")
     log.configure(options.log_level)
-    asyncio.run(run.serve(_serve_options(options, namespace)))
+    asyncio.run(run.serve(_serve_options(options, config, namespace)))
     return 0
 
 
-def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
+def _serve_options(options: argparse.Namespace, config: Config, namespace: str) -> Options:
     """Translate the command line; look for the API server only if a part will call it.
 
     Raises:
         CredentialsError: There is no usable address or credential of the API server.
-        OwnPresetsError: A preset of the operator is wrong.
     """
     from frameworkinjector.certificates.issuing import Profile
     from frameworkinjector.certificates.secret import ManagedObjects
@@ -130,7 +130,7 @@ def _serve_options(options: argparse.Namespace, namespace: str) -> Options:
         endpoint = credentials.from_kubeconfig(kubeconfig) if kubeconfig else credentials.in_cluster()
     service = f"{options.service}.{namespace}.svc"
     return Options(
-        config=flags.config_of(options),
+        config=config,
         profile=Profile(
             names=(service, f"{service}.cluster.local", *options.extra_name),
             authority_seconds=options.authority_days * _DAY_SECONDS,

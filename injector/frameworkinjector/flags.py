@@ -54,18 +54,8 @@ def offline(arguments: Sequence[str]) -> tuple[Config, EnvFiles]:
     add_config(parser)
     parser.add_argument("--env-files", type=one_of(EnvFiles), default=EnvFiles.QUOTED)
     parser.add_argument("--in-place-restart", action=argparse.BooleanOptionalAction, default=True)
-    options = parse(parser, arguments)
-    return config_of(options), options.env_files
-
-
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments, and leave it to the parser to refuse requests of the barrier that are above its limits."""
     options = parser.parse_args(arguments)
-    limits = getattr(options, "barrier_limits", {})
-    for resource, amount in getattr(options, "barrier_requests", {}).items():
-        if resource in limits and limits[resource] < amount:
-            parser.error(f"{resource} of --barrier-requests is above --barrier-limits")
-    return options
+    return config_of(options), options.env_files
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
@@ -125,18 +115,23 @@ def config_of(options: argparse.Namespace) -> Config:
     """Return what the flags say of every barrier.
 
     Raises:
+        FlagError: The barrier would request more than its limits.
         OwnPresetsError: A preset of the operator is wrong.
     """
+    resources = Claims(options.barrier_requests, options.barrier_limits)
+    for resource, amount in resources.requests.items():
+        if resource in resources.limits and resources.limits[resource] < amount:
+            raise FlagError(f"{resource} of --barrier-requests is above --barrier-limits")
     return Config(
         version=__version__,
         barrier_image=options.barrier_image,
         pull_policy=options.barrier_pull_policy,
         presets={} if options.preset_dir is None else own_presets.read(options.preset_dir),
         pull_secrets=tuple(options.barrier_image_pull_secret),
-        resources=Claims(options.barrier_requests, options.barrier_limits),
+        resources=resources,
         uid=options.barrier_uid,
         foreign_gangs=options.foreign_gangs,
-        in_place_restart=getattr(options, "in_place_restart", False),
+        in_place_restart=options.in_place_restart,
     )
 
 
