@@ -7,11 +7,10 @@ what that leaves out: the namespace of the context, and `as`, `as-uid`, `as-grou
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from frameworkclient.errors import AccessError
+from frameworkclient.errors import AccessError, nearest
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http import kubeconfig as plainly
 from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
@@ -119,9 +118,8 @@ def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> 
     if not asked and not name:
         what, following = f"{files} has no current-context", "choose one with --context"
     else:
-        similar = get_close_matches(name, known, n=1)
         what = f"--context {name}: {files} has no such context" if asked else f"{files}: no context {name}"
-        following = f"did you mean {similar[0]}?" if similar else "choose another one with --context"
+        following = nearest(name, known, "choose another one with --context")
     return f"{what}; {following} (there are: {', '.join(known) or 'none'})"
 
 

@@ -1,48 +1,32 @@
 """`AsyncClient`: Frameworks from asyncio. `Client` is the same for code without an event loop."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self, Unpack
 
 import msgspec
 
-from frameworkclient import access
+from frameworkclient import access, errors
+from frameworkclient.archive import NONE, Archive, Archived, find
 from frameworkclient.cluster import actions
-from frameworkclient.cluster.again import delete_view, perform
-from frameworkclient.cluster.goals import GOALS, reached
+from frameworkclient.cluster.again import delete_view, kept, named, perform
 from frameworkclient.cluster.pages import pods_of
-from frameworkclient.errors import (
-    AccessError,
-    ArgumentError,
-    ConflictError,
-    DeletedError,
-    NotFoundError,
-    WaitTimeoutError,
-    translated,
-)
+from frameworkclient.logs.lines import LogBatch, LogLine
+from frameworkclient.logs.selection import LogSelection, Wanted
+from frameworkclient.model.code import Code
 from frameworkclient.model.manifest import Framework
 from frameworkclient.version import __version__
 from frameworkclient.views.events import EventView, newest, selectors
+from frameworkclient.views.framework import FrameworkView, Result
 from frameworkclient.views.html import FrameworkViews, NotebookView
+from frameworkclient.views.pods import TaskPod
 from frameworkcontroller.api import names
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.http.pages import objects
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from frameworkclient.archive import Archive, Archived
-    from frameworkclient.cluster.goals import Goal
-    from frameworkclient.logs.lines import LogBatch, LogLine
-    from frameworkclient.logs.selection import LogSelection, Wanted
-    from frameworkclient.model.code import Code
-    from frameworkclient.views.framework import FrameworkView, Result
-    from frameworkclient.views.pods import TaskPod
 
 
 class AsyncClient:
@@ -120,7 +104,9 @@ class AsyncClient:
         metadata = dict(manifest.get("metadata") or {})
         own = metadata.get("namespace")
         if namespace and own and namespace != own:
-            raise ArgumentError(f"namespace {namespace}: the manifest says {own} in metadata.namespace; remove one")
+            raise errors.ArgumentError(
+                f"namespace {namespace}: the manifest says {own} in metadata.namespace; remove one"
+            )
         metadata["namespace"] = namespace or own or self.namespace
         if isinstance(framework, Framework):
             code = [*code, *{role.code.name: role.code for role in framework.roles if role.code}.values()]
@@ -128,7 +114,7 @@ class AsyncClient:
             # Everybody who may refuse it is asked before there is a Framework.
             await self._create_code(one, metadata["namespace"], {"dryRun": "All"})
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
-        with translated(f"create Framework {metadata['namespace']}/{metadata.get('name')}"):
+        with errors.translated(f"create Framework {metadata['namespace']}/{metadata.get('name')}"):
             answer = await self.kube.request(
                 "POST",
                 self._path(metadata["namespace"]),
@@ -149,7 +135,7 @@ class AsyncClient:
         self, code: Code, namespace: str, query: Mapping[str, str], owner: Mapping[str, Any] | None = None
     ) -> None:
         path = resource_path("v1", "configmaps", namespace=namespace)
-        with translated(f"create ConfigMap {namespace}/{code.name} with the code"):
+        with errors.translated(f"create ConfigMap {namespace}/{code.name} with the code"):
             body = msgspec.json.encode(code.config_map(owner))
             await self.kube.request("POST", path, query=query, body=body, timeout_seconds=60)
 
@@ -159,7 +145,7 @@ class AsyncClient:
         Raises:
             NotFoundError: There is none of that name.
         """
-        with translated(f"get Framework {namespace or self.namespace}/{name}"):
+        with errors.translated(f"get Framework {namespace or self.namespace}/{name}"):
             return NotebookView.decode(await self.kube.get(self._path(namespace, name)))
 
     async def list(
@@ -174,7 +160,7 @@ class AsyncClient:
         """
         place = "all namespaces" if all_namespaces else f"namespace {namespace or self.namespace}"
         path = resource_path(names.API_VERSION, names.PLURAL) if all_namespaces else self._path(namespace)
-        with translated(f"list Frameworks of {place}"):
+        with errors.translated(f"list Frameworks of {place}"):
             return FrameworkViews([NotebookView.decode(one) async for one in objects(self.kube, path, label_selector)])
 
     async def delete(
@@ -209,8 +195,8 @@ class AsyncClient:
         for pod in found:
             path = resource_path("v1", "pods", namespace=pod.metadata.namespace, name=pod.metadata.name)
             # Another one of its name is not this one.
-            gone = suppress(NotFoundError, ConflictError)
-            with gone, translated(f"delete Pod {pod.metadata.namespace}/{pod.metadata.name}"):
+            gone = suppress(errors.NotFoundError, errors.ConflictError)
+            with gone, errors.translated(f"delete Pod {pod.metadata.namespace}/{pod.metadata.name}"):
                 await self.kube.delete(path, uid=pod.metadata.uid)
         return tuple(found)
 
@@ -226,7 +212,7 @@ class AsyncClient:
         """
         view = await self.get(name, namespace=namespace)
         if view.spec.execution_type == "Stop":
-            raise ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
+            raise errors.ArgumentError(f"Framework {name}: was stopped, which is final; retry it to run it again")
         return await self._patch("start", name, namespace, {"spec": {"executionType": "Start"}})
 
     async def suspend(self, name: str, *, namespace: str | None = None) -> FrameworkView:
@@ -238,10 +224,10 @@ class AsyncClient:
         before = await self.get(name, namespace=namespace)
         if before.finished or before.spec.execution_type == "Stop":
             why = "is Completed" if before.finished else "was stopped, which is final"
-            raise ArgumentError(f"Framework {name}: {why}, so that nothing can be suspended")
+            raise errors.ArgumentError(f"Framework {name}: {why}, so that nothing can be suspended")
         view = await self._patch("suspend", name, namespace, {"spec": {"suspend": True}})
         if not view.spec.suspend:
-            raise ArgumentError("suspend: the cluster's definition of Frameworks does not know it; upgrade it")
+            raise errors.ArgumentError("suspend: the cluster's definition of Frameworks does not know it; upgrade it")
         return view
 
     async def resume(self, name: str, *, namespace: str | None = None) -> FrameworkView:
@@ -266,11 +252,9 @@ class AsyncClient:
         self, name: str, task: str = "", *, namespace: str | None = None, on_kept: Callable[[Path], None] | None = None
     ) -> actions.Retry:
         """See `Client.retry`; `on_kept` is called with the file of the manifest before a Framework is deleted."""
-        from frameworkclient.cluster.keeping import kept, named
-
         try:
             view = await self.get(name, namespace=namespace)
-        except NotFoundError:
+        except errors.NotFoundError:
             if not (files := kept(namespace or self.namespace, name)):
                 raise
             with named(files[-1]):
@@ -295,7 +279,7 @@ class AsyncClient:
             namespace: None for that of the client.
         """
         path, chosen = resource_path("v1", "events", namespace=namespace or self.namespace), selectors(name, pods)
-        with translated(f"list Events of {namespace or self.namespace}/{name}"):
+        with errors.translated(f"list Events of {namespace or self.namespace}/{name}"):
             found = (one for each in chosen async for one in objects(self.kube, path, field_selector=each))
             return await newest(found, name)
 
@@ -303,8 +287,6 @@ class AsyncClient:
 
     async def archive(self) -> Archive | None:
         """Return the archive of the cluster, for requests that this class has no method for; None if there is none."""
-        from frameworkclient.archive import find
-
         if self._archive is None:
             self._archive = await find(self.kube, self._access.endpoint, *self._named_archive)
         return self._archive
@@ -331,10 +313,8 @@ class AsyncClient:
             AccessError: There is no archive, or it takes no token of this user.
             ForbiddenError: The user may not list Frameworks there.
         """
-        from frameworkclient.archive import NONE
-
         if (archive := await self.archive()) is None:
-            raise AccessError(NONE)
+            raise errors.AccessError(NONE)
         return await archive.list("" if all_namespaces else namespace or self.namespace, label, since, limit)
 
     # --- following ---------------------------------------------------------------------------------------------------
@@ -367,7 +347,7 @@ class AsyncClient:
         self,
         name: str,
         *,
-        for_: Goal | Callable[[FrameworkView], bool] = "completed",
+        for_: actions.Goal | Callable[[FrameworkView], bool] = "completed",
         namespace: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 -- as of `Client`
     ) -> FrameworkView | None:
@@ -387,19 +367,19 @@ class AsyncClient:
             WaitTimeoutError: It was not so far in time.
             DeletedError: It was deleted meanwhile.
         """
-        if isinstance(for_, str) and for_ not in GOALS:
-            raise ArgumentError(f"for {for_}: must be one of {', '.join(GOALS)}")
+        if isinstance(for_, str) and for_ not in actions.GOALS:
+            raise errors.ArgumentError(f"for {for_}: must be one of {', '.join(actions.GOALS)}")
         try:
             async with asyncio.timeout(timeout):
                 first = await self.get(name, namespace=namespace)
                 async with aclosing(self._views(first)) as views:
                     async for view in views:
-                        if reached(view, for_) or (view.finished and for_ != "deleted"):
+                        if actions.reached(view, for_) or (view.finished and for_ != "deleted"):
                             return view
         except TimeoutError as error:
             goal = for_ if isinstance(for_, str) else "what it was waited for"
-            raise WaitTimeoutError(f"Framework {name} is not {goal} after {timeout:g} s") from error
-        except (DeletedError, NotFoundError):
+            raise errors.WaitTimeoutError(f"Framework {name} is not {goal} after {timeout:g} s") from error
+        except (errors.DeletedError, errors.NotFoundError):
             if for_ != "deleted":
                 raise
         return None
@@ -426,8 +406,6 @@ class AsyncClient:
         self, name: str, *, follow: bool = False, namespace: str | None = None, **wanted: Unpack[Wanted]
     ) -> AsyncGenerator[LogLine, None]:
         """See `Client.logs`."""
-        from frameworkclient.logs.selection import LogSelection
-
         batches = self.log_batches(name, LogSelection.of(wanted), follow=follow, namespace=namespace)
         async with aclosing(batches):
             async for batch in batches:
@@ -439,7 +417,6 @@ class AsyncClient:
     ) -> AsyncGenerator[LogBatch, None]:
         """Yield lines of logs in batches, as they arrive; see `Client.logs`."""
         from frameworkclient.logs.collector import follow_logs, read_logs
-        from frameworkclient.logs.selection import LogSelection
 
         view, selection = await self.get(name, namespace=namespace), selection or LogSelection()
         if selection.task:
@@ -462,7 +439,7 @@ class AsyncClient:
         self, verb: str, name: str, namespace: str | None, patch: Any, content_type: str = MERGE_PATCH
     ) -> FrameworkView:
         path, body = self._path(namespace, name), msgspec.json.encode(patch)
-        with translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
+        with errors.translated(f"{verb} Framework {namespace or self.namespace}/{name}"):
             return NotebookView.decode(await self.kube.patch(path, body, content_type=content_type))
 
     async def gone(self, view: FrameworkView, timeout: float | None = None) -> None:  # noqa: ASYNC109 -- as of `Client`
@@ -480,10 +457,10 @@ class AsyncClient:
                 async for _ in views:
                     pass
         except TimeoutError as error:
-            raise WaitTimeoutError(
+            raise errors.WaitTimeoutError(
                 f"Framework {view.name} is not deleted after {timeout:g} s; its Pods may take their grace period"
             ) from error
-        except DeletedError:
+        except errors.DeletedError:
             pass
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from frameworkkube.errors import ApiStatusError
 
@@ -91,6 +91,14 @@ _MEANINGS: Final[dict[int, type[RefusedError]]] = {
 }
 
 
+def nearest(name: str, known: Sequence[str], otherwise: str = "") -> str:
+    """Return which of the known names was probably meant, as the end of a message; else that, or which there are."""
+    from difflib import get_close_matches
+
+    similar = get_close_matches(name, known, n=1)
+    return f"did you mean {similar[0]}?" if similar else otherwise or f"there are {', '.join(known)}"
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Raise errors of the Kubernetes client as those of this package, which name `what` was to be done."""
@@ -120,13 +128,12 @@ def _refused(what: str, error: ApiStatusError) -> RefusedError:
         if error.message.startswith("object is being deleted"):
             following = "one of that name is being deleted; first wait until it is gone: "
             following += "frameworkctl wait NAME --for=deleted"
-        text = f"cannot {what}: {following}"
-        return AlreadyExistsError(text, error.code)
-    if error.code == 404 and _NO_CRD in error.message:
-        text = f"cannot {what}: the cluster does not serve it; is FrameworkController installed there?"
-        return NotFoundError(text, error.code)
+        return AlreadyExistsError(f"cannot {what}: {following}", error.code)
     if error.code == 404:
-        return NotFoundError(f"cannot {what}: there is none; check the name and the namespace", error.code)
+        following = "there is none; check the name and the namespace"
+        if _NO_CRD in error.message:
+            following = "the cluster does not serve it; is FrameworkController installed there?"
+        return NotFoundError(f"cannot {what}: {following}", error.code)
     following = _NEXT.get(error.code) or ("the API server has a problem: repeat later" if error.code >= 500 else "")
     text = f"cannot {what}: {error.message}" + (f"; {following}" if following else "")
     return _MEANINGS.get(error.code, RefusedError)(text, error.code)

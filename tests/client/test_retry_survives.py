@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from frameworkclient import aio
-from frameworkclient.cluster import actions, again, keeping
+from frameworkclient.cluster import actions, again
 from frameworkclient.errors import (
     AlreadyExistsError,
     ArgumentError,
@@ -95,7 +95,7 @@ def kill_at_line(number: int) -> None:
     """Raise at a line of what `retry` does itself, counted as they are run: before and after each of its requests."""
     left = number
     names = {"retry", "submit_again", "_create_again", "delete_view", "gone", "create", "keep", "folder", "named"}
-    files = {aio.__file__, again.__file__, keeping.__file__}
+    files = {aio.__file__, again.__file__}
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left

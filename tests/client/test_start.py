@@ -143,7 +143,7 @@ def test_what_is_not_needed_is_not_imported(program: str, words: str, needed: st
 def test_a_system_without_modules_of_posix_can_do_what_needs_none(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(yaml.safe_dump(SOUND))
     absent = "import sys\nfor name in 'fcntl grp pwd resource termios'.split(): sys.modules[name] = None"
-    imports = f"{ALL}\nimport frameworkclient.code, frameworkclient.logs.collector, frameworkclient.cluster.keeping"
+    imports = f"{ALL}\nimport frameworkclient.code, frameworkclient.logs.collector, frameworkclient.cluster.again"
     most = "from frameworkclient.logs.container import most_connections\nassert most_connections() == 1024"
     done = run(f"{absent}\n{imports}\n{most}\n{COMMAND}", "lint", "-f", str(tmp_path / "f.yaml"))
     assert (done.returncode, done.stderr) == (0, "1 Framework, no problems\n")

@@ -6,6 +6,7 @@ rendered by `frameworkbarrier` for a gang with made-up addresses: its refusals a
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from frameworkbarrier.errors import SettingsError
@@ -96,11 +97,8 @@ def made_up_gang(manifest: Mapping[str, Any], gpus: Mapping[str, int]) -> Gang:
     """Return the gang of a Framework with addresses that no Pod has: 192.0.2.1 and so on, or from 198.18.0.1 on."""
     name = str(manifest["metadata"]["name"])
     numbers = [(role["name"], role.get("taskNumber") or 0) for role in manifest["spec"].get("taskRoles") or ()]
-    first = {}
-    total = 0
-    for role, number in numbers:
-        first[role] = total
-        total += number
+    *starts, total = accumulate((number for _, number in numbers), initial=0)
+    first = dict(zip((role for role, _ in numbers), starts, strict=True))
 
     def find(role: str, index: int) -> Task:
         place = first[role] + index

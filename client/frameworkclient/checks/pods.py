@@ -1,19 +1,20 @@
-"""The Pods that a Framework will have, without a cluster: placeholders filled, barrier injected.
+"""The Pods that a Framework will have, and objects of any kind with the barrier in their Pod templates; no cluster.
 
-The controller's own rule makes the Pod (`frameworkcontroller.core.pods.template`), the injector's the barrier
-(`frameworkinjector.offline.render`) with its default settings. What only a cluster knows stays a word in capitals.
+The controller's own rule makes the Pod of a Framework (`frameworkcontroller.core.pods.template`), the injector's the
+barrier (`frameworkinjector.offline.render`). What only a cluster knows stays a word in capitals.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from frameworkclient.errors import ManifestError
+from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
-from frameworkinjector import __version__
-from frameworkinjector.offline.documents import RenderError
+from frameworkinjector import __version__, flags
+from frameworkinjector.errors import InjectorError
+from frameworkinjector.offline.documents import RenderError, objects_in
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import RefusalError
@@ -31,7 +32,7 @@ class RenderedPod:
 def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = False) -> Iterator[RenderedPod]:
     """Yield the first Pod of each role, or all Pods, of a Framework without errors of `lint`.
 
-    It would be created in this namespace, if it does not name one itself.
+    It would be created in this namespace, if it does not name one itself, and the injector has its default settings.
 
     Raises:
         ManifestError: A template cannot become a Pod, or the injector would refuse it.
@@ -52,3 +53,66 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
                 yield RenderedPod(f"{role['name']}-{index}", injected, warnings)
         except (TemplateError, RefusalError, RenderError) as error:
             raise ManifestError(f"spec.taskRoles[{role['name']}].task.pod: {error}") from error
+
+
+def injected(
+    documents: Iterable[tuple[str, Any]], namespace: str, arguments: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    """Inject the Pods and the Pod templates of documents of any kind, of which each comes with where it stands.
+
+    Each item of a List becomes an object of its own. Objects would be created in this namespace, if they do not name
+    one themselves. The arguments are flags of the injector for the barrier and the cluster, such as
+    `--preset-dir=presets`. The result can be applied to a cluster without the injector: the Pods become the same.
+
+    Returns:
+        The objects as they would be, in their order, also those without a Pod; a note for each Pod that was read and
+        for each object without one; a sentence for each object with a Pod that the injector would refuse.
+
+    Raises:
+        ArgumentError: A flag, or a preset that it names, is wrong.
+        ManifestError: An object cannot be read, or there is no Pod in any; the message names the field.
+    """
+    try:
+        config, env_files = flags.offline(arguments)
+    except InjectorError as error:
+        raise ArgumentError(f"--injector-arg: {error}") from error
+    objects: list[dict[str, Any]] = []
+    notes: list[str] = []
+    refusals: list[str] = []
+    pods = 0
+    for place, one in _objects(documents):
+        try:
+            result, found = rendered(one, config, env_files, namespace)
+        except RefusalError as error:
+            refusals.append(f"{', '.join(filter(None, (place, error.where)))}: refused: {error}")
+            continue
+        except RenderError as error:
+            raise ManifestError(f"{place}: {error}") from error
+        objects.append(result)
+        pods += len(found)
+        for pod in found:
+            where = ", ".join(filter(None, (place, pod.where)))
+            notes += [f"{where}: {text}" for text in (pod.verdict.sentence, *pod.warnings)]
+        if not found:
+            notes.append(f"{place} holds no Pod and stays as it is.")
+    if not pods and not refusals:
+        raise ManifestError("there is no Pod to render: no object has spec.containers or a Pod template")
+    return objects, notes, refusals
+
+
+def _objects(documents: Iterable[tuple[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for where, document in documents:
+        try:
+            found += [(f"{place}, {_title(one)}", one) for place, one in objects_in(document, where)]
+        except RenderError as error:
+            raise ManifestError(str(error)) from error
+        except RecursionError as error:
+            raise ManifestError(f"{where}: its Lists are nested too deeply") from error
+    return found
+
+
+def _title(document: dict[str, Any]) -> str:
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{document.get('kind', 'object')}{f' {name}' if name else ''}"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import StrEnum
+
+from frameworkclient.errors import nearest
 
 
 class Severity(StrEnum):
@@ -40,6 +41,5 @@ def warning(path: str, text: str) -> Problem:
 def unknown(path: str, key: str, known: Iterable[str]) -> Problem:
     """Return the error of a field that does not exist, with the one that was probably meant."""
     names = sorted(known)
-    similar = get_close_matches(key, names, n=1)
-    following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(names[:12])}"
+    following = nearest(key, names, f"there are {', '.join(names[:12])}")
     return error(f"{path}.{key}" if path else key, f"there is no such field; {following}")

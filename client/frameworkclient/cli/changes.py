@@ -1,21 +1,14 @@
 """What has changed in a Framework and its Pods, as lines for logs and pipes; `watch` without a terminal writes them."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from datetime import datetime
 
-from typing import TYPE_CHECKING
-
+from frameworkclient.cluster.following import Moment
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import ending, waiting
-from frameworkclient.views.pods import Stage
+from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.progress import step_text
 from frameworkclient.views.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from frameworkclient.cluster.moments import Moment
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
 
 
 def changes(before: Moment | None, after: Moment, now: datetime) -> list[str]:

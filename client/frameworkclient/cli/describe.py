@@ -1,27 +1,20 @@
 """A Framework as a tree: what is wanted, where each Task is, what has failed and what will happen next."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
 
 from frameworkclient.cli.tables import STATE_COLOURS, events_table, table
+from frameworkclient.cli.terminal import Colours
+from frameworkclient.views.events import EventView
+from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
 from frameworkclient.views.ledger import SIGNS, ledger_of
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, needs, task_outlook, waiting
-from frameworkclient.views.pods import Stage
+from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
 from frameworkclient.views.text import counted, duration, sanitize, since
-from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE
+from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE, TaskRoleSpec
 from frameworkcontroller.api.states import LedgerState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from frameworkclient.cli.terminal import Colours
-    from frameworkclient.views.events import EventView
-    from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkcontroller.api.spec import TaskRoleSpec
 
 EVENTS: Final = 10
 _WIDTH: Final = 12

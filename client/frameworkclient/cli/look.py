@@ -1,12 +1,22 @@
 """The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`, `ui`."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Format, Name, Output, Report, Rows, command
+from frameworkclient.cli.options import (
+    AllNamespaces,
+    Format,
+    LineFlags,
+    ListFlags,
+    Name,
+    Output,
+    Report,
+    Rows,
+    command,
+)
 from frameworkclient.cli.run import Cluster, ClusterAndArchive
 from frameworkclient.errors import ArgumentError
 
@@ -17,31 +27,13 @@ SYSTEM: Final = "frameworkcontroller-system"
 
 
 @command(app, "list -A --watch")
-def list_frameworks(
-    cluster: ClusterAndArchive,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
-    selector: Annotated[str, typer.Option("--selector", "-l", help="Only with these labels, like team=vision.")] = "",
-    output: Output = Format.TABLE,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, with a line for each change.")] = False,
-    all_times: Annotated[bool, typer.Option("--all", help="Also those that the archive alone still has.")] = False,
-    since: Annotated[str, typer.Option(help="Only those that were created so recently, like 12h or 7d.")] = "",
-) -> None:
+def list_frameworks(cluster: ClusterAndArchive, flags: ListFlags) -> None:
     """List Frameworks, and what they wait for."""
     from frameworkclient.cli.commands import reading
 
-    if watch and (all_times or since):
+    if flags.watch and (flags.all_times or flags.since):
         raise ArgumentError("--watch: not with --all or --since")
-    cluster.run(
-        lambda client: reading.list_frameworks(
-            client,
-            all_namespaces=all_namespaces,
-            selector=selector,
-            output=output,
-            watch=watch,
-            with_archive=all_times,
-            since=since,
-        )
-    )
+    cluster.run(lambda client: reading.list_frameworks(client, flags))
 
 
 @command(app, "get training -o yaml")
@@ -88,7 +80,7 @@ def why(cluster: ClusterAndArchive, name: Name, output: Report = Format.TABLE) -
 @command(app, "gangs -A")
 def list_gangs(
     cluster: Cluster,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    all_namespaces: AllNamespaces = False,
     output: Report = Format.TABLE,
 ) -> None:
     """List gangs of other controllers (JobSet, Job, ...), and what they wait for."""
@@ -109,19 +101,11 @@ def events(cluster: ClusterAndArchive, name: Name, output: Rows = Format.TABLE) 
 def logs(
     cluster: ClusterAndArchive,
     name: Name,
+    *,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
     ] = False,
-    role: Annotated[str, typer.Option(help="Only of this role.")] = "",
-    task: Annotated[str, typer.Option(help="Only of this Task, like worker-0.")] = "",
-    barrier: Annotated[bool, typer.Option("--barrier", help="Of the barrier instead of the application.")] = False,
-    since: Annotated[str, typer.Option(help="Only lines that are not older, like 45s, 10m or 1h30m.")] = "",
-    tail: Annotated[int, typer.Option(help="Only so many last lines of each container; -1 for all.")] = -1,
-    grep: Annotated[str, typer.Option(help="Only lines in which this regular expression (RE2) is found.")] = "",
-    grep_text: Annotated[str, typer.Option(help="Only lines that contain this text.")] = "",
-    previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
-    ] = False,
+    lines: LineFlags,
     attempt: Annotated[
         int | None, typer.Option(min=1, help="All of this attempt of the Framework, from 1, also from the archive.")
     ] = None,
@@ -133,25 +117,21 @@ def logs(
     """Show the logs of all Tasks, each line with its Task."""
     from frameworkclient.cli.commands import reading
 
-    if attempt is not None and (follow or previous):
+    if attempt is not None and (follow or lines.previous):
         raise ArgumentError("--attempt: not with --follow or --previous")
 
-    async def work(client: Any) -> ExitCode:
-        selection = reading.selection_of(
-            since=since,
-            tail=tail,
-            role=role,
-            task=task,
-            barrier=barrier,
-            previous=previous,
-            grep=grep,
-            grep_text=grep_text,
-        )
-        return await reading.write_logs(
-            client, name, selection, follow=follow, timestamps=timestamps, folder=save, attempt=attempt
-        )
-
-    return cluster.stay(name, work)
+    return cluster.stay(
+        name,
+        lambda client: reading.write_logs(
+            client,
+            name,
+            reading.selection_of(lines),
+            follow=follow,
+            timestamps=timestamps,
+            folder=save,
+            attempt=attempt,
+        ),
+    )
 
 
 @command(app, "doctor")

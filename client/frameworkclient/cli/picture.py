@@ -13,7 +13,7 @@ from rich.text import Text
 
 from frameworkclient.cli.changes import headline
 from frameworkclient.cli.describe import STAGE_COLOURS, note
-from frameworkclient.cluster.moments import Moment
+from frameworkclient.cluster.following import Moment
 from frameworkclient.views.outlook import task_outlook, waiting
 from frameworkclient.views.pods import Stage
 from frameworkclient.views.text import sanitize, since

@@ -1,23 +1,18 @@
 """Frameworks and Events as tables."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from frameworkclient.archive import Archived
+from frameworkclient.cli.terminal import Colours
+from frameworkclient.views.events import EventView
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.gangs import GangView
 from frameworkclient.views.ledger import ledger_of, share_text
 from frameworkclient.views.outlook import waiting
 from frameworkclient.views.progress import step_text
 from frameworkclient.views.text import sanitize, shorten, since
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from frameworkclient.archive import Archived
-    from frameworkclient.cli.terminal import Colours
-    from frameworkclient.views.events import EventView
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.gangs import GangView
 
 STATE_COLOURS: Final = {
     "AttemptRunning": "green",

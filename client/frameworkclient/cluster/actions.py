@@ -1,9 +1,9 @@
-"""What a change of a Framework means in requests: pure decisions, which `AsyncClient` sends."""
+"""What a change of a Framework means in requests, and when it is what somebody waits for: pure decisions."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.manifest import LAST_APPLIED
@@ -13,10 +13,12 @@ from frameworkclient.views.pods import Stage, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import TRANSIENT, Code
 from frameworkcontroller.api.spec import RetryPolicy
-from frameworkcontroller.api.states import ASSOCIATED, COMPLETING
+from frameworkcontroller.api.states import ASSOCIATED, COMPLETING, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskCompletion
 from frameworkcontroller.core.policies.retry import decide_retry
 
+Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
+GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 _TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-[0-9]{1,9}")
 
 
@@ -172,3 +174,23 @@ def check_runs(task: str, pod: TaskPod) -> None:
 def _retries(policy: RetryPolicy, counts: RetryPolicyStatus) -> bool:
     deleted = TaskCompletion(int(Code.POD_EXTERNAL_DELETED), "", TRANSIENT, "")
     return decide_retry(policy, counts, deleted).wanted
+
+
+def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -> bool:
+    """Report whether a Framework is as far as somebody waits for it to be."""
+    if not isinstance(goal, str):
+        return goal(view)
+    match goal:
+        case "completed":
+            return view.finished
+        case "succeeded":
+            return view.succeeded
+        case "running":
+            # A Task runs or has run.
+            return view.state is State.RUNNING
+        case "ready":
+            ready, _, total = view.ready_text.partition("/")
+            return ready == total != ""
+        case "deleted":
+            # No Framework is that can be seen.
+            return False

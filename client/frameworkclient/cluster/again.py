@@ -1,29 +1,27 @@
 """How another attempt begins, and how a Framework that is Completed is submitted again for it.
 
-Its name is free only once it is deleted. Nothing is lost on the way: the manifest is kept in a file first (`keeping`),
-and its code has no owner meanwhile.
+Its name is free only once it is deleted. Nothing is lost on the way: its code has no owner meanwhile, and the manifest
+is kept in a file first, so that whatever ends this process, one is left. These files are in
+`$XDG_STATE_HOME/frameworkctl`, by default in `~/.local/state`, for their user alone.
 """
 
-from __future__ import annotations
-
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from frameworkclient import errors
 from frameworkclient.cluster import actions
-from frameworkclient.errors import AlreadyExistsError, ConflictError, DeletedError, translated
+from frameworkclient.model.yaml_text import dump
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkkube.http.client import MERGE_PATCH, KubeClient
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from frameworkclient.views.framework import FrameworkView
 
 CREATE_SECONDS: Final = 120.0
 """For which a create is repeated whose Framework was deleted for it."""
@@ -42,7 +40,7 @@ class Frameworks(Protocol):
 async def delete_view(kube: KubeClient, view: FrameworkView, resource_version: str | None = None) -> None:
     """Delete this very Framework, if it is as it was seen."""
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=view.namespace, name=view.name)
-    with translated(f"delete Framework {view.namespace}/{view.name}"):
+    with errors.translated(f"delete Framework {view.namespace}/{view.name}"):
         await kube.delete(path, uid=view.uid, resource_version=resource_version, propagation="Foreground")
 
 
@@ -55,7 +53,7 @@ async def perform(
 ) -> None:
     """Do what `actions.retry_of` has decided for a Framework as it was seen, and nothing if that has changed since."""
     what = f"retry {task} of {view.namespace}/{view.name}" if task else f"retry {view.namespace}/{view.name}"
-    with translated(what):
+    with errors.translated(what):
         match action:
             case actions.DeletePod(pod, uid):
                 path = resource_path("v1", "pods", namespace=view.namespace, name=pod)
@@ -76,13 +74,11 @@ async def submit_again(client: Frameworks, view: FrameworkView, on_kept: Callabl
     Raises:
         ClientError: It cannot be; the message names the file with the manifest if the Framework may be gone.
     """
-    from frameworkclient.cluster.keeping import keep, named
-
     manifest = actions.again(view.to_dict())
-    with named(None), suppress(AlreadyExistsError):
+    with named(None), suppress(errors.AlreadyExistsError):
         # Everybody who may refuse it is asked before the name is found to be taken.
         await client.create(manifest, dry_run=True)
-        raise DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
+        raise errors.DeletedError(f"Framework {view.namespace}/{view.name} was deleted by somebody else")
     with named(None):
         code = await _code_of(client.kube, view)
         await _own_code(client.kube, view, code)
@@ -93,7 +89,7 @@ async def submit_again(client: Frameworks, view: FrameworkView, on_kept: Callabl
         try:
             # What somebody else changes in this moment would not be in the manifest.
             await delete_view(client.kube, view, view.resource_version)
-        except ConflictError:
+        except errors.ConflictError:
             file.unlink()
             await _own_code(client.kube, view, code, actions.owner(view))
             raise
@@ -108,7 +104,7 @@ async def _code_of(kube: KubeClient, view: FrameworkView) -> tuple[str, ...]:
     found = []
     for name in actions.code_of(view):
         path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
-        with translated(f"read the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+        with errors.translated(f"read the code of {view.namespace}/{view.name} in ConfigMap {name}"):
             owners = PARTIAL_DECODER.decode(await kube.get(path)).metadata.owner_references
         if [owner.uid for owner in owners] == [view.uid]:
             found.append(name)
@@ -120,7 +116,7 @@ async def _own_code(kube: KubeClient, view: FrameworkView, code: Sequence[str], 
     for name in code:
         path = resource_path("v1", "configmaps", namespace=view.namespace, name=name)
         body = msgspec.json.encode({"metadata": {"ownerReferences": list(owners)}})
-        with translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):
+        with errors.translated(f"keep the code of {view.namespace}/{view.name} in ConfigMap {name}"):
             await kube.patch(path, body, content_type=MERGE_PATCH)
 
 
@@ -133,8 +129,58 @@ async def _create_again(client: Frameworks, manifest: dict[str, Any]) -> Framewo
     transient = tenacity.retry_if_exception(lambda error: is_transient(error.__cause__ or error))
     try:
         return await retrying(retry=transient, stop=tenacity.stop_after_delay(CREATE_SECONDS))(client.create, manifest)
-    except AlreadyExistsError:
+    except errors.AlreadyExistsError:
         found = await client.get(manifest["metadata"]["name"], namespace=manifest["metadata"]["namespace"])
         if actions.again(found.to_dict()) != manifest:
             raise
         return found
+
+
+def folder() -> Path:
+    """Return where the files are."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()) / "frameworkctl"
+
+
+def keep(manifest: Mapping[str, Any], uid: str) -> Path:
+    """Write the manifest of the Framework of this UID to the disk, and return the file.
+
+    Raises:
+        ArgumentError: The file cannot be written.
+    """
+    metadata = manifest["metadata"]
+    try:
+        # The name alone may be that of a Framework of another cluster.
+        file = folder() / f"{metadata['namespace']}.{metadata['name']}.{uid}.yaml"
+        part = file.with_suffix(".part")
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as stream:
+            stream.write(dump(manifest))
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+        if os.name == "posix":  # elsewhere a folder cannot be opened
+            directory = os.open(file.parent, os.O_RDONLY)
+            os.fsync(directory)
+            os.close(directory)
+    except (OSError, RuntimeError) as error:
+        raise errors.ArgumentError(
+            f"cannot keep the manifest in a file: {error}; nothing was deleted: set XDG_STATE_HOME to a folder for it"
+        ) from error
+    return file
+
+
+def kept(namespace: str, name: str) -> list[Path]:
+    """Return the files of a Framework whose retry was interrupted."""
+    return sorted(folder().glob(f"{namespace}.{name}.*.yaml"))
+
+
+@contextmanager
+def named(file: Path | None) -> Iterator[None]:
+    """Add to an error of the block where the manifest is, or that it is not needed."""
+    try:
+        yield
+    except errors.ClientError as error:
+        is_kept = file is not None and file.exists()
+        told = f"if it is gone, create it again: frameworkctl submit -f {file}" if is_kept else "nothing was deleted"
+        error.args = (f"{error}; {told}",)
+        raise

@@ -6,9 +6,10 @@ informer of `frameworkkube`, with pauses that grow; a permission that is missing
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Generic, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
@@ -18,7 +19,7 @@ from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.html import NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
@@ -27,88 +28,74 @@ from frameworkkube.paths import resource_path
 T = TypeVar("T", bound=HasMetadata)
 
 
-class Collection(Generic[T]):
-    """The objects of one collection that the selectors choose, kept current while the block runs.
+@asynccontextmanager
+async def collected(
+    kube: KubeClient,
+    path: str,
+    decoder: msgspec.json.Decoder[T],
+    objects: dict[tuple[str, str], T],
+    wake: asyncio.Event,
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    seen: Callable[[T], None] | None = None,
+) -> AsyncIterator[Callable[[], None]]:
+    """Keep what the selectors choose of a collection current in `objects`, by namespace and name, while the block runs.
 
-    Args:
-        wake: Set with each change; several collections may share it.
-        seen: Called with each new state of an object; a reader that only wakes up may miss those in between.
-
-    Attributes:
-        objects: The newest states, by namespace and name.
+    `wake` is set with each change, and may be shared. `seen` is called with each new state of an object, of which one
+    who only wakes up may miss some. What this gives raises what has ended the watch, if anything has: a `ClientError`,
+    because the API server's data was restored from a backup.
     """
 
-    def __init__(
-        self,
-        kube: KubeClient,
-        path: str,
-        decoder: msgspec.json.Decoder[T],
-        wake: asyncio.Event,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-        seen: Callable[[T], None] | None = None,
-    ) -> None:
-        self.objects: dict[tuple[str, str], T] = {}
-        self._path = path
-        self._wake = wake
-        self._seen = seen
-        self._informer: Informer[T] = Informer(
-            kube, path, decoder, on_change=self._changed, label_selector=label_selector, field_selector=field_selector
-        )
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._informer.run())
-        self._task.add_done_callback(lambda _: self._wake.set())
-        synced = asyncio.create_task(self._informer.synced.wait())
-        try:
-            await asyncio.wait({self._task, synced}, return_when=asyncio.FIRST_COMPLETED)
-            self.check()
-        except BaseException:
-            await self.__aexit__()
-            raise
-        finally:
-            synced.cancel()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await self._task
-
-    def check(self) -> None:
-        """Raise what has ended the watch, if anything has.
-
-        Raises:
-            ClientError: The watch cannot go on, because the API server's data was restored from a backup.
-        """
-        if self._task is not None and self._task.done():
-            with translated(f"watch {self._path}"):
-                self._task.result()
-
-    def _changed(self, old: T | None, new: T | None) -> None:
+    def changed(old: T | None, new: T | None) -> None:
         if new is not None:
-            self.objects[new.metadata.namespace, new.metadata.name] = new
-            if self._seen is not None:
-                self._seen(new)
+            objects[new.metadata.namespace, new.metadata.name] = new
+            if seen is not None:
+                seen(new)
         elif old is not None:
-            self.objects.pop((old.metadata.namespace, old.metadata.name), None)
-        self._wake.set()
+            objects.pop((old.metadata.namespace, old.metadata.name), None)
+        wake.set()
+
+    def check() -> None:
+        if watching.done():
+            with translated(f"watch {path}"):
+                watching.result()
+
+    informer: Informer[T] = Informer(
+        kube, path, decoder, on_change=changed, label_selector=label_selector, field_selector=field_selector
+    )
+    watching = asyncio.create_task(informer.run())
+    watching.add_done_callback(lambda _: wake.set())
+    synced = asyncio.create_task(informer.synced.wait())
+    try:
+        await asyncio.wait({watching, synced}, return_when=asyncio.FIRST_COMPLETED)
+        check()
+        yield check
+    finally:
+        synced.cancel()
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await watching
 
 
+@asynccontextmanager
 async def followed_pods(
-    kube: KubeClient, view: FrameworkView, wake: asyncio.Event, *, seen: Callable[[TaskPod], None] | None = None
-) -> Collection[TaskPod]:
-    """Return the Pods of a Framework, to be kept current; the arguments are those of `Collection`.
+    kube: KubeClient,
+    view: FrameworkView,
+    pods: dict[tuple[str, str], TaskPod],
+    wake: asyncio.Event,
+    *,
+    seen: Callable[[TaskPod], None] | None = None,
+) -> AsyncIterator[Callable[[], None]]:
+    """Keep the Pods of a Framework current while the block runs, as `collected` does.
 
     Raises:
         ClientError: They may not be read. An informer would repeat what is refused.
     """
     await pods_of(kube, view.namespace, view.name)
     path, selector = resource_path("v1", "pods", namespace=view.namespace), f"{names.FRAMEWORK_NAME}={view.name}"
-    return Collection(kube, path, TASK_POD_DECODER, wake, label_selector=selector, seen=seen)
+    async with collected(kube, path, TASK_POD_DECODER, pods, wake, label_selector=selector, seen=seen) as check:
+        yield check
 
 
 @asynccontextmanager
@@ -121,13 +108,43 @@ async def following(
     """
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=first.namespace)
     selector = f"metadata.name={first.name}"
-    async with Collection(kube, path, FRAMEWORK_DECODER, wake, field_selector=selector) as frameworks:
+    frameworks: dict[tuple[str, str], Framework] = {}
+    async with collected(kube, path, FRAMEWORK_DECODER, frameworks, wake, field_selector=selector) as check:
 
         def current() -> FrameworkView:
-            frameworks.check()
-            stored = frameworks.objects.get((first.namespace, first.name))
+            check()
+            stored = frameworks.get((first.namespace, first.name))
             if stored is None or stored.metadata.uid != first.uid:
                 raise DeletedError(f"Framework {first.namespace}/{first.name} was deleted")
             return NotebookView(stored)
 
         yield current
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A Framework and its Pods, by Task, as they were at one moment."""
+
+    view: FrameworkView
+    pods: Mapping[str, TaskPod] = field(default_factory=dict)
+
+
+async def moments(kube: KubeClient, first: FrameworkView) -> AsyncGenerator[Moment, None]:
+    """Yield a Framework with its Pods as they are now, and again with each change, until it is Completed.
+
+    A reader that is slow misses moments in between.
+
+    Raises:
+        DeletedError: It was deleted.
+        ClientError: Its Pods may not be read.
+    """
+    wake, pods = asyncio.Event(), dict[tuple[str, str], TaskPod]()
+    async with followed_pods(kube, first, pods, wake) as check, following(kube, first, wake) as current:
+        while True:
+            wake.clear()
+            check()
+            view = current()
+            yield Moment(view, {pod.task: pod for pod in pods.values()})
+            if view.finished:
+                return
+            await wake.wait()

@@ -1,5 +1,5 @@
 """The logs of a Framework: of all its Tasks, through retries, rescale, and connections that break.
 
-`lines` cuts bytes into lines with their times, `container` reads one container, `collector` all of them, `merge` puts
-finished logs into the order of time, `selection` says whose logs are wanted.
+`lines` cuts bytes into lines with their times, `container` reads one container, `collector` all of them, `selection`
+says whose logs are wanted.
 """

@@ -6,21 +6,24 @@ the connections, and so the API server; nothing is dropped, and memory stays the
 
 import asyncio
 import contextlib
+import heapq
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import Final
 
-from frameworkclient.cluster.following import Collection, followed_pods, following
+from frameworkclient.cluster.following import followed_pods, following
 from frameworkclient.errors import DeletedError
 from frameworkclient.logs.container import Connections, ContainerLog, most_connections
-from frameworkclient.logs.lines import LogBatch, LogSource
-from frameworkclient.logs.merge import merged
+from frameworkclient.logs.lines import LogBatch, LogLine, LogSource
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
 from frameworkkube.http.client import KubeClient
 
+BATCH: Final = 500
+"""Lines that are given on together, in the order of time."""
 QUEUED: Final = 16
 """Batches that wait for the reader; each is at most what a connection's buffer holds."""
 AFTER_END_SECONDS: Final = 30.0
@@ -56,6 +59,64 @@ async def read_logs(
             async with aclosing(merged(logs[start : start + most])) as batches:
                 async for batch in batches:
                     yield batch
+
+
+async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerator[LogBatch, None]:
+    """Yield the lines of all logs by their times; the lines of one log keep their order.
+
+    Notes come before the lines that follow them in their log. The logs are read together, but no further than needed.
+    """
+    heads = [_Head(log) for log in logs]
+    notes = await asyncio.gather(*(head.fill() for head in heads))
+    for note in (note for found in notes for note in found):
+        yield note
+    heap = [(head.lines[0].stamp, number) for number, head in enumerate(heads) if head.lines]
+    heapq.heapify(heap)
+    ready: list[LogLine] = []
+    while heap:
+        _, number = heapq.heappop(heap)
+        head = heads[number]
+        ready += head.take(heap[0][0] if heap else None)
+        if not head.lines:
+            found = await head.fill()
+            if found and ready:
+                yield LogBatch(ready)
+                ready = []
+            for note in found:
+                yield note
+        if head.lines:
+            heapq.heappush(heap, (head.lines[0].stamp, number))
+        if len(ready) >= BATCH:
+            yield LogBatch(ready)
+            ready = []
+    if ready:
+        yield LogBatch(ready)
+
+
+class _Head:
+    """The lines of one log that were read and not given on yet."""
+
+    def __init__(self, log: AsyncGenerator[LogBatch, None]) -> None:
+        self._log = log
+        self.lines: deque[LogLine] = deque()
+
+    async def fill(self) -> list[LogBatch]:
+        """Read the next lines, if there are any, and return the notes before them."""
+        notes: list[LogBatch] = []
+        async for batch in self._log:
+            if batch.note:
+                notes.append(batch)
+            elif batch.lines:
+                self.lines.extend(batch.lines)
+                break
+        return notes
+
+    def take(self, until: str | None) -> list[LogLine]:
+        """Take the next line, and those after it that are not later than the next one of all others; None: all."""
+        taken = [self.lines.popleft()]
+        while self.lines and (until is None or self.lines[0].stamp <= until):
+            taken.append(self.lines.popleft())
+        return taken
 
 
 async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
@@ -97,24 +158,27 @@ class _Follower:
         self._readers: dict[LogSource, asyncio.Task[None]] = {}
         self._is_initial = True
         self._batches = 0
-        self._pods: Collection[TaskPod]
+        self._pods: dict[tuple[str, str], TaskPod] = {}
 
     async def run(self) -> None:
         """Read until the Framework has ended and its logs are read."""
         deleted = None
         # Not when woken: a container may have started, ended and gone by then.
-        self._pods = await followed_pods(self._kube, self._view, self._wake, seen=self._start_readers)
+        pods = followed_pods(self._kube, self._view, self._pods, self._wake, seen=self._start_readers)
         try:
-            async with self._pods, following(self._kube, self._view, self._wake) as current:
+            async with pods as check, following(self._kube, self._view, self._wake) as current:
                 self._is_initial = False
                 try:
                     while not current().finished:
                         self._wake.clear()
+                        check()
                         self._check()
                         await self._wake.wait()
                 except DeletedError as error:
                     deleted = error
                 await self._finish()
+                check()
+                self._check()
         finally:
             for reader in self._readers.values():
                 reader.cancel()
@@ -130,8 +194,7 @@ class _Follower:
                 self._readers[source] = reader
 
     def _check(self) -> None:
-        """Raise what has ended the watch or a reader, if it was an error."""
-        self._pods.check()
+        """Raise what has ended a reader, if it was an error."""
         for reader in self._readers.values():
             if reader.done() and not reader.cancelled():
                 reader.result()
@@ -144,7 +207,6 @@ class _Follower:
             # With a full queue it is the reader of the queue who is slow.
             if self._batches == known and not self.queue.full():
                 break
-        self._check()
 
     async def _put(self, batch: LogBatch) -> None:
         await self.queue.put(batch)
@@ -162,7 +224,7 @@ class _Follower:
                     await self._put(batch)
         log = ContainerLog(kube, namespace, source, selection)
         key = namespace, source.pod
-        following = log.follow(lambda: self._pods.objects.get(key), asyncio.sleep, self._connections)
+        following = log.follow(lambda: self._pods.get(key), asyncio.sleep, self._connections)
         async with aclosing(following) as batches:
             async for batch in batches:
                 await self._put(batch)

@@ -161,18 +161,11 @@ class ContainerLog:
 
     def _query(self, *, follow: bool, previous: bool) -> dict[str, str]:
         query = {"container": self._source.container, "timestamps": "true"}
-        if follow:
-            query["follow"] = "true"
-        if previous:
-            query["previous"] = "true"
+        query |= {name: "true" for name, wanted in (("follow", follow), ("previous", previous)) if wanted}
         if self._position.stamp:
-            query["sinceTime"] = self._position.stamp
-        else:
-            if self._selection.since_seconds is not None:
-                query["sinceSeconds"] = str(self._selection.since_seconds)
-            if self._selection.tail is not None:
-                query["tailLines"] = str(self._selection.tail)
-        return query
+            return query | {"sinceTime": self._position.stamp}
+        first = {"sinceSeconds": self._selection.since_seconds, "tailLines": self._selection.tail}
+        return query | {name: str(number) for name, number in first.items() if number is not None}
 
     def _wanted(self, lines: list[LogLine]) -> list[LogLine]:
         return self._selection.matching(self._position.fresh(lines))

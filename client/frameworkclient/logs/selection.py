@@ -38,15 +38,9 @@ class Wanted(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LogSelection:
-    """Whose logs are wanted: those of all Tasks, or of one role or Task.
+    """Whose logs are wanted, as `Wanted` has it: those of all Tasks, or of one role or Task.
 
-    Attributes:
-        barrier: Of the barrier instead of the application.
-        since_seconds: Only lines that are not older; None for all. It does not limit what starts later.
-        tail: Only so many last lines of each container; None for all. It does not limit what starts later.
-        previous: Of the run before the last restart of each container.
-        grep: Only lines in which this regular expression of RE2 is found.
-        grep_text: Only lines that contain this text.
+    `since_seconds` and `tail` do not limit what starts later; None for all.
 
     Raises:
         ArgumentError: `grep` is not a regular expression, or RE2 is not installed.

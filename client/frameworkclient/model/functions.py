@@ -35,12 +35,11 @@ def command_of(function: Callable[..., Any], arguments: Mapping[str, Any] | None
         ManifestError: The source of the function cannot stand alone, or an argument is not a literal.
     """
     name = getattr(function, "__name__", repr(function))
-    code = getattr(function, "__code__", None)
-    if not inspect.isfunction(function) or name == "<lambda>" or code is None:
+    if not inspect.isfunction(function) or name == "<lambda>":
         raise ManifestError(f"function {name}: must be defined by def")
-    if code.co_freevars:
+    if free := function.__code__.co_freevars:
         raise ManifestError(
-            f"function {name}: uses {', '.join(code.co_freevars)} of the function around it; pass them as arguments"
+            f"function {name}: uses {', '.join(free)} of the function around it; pass them as arguments"
         )
     try:
         source = textwrap.dedent(inspect.getsource(function))

@@ -7,12 +7,11 @@ what is checked here is only what could not be written down.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from frameworkclient.errors import ManifestError
+from frameworkclient.errors import ManifestError, nearest
 from frameworkclient.model import functions, yaml_text
 from frameworkclient.model.code import Code
 from frameworkclient.model.pod_template import given, pod_template
@@ -32,7 +31,8 @@ __all__ = ["CompletionPolicy", "Dependency", "Framework", "GangScheduling", "Ret
 
 P = TypeVar("P", bound=Wire)
 
-_OF_CONTAINER: Final = tuple(inspect.signature(pod_template).parameters)
+ARGUMENTS: Final = tuple(inspect.signature(pod_template).parameters)
+"""Of `pod_template`."""
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -92,10 +92,8 @@ class Role:
             ManifestError: An argument is not valid, or there is none of this name; the message names it.
         """
         for key in pod:
-            if key not in _OF_CONTAINER:
-                similar = get_close_matches(key, _OF_CONTAINER, n=1)
-                following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(_OF_CONTAINER)}"
-                raise ManifestError(f"{key}: there is no such argument; {following}")
+            if key not in ARGUMENTS:
+                raise ManifestError(f"{key}: there is no such argument; {nearest(key, ARGUMENTS)}")
         return cls(
             name,
             task_number,
@@ -294,9 +292,7 @@ def _known(value: Any, kind: type[Wire], where: str) -> dict[str, Any]:
     found, fields = _object(value, where), [one.encode_name for one in msgspec.structs.fields(kind)]
     for key in found:
         if key not in fields:
-            similar = get_close_matches(str(key), fields, n=1)
-            following = f"did you mean {similar[0]}?" if similar else f"there are {', '.join(fields)}"
-            raise ManifestError(f"{where}.{key}: there is no such field; {following}")
+            raise ManifestError(f"{where}.{key}: there is no such field; {nearest(str(key), fields)}")
     return found
 
 

@@ -84,9 +84,15 @@ def pod_template(
     claims = [_claim(volume) for volume in volumes]
     distinct = dict.fromkeys(claim for claim, _, _ in claims)
     name_of = {claim: f"volume{number}" for number, claim in enumerate(distinct)}
-    if shm and not _QUANTITY.fullmatch(shm):
-        raise ManifestError(f"shm: {shm!r} is not an amount; write it like 8Gi")
-    shared = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}}
+    mounts = [
+        given(name=name_of[claim], mountPath=path, readOnly=read_only or None) for claim, path, read_only in claims
+    ]
+    mounted = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()]
+    if shm:
+        if not _QUANTITY.fullmatch(shm):
+            raise ManifestError(f"shm: {shm!r} is not an amount; write it like 8Gi")
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 -- where programs look for it
+        mounted.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}})
     container = given(
         name=CONTAINER,
         image=image,
@@ -95,19 +101,14 @@ def pod_template(
         workingDir=working_dir or (names.CODE_DIR if code else ""),
         env=variables,
         resources=given(requests=dict(resources), limits=dict(resources)),
-        volumeMounts=[
-            {"name": name_of[claim], "mountPath": path} | ({"readOnly": True} if read_only else {})
-            for claim, path, read_only in claims
-        ]
-        + ([{"name": "shm", "mountPath": "/dev/shm"}] if shm else []),  # noqa: S108 -- where programs look for it
+        volumeMounts=mounts,
         securityContext={"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}} if restricted else {},
     )
     security = given(runAsUser=user, runAsNonRoot=restricted or None)
     spec = given(
         restartPolicy="Never",
         containers=[container],
-        volumes=[{"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in name_of.items()]
-        + ([shared] if shm else []),
+        volumes=mounted,
         nodeSelector=dict(node_selector or {}),
         tolerations=[_toleration(one) for one in tolerations],
         serviceAccountName=service_account,

@@ -1,6 +1,5 @@
 """The Pods of a Framework, reduced to what tables, pictures and logs need of them."""
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -107,10 +106,9 @@ class TaskPod(Wire, frozen=True):
         return self.metadata.labels.barrier == "enabled" and not self.has_barrier
 
     @property
-    def statuses(self) -> Iterator[ContainerStatus]:
+    def statuses(self) -> tuple[ContainerStatus, ...]:
         """The statuses of all containers, init containers first."""
-        yield from self.status.init_container_statuses
-        yield from self.status.container_statuses
+        return self.status.init_container_statuses + self.status.container_statuses
 
     def container(self, name: str) -> ContainerStatus | None:
         """Return the status of a container, None while the kubelet has reported none."""

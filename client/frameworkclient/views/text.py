@@ -1,16 +1,12 @@
 """Wording that tables, trees and sentences share: durations, counts, and text of others made safe for a terminal."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkclient.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
 
 _CSI: Final = r"[0-9;?]*+[ -/]*+[@-~]"
 # Each part ends at the next escape character at the latest: the time is linear also where sequences never end.

@@ -13,7 +13,6 @@ from frameworkclient.checks import schema
 from frameworkclient.checks.lint import lint
 from frameworkclient.checks.pods import pods_of
 from frameworkclient.checks.problem import Severity
-from frameworkclient.checks.rules import RULES
 from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkcontroller.api import definition, names
@@ -74,7 +73,7 @@ def test_every_keyword_and_rule_of_the_definition_is_known() -> None:
     keywords = {key for one in _schemas(whole) for key in one}
     assert keywords <= set(f"{CHECKED} {ANNOTATIONS}".split())
     rules = {rule["rule"] for one in _schemas(whole) for rule in one.get("x-kubernetes-validations", ())}
-    assert rules == set(RULES)
+    assert rules == set(schema.RULES)
 
 
 def advice(path: str, severity: str, value: object, message: str) -> tuple[dict[str, Any], str]:

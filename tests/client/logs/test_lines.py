@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from frameworkclient import ArgumentError, Client
 from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver, file_name
 from frameworkclient.cli.terminal import Colours
+from frameworkclient.logs.collector import merged
 from frameworkclient.logs.lines import MAX_LINE_BYTES, LineCutter, LogBatch, LogLine, LogSource, Position
-from frameworkclient.logs.merge import merged
 from frameworkclient.logs.selection import LogSelection
 from tests.client.test_start import COMMAND, kubeconfig, run
 

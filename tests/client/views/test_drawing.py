@@ -20,7 +20,7 @@ from frameworkclient.cli.describe import description
 from frameworkclient.cli.picture import picture
 from frameworkclient.cli.tables import frameworks_table
 from frameworkclient.cli.terminal import Colours
-from frameworkclient.cluster.moments import Moment
+from frameworkclient.cluster.following import Moment
 from frameworkclient.views.gangs import GangView
 from frameworkclient.views.html import framework_html, list_html
 from frameworkclient.views.ledger import ledger_of

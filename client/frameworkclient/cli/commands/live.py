@@ -1,31 +1,25 @@
 """`watch`: the picture of a Framework on a terminal, or a line for each change elsewhere, both with a log."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys
 from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.changes import changes
 from frameworkclient.cli.commands.writing import report
+from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.output import write
 from frameworkclient.cli.terminal import is_interactive
-from frameworkclient.cluster.moments import moments
+from frameworkclient.cluster.following import Moment, moments
 from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-
-    from frameworkclient.aio import AsyncClient
-    from frameworkclient.cli.exits import ExitCode
-    from frameworkclient.cluster.moments import Moment
-    from frameworkclient.views.framework import FrameworkView
 
 REFRESH_PER_SECOND: Final = 4
 _LINES: Final = 60

@@ -1,17 +1,12 @@
 """Writes log lines: to a terminal with a prefix for each Task, or into a folder with a file for each attempt."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final, TextIO
+from pathlib import Path
+from typing import Final, TextIO
 
 from frameworkclient.cli.terminal import Colours, say
+from frameworkclient.logs.lines import LogBatch, LogSource
 from frameworkclient.views.text import SEQUENCE, sanitize
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkclient.logs.lines import LogBatch, LogSource
 
 PREFIX_COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue")
 # Everything but the colours that programs write themselves; an escape character goes, whatever follows it.
@@ -33,7 +28,6 @@ class LogPrinter:
         self._on_terminal = on_terminal
         self._timestamps = timestamps
         self._prefixes: dict[str, str] = {}
-        self._width = 0
 
     def write(self, batch: LogBatch) -> None:
         """Write the lines of a batch at once; a note goes to stderr."""

@@ -1,24 +1,25 @@
 """The commands that need no cluster: `lint`, `render`, and what `run` makes of its flags."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from frameworkclient.checks.gang import PRESETS
 from frameworkclient.checks.lint import lint
-from frameworkclient.checks.pods import pods_of
+from frameworkclient.checks.pods import injected, pods_of
 from frameworkclient.checks.problem import Problem, Severity
-from frameworkclient.checks.templates import injected
 from frameworkclient.cli.commands.writing import numbers_of
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Format
+from frameworkclient.cli.options import Format, RunFlags
 from frameworkclient.cli.output import as_json, as_list, as_yaml, write, write_entries
 from frameworkclient.cli.terminal import colours_for, say
-from frameworkclient.code import read_code
+from frameworkclient.code import path_of, read_code
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.code import Code
-from frameworkclient.model.manifest import Framework, RetryPolicy, Role
-from frameworkclient.views.text import counted, sanitize
+from frameworkclient.model.manifest import ARGUMENTS, Framework, RetryPolicy, Role
+from frameworkclient.model.pod_template import given
+from frameworkclient.views.text import counted, sanitize, seconds_of
+from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import PRIORITY_LABEL, QUEUE_LABEL
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
@@ -74,12 +75,12 @@ def render_templates(
     documents: Iterable[tuple[str, Any]], namespace: str, output: Format, injector_args: Sequence[str]
 ) -> ExitCode:
     """Write objects of any kind with the barrier in their Pod templates; USAGE if the injector would refuse one."""
-    done = injected(documents, namespace, injector_args)
-    for text in (*done.notes, *done.refusals):
+    objects, notes, refusals = injected(documents, namespace, injector_args)
+    for text in (*notes, *refusals):
         say(sanitize(text))
-    if done.refusals:
+    if refusals:
         return ExitCode.USAGE
-    write_objects(done.objects, output)
+    write_objects(objects, output)
     return ExitCode.DONE
 
 
@@ -88,65 +89,64 @@ def write_objects(objects: Sequence[dict[str, Any]], output: Format) -> None:
     write(as_json(as_list(objects)) if output is Format.JSON else "---\n".join(as_yaml(one) for one in objects))
 
 
-def code_of(script: str, workdir: str, requirements: str) -> Code | None:
+def code_of(flags: RunFlags) -> Code | None:
     """Return what travels with the Framework, None if there is nothing.
 
     Raises:
         ManifestError: It cannot travel; the message says why.
     """
-    files = [file for file in (script, requirements) if file]
-    return read_code(workdir or None, files) if workdir or files else None
+    files = [file for file in (flags.script, flags.requirements) if file]
+    return read_code(flags.workdir or None, files) if flags.workdir or files else None
 
 
-def framework_of(
-    name: str,
-    *,
-    command: Sequence[str],
-    roles: Sequence[str],
-    pairs: Mapping[str, Sequence[str]],
-    queue: str,
-    priority_class: str,
-    retries: int,
-    deadline: int | None,
-    retain_pods: str,
-    suspend: bool,
-    **container: Any,
-) -> Framework:
+def framework_of(name: str, flags: RunFlags, code: Code | None) -> Framework:
     """Return the Framework that the flags of `run` describe, and hint at what was probably forgotten.
-
-    Arguments of `pod_template` are the `pairs`, each a list of NAME=VALUE, and `container`.
 
     Raises:
         ClientError: A flag is not valid; the message names it.
     """
-    if retries < 0:
-        raise ArgumentError(f"--retries {retries}: must be 0 or more")
-    for key, texts in pairs.items():
-        container[key] = _pairs(texts, f"--{key.removesuffix('s').replace('_', '-')}")
-    made = [
-        Role.container(role, number, command=list(command), **container)
-        for role, number in numbers_of(roles or ["worker=1"]).items()
+    deadline = seconds_of(flags.timeout, "--timeout") if flags.timeout else None
+    if flags.retries < 0:
+        raise ArgumentError(f"--retries {flags.retries}: must be 0 or more")
+    container: dict[str, Any] = {
+        key: value for key, value in vars(flags).items() if key in ARGUMENTS and value is not None
+    }
+    restart = [f"{names.RESTART_ANNOTATION}={flags.restart}"] if flags.restart else []
+    container |= {
+        "env": _pairs(flags.env, "--env"),
+        "node_selector": _pairs(flags.node_selector, "--node-selector"),
+        "labels": _pairs(flags.labels, "--label"),
+        "annotations": _pairs([*(flags.annotations or []), *restart], "--annotation"),
+        "command": flags.words or [],
+        "code": code,
+    }
+    if flags.script:
+        path = path_of(flags.script, flags.workdir or None)
+        container["command"] = ["python3", "-u", path, *container["command"]]
+    if flags.requirements:
+        container["packages"] = ["-r", path_of(flags.requirements, flags.workdir or None)]
+    roles = [
+        Role.container(role, number, **container) for role, number in numbers_of(flags.roles or ["worker=1"]).items()
     ]
-    policy = RetryPolicy(fancy_retry_policy=True, max_retry_count=retries) if retries else RetryPolicy()
-    if sum(role.task_number for role in made) > 1 and not container["preset"]:
+    if sum(role.task_number for role in roles) > 1 and not flags.preset:
         say(
             "note: without --preset the Tasks start as strangers, which neither wait for nor know one another; "
             f"there are the presets {', '.join(PRESETS)}"
         )
     return Framework(
         name,
-        made,
-        labels={key: value for key, value in ((QUEUE_LABEL, queue), (PRIORITY_LABEL, priority_class)) if value},
-        retry_policy=policy,
+        roles,
+        labels=given(**{QUEUE_LABEL: flags.queue, PRIORITY_LABEL: flags.priority_class}),
+        retry_policy=RetryPolicy(fancy_retry_policy=flags.retries > 0, max_retry_count=flags.retries),
         active_deadline_seconds=deadline,
-        retain_pods=retain_pods,
-        suspend=suspend,
+        retain_pods=flags.retain_pods,
+        suspend=flags.suspend,
     )
 
 
-def _pairs(assignments: Sequence[str], flag: str) -> dict[str, str]:
+def _pairs(assignments: Sequence[str] | None, flag: str) -> dict[str, str]:
     found = {}
-    for assignment in assignments:
+    for assignment in assignments or ():
         name, equals, value = assignment.partition("=")
         if not equals or not name:
             raise ArgumentError(f"{flag} {assignment}: must be NAME=VALUE")

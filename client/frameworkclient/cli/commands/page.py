@@ -1,22 +1,18 @@
 """`ui`: the page of the archive, through the API server."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 import webbrowser
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands.doctor import LEASE, name_of
 from frameworkclient.cli.output import write
+from frameworkclient.cli.run import Cluster
 from frameworkclient.errors import ClientError, NotFoundError, translated
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from frameworkclient.aio import AsyncClient
-    from frameworkclient.cli.run import Cluster
 
 PORT: Final = "page"
 """Of the Service."""

@@ -1,44 +1,39 @@
 """The commands that look: `list`, `get`, `describe`, `events`, `logs`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from frameworkclient.aio import AsyncClient
+from frameworkclient.archive import LOGS, NONE, Archive, Archived
 from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver
 from frameworkclient.cli.describe import description
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Format
+from frameworkclient.cli.options import Format, LineFlags, ListFlags
 from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import colours_for, is_interactive, program, say
 from frameworkclient.cluster.actions import check_task
 from frameworkclient.errors import AccessError, ArgumentError, ClientError, ForbiddenError, NotFoundError
 from frameworkclient.logs.absent import absent
+from frameworkclient.logs.lines import LogBatch
 from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.events import EventView
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.html import FrameworkViews
+from frameworkclient.views.pods import TaskPod
 from frameworkclient.views.text import counted, listed, seconds_of
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-    from pathlib import Path
-
-    from frameworkclient.aio import AsyncClient
-    from frameworkclient.archive import Archive, Archived
-    from frameworkclient.logs.lines import LogBatch
-    from frameworkclient.views.events import EventView
-    from frameworkclient.views.pods import TaskPod
 
 LISTED: Final = 1000
 """Frameworks of the archive in a list."""
@@ -75,22 +70,14 @@ async def look_up(client: AsyncClient, name: str) -> Seen:
     return Seen(past.view, past.time, archive)
 
 
-async def list_frameworks(
-    client: AsyncClient,
-    *,
-    all_namespaces: bool,
-    selector: str,
-    output: Format,
-    watch: bool,
-    with_archive: bool = False,
-    since: str = "",
-) -> None:
+async def list_frameworks(client: AsyncClient, flags: ListFlags) -> None:
     """Write Frameworks, and with `watch` each that changes, until it is interrupted."""
-    begin = datetime.now(UTC) - timedelta(seconds=seconds_of(since, "--since")) if since else None
+    output, all_namespaces, selector = flags.output, flags.all_namespaces, flags.selector
+    begin = datetime.now(UTC) - timedelta(seconds=seconds_of(flags.since, "--since")) if flags.since else None
     found = await client.list(all_namespaces=all_namespaces, label_selector=selector)
     views = FrameworkViews(view for view in found if begin is None or view.created >= begin)
     archived = None
-    if with_archive:
+    if flags.all_times:
         of_all = await client.history(all_namespaces=all_namespaces, label=selector, since=begin, limit=LISTED + 1)
         if len(of_all) > LISTED:
             say(f"The archive has more; these are the newest {LISTED}. See --since, -n and -l.")
@@ -103,8 +90,8 @@ async def list_frameworks(
         if output is not Format.NAME:
             views = FrameworkViews([*views, *await _whole(client, archived)])
     write_frameworks(views, output, with_namespace=all_namespaces, archived=archived)
-    if watch:
-        await _follow_list(client, views, output, all_namespaces=all_namespaces, selector=selector)
+    if flags.watch:
+        await _follow_list(client, views, flags)
 
 
 async def _whole(client: AsyncClient, archived: Sequence[Archived]) -> list[FrameworkView]:
@@ -114,26 +101,26 @@ async def _whole(client: AsyncClient, archived: Sequence[Archived]) -> list[Fram
     return [one.view for one in found]
 
 
-async def _follow_list(
-    client: AsyncClient, known: FrameworkViews, output: Format, *, all_namespaces: bool, selector: str
-) -> None:
-    from frameworkclient.cluster.following import Collection
+async def _follow_list(client: AsyncClient, known: FrameworkViews, flags: ListFlags) -> None:
+    from frameworkclient.cluster.following import collected
 
-    wake = asyncio.Event()
-    namespace = None if all_namespaces else client.namespace
+    wake, frameworks = asyncio.Event(), dict[tuple[str, str], Framework]()
+    namespace = None if flags.all_namespaces else client.namespace
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=namespace)
     shown = {(view.namespace, view.name): view for view in known}
-    async with Collection(client.kube, path, FRAMEWORK_DECODER, wake, label_selector=selector) as frameworks:
+    async with collected(
+        client.kube, path, FRAMEWORK_DECODER, frameworks, wake, label_selector=flags.selector
+    ) as check:
         while True:
             wake.clear()
-            frameworks.check()
+            check()
             fresh = []
-            for key, stored in frameworks.objects.items():
+            for key, stored in frameworks.items():
                 view = FrameworkView(stored)
                 if key not in shown or not view.is_same_as(shown[key]):
                     shown[key] = view
                     fresh.append(view)
-            write_frameworks(fresh, output, with_namespace=all_namespaces, head=not known)
+            write_frameworks(fresh, flags.output, with_namespace=flags.all_namespaces, head=not known)
             known = known or FrameworkViews(fresh)
             sys.stdout.flush()
             await wake.wait()
@@ -152,25 +139,16 @@ def write_frameworks(
 
     Those of the archive have no more than a line.
     """
-    match output:
-        case Format.NAME:
-            names_of = [one.name for one in views] + [one.name for one in archived or ()]
-            write("".join(f"{resource_name(name)}\n" for name in names_of))
-        case Format.JSON | Format.YAML:
-            found = views[0].to_dict() if single else as_list([view.to_dict() for view in views])
-            write_document(found, output)
-        case _ if views or archived:
-            text = frameworks_table(
-                views,
-                datetime.now(UTC),
-                colours_for(sys.stdout),
-                wide=output is Format.WIDE,
-                with_namespace=with_namespace,
-                archived=archived,
-            )
-            write(text if head else text.partition("\n")[2])
-        case _:
-            pass
+    if output is Format.NAME:
+        found_names = [one.name for one in views] + [one.name for one in archived or ()]
+        write("".join(f"{resource_name(name)}\n" for name in found_names))
+    elif output in {Format.JSON, Format.YAML}:
+        found = views[0].to_dict() if single else as_list([view.to_dict() for view in views])
+        write_document(found, output)
+    elif views or archived:
+        now, colours, wide = datetime.now(UTC), colours_for(sys.stdout), output is Format.WIDE
+        text = frameworks_table(views, now, colours, wide=wide, with_namespace=with_namespace, archived=archived)
+        write(text if head else text.partition("\n")[2])
 
 
 async def describe(client: AsyncClient, name: str) -> None:
@@ -226,15 +204,17 @@ async def events_of(client: AsyncClient, name: str, output: Format) -> None:
         write(events_table(events, datetime.now(UTC), colours_for(sys.stdout)))
 
 
-def selection_of(*, since: str, tail: int, **others: Any) -> LogSelection:
-    """Return what the flags of `logs` choose; the others are those of `LogSelection`.
+def selection_of(flags: LineFlags) -> LogSelection:
+    """Return what the flags of `logs` choose.
 
     Raises:
         ArgumentError: A flag is not valid.
     """
+    given = dict(vars(flags))
+    since, tail = given.pop("since"), given.pop("tail")
     since_seconds = max(1, seconds_of(since, "--since")) if since else None
     try:
-        return LogSelection(since_seconds=since_seconds, tail=tail if tail >= 0 else None, **others)
+        return LogSelection(since_seconds=since_seconds, tail=tail if tail >= 0 else None, **given)
     except ArgumentError as error:
         raise ArgumentError(f"--{error}") from error
 
@@ -308,7 +288,6 @@ async def _archived(
     tasks = [task for task in view.tasks if selection.takes(task.role, task.name)]
     if not view.attempts or (archive is None and attempt is None and all(task.name in pods for task in tasks)):
         return [], set()
-    from frameworkclient.archive import LOGS, NONE
     from frameworkclient.logs.archived import chosen, read_archived
 
     role, _, index = selection.task.rpartition("-")

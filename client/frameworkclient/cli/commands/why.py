@@ -1,12 +1,12 @@
 """`why`: gathers the evidence and writes one page."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands.reading import look_up, pods_and_events
 from frameworkclient.cli.options import Format
 from frameworkclient.cli.output import write, write_document
@@ -15,19 +15,12 @@ from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
 from frameworkclient.errors import ClientError
 from frameworkclient.logs.selection import LogSelection
-from frameworkclient.views.pods import Stage
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.text import sanitize
-from frameworkcontroller.api.workload import KUEUE_API, WORKLOAD_DECODER, WORKLOADS
+from frameworkcontroller.api.workload import KUEUE_API, WORKLOAD_DECODER, WORKLOADS, Workload
 from frameworkkube.errors import ApiStatusError, KubeError
 from frameworkkube.paths import resource_path
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frameworkclient.aio import AsyncClient
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkcontroller.api.workload import Workload
 
 ASKED_BARRIERS: Final = 3
 """They all wait for the same Tasks."""

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from frameworkclient.cli.commands.reading import write_logs
 from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.output import write_done
 from frameworkclient.cli.terminal import program, say
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from frameworkclient.aio import AsyncClient
-    from frameworkclient.cluster.goals import Goal
+    from frameworkclient.cluster.actions import Goal
     from frameworkclient.model.code import Code
     from frameworkclient.views.framework import FrameworkView
 
@@ -46,14 +45,13 @@ def manifests_in(
     found = []
     for where, document in documents_in(files):
         for one in document.get("items") or () if _kind(document) == "List" else (document,):
-            if _kind(one) != names.KIND and others:
-                continue
-            if _kind(one) != names.KIND:
+            if _kind(one) == names.KIND:
+                found.append((where, one))
+            elif not others:
                 raise ManifestError(
                     f"{where}: its kind is {_kind(one) or 'missing'}, and this takes only Frameworks; "
                     "use kubectl apply -f for the others"
                 )
-            found.append((where, one))
     if not found:
         sources = ", ".join("stdin" if file == "-" else file for file in files)
         raise ManifestError(f"{sources}: there is no Framework in it")
@@ -154,6 +152,8 @@ async def submit(
     ending = ExitCode.DONE
     if dry_run or not (wait or logs):
         return ending
+    from frameworkclient.cli.commands.reading import write_logs
+
     for view in created:
         client.namespace = view.namespace
         if logs:
