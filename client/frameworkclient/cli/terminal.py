@@ -25,8 +25,9 @@ class Colours:
     enabled: bool = False
 
     def __call__(self, text: str, colour: str) -> str:
-        """Return the text in a colour; "" is none."""
-        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.enabled and colour and text else text
+        """Return the text in a colour, or in several of these, like `bold red`; "" is none."""
+        codes = ";".join(_CODES[one] for one in colour.split())
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.enabled and codes and text else text
 
 
 def is_interactive(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

@@ -226,6 +226,7 @@ def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> N
 """
     )
     assert changes(None, Moment(view), NOW) == ["training: AttemptRunning, 2/2 ready, step 1200 4.5/min, hung"]
+    assert "\n\x1b[1;31mHung\x1b[0m\n" in description(view, {}, [], NOW, Colours(enabled=True))
     assert hung_part(training()) == ""
     odd = {**HANG, "culprits": [], "why": "not known", "step": None, "silent": 10**30}
     assert "  culprit     not known\n" in hung_part(training(progress=PROGRESS | {"hang": odd}))
