@@ -27,8 +27,7 @@ from frameworkclient import (
 from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands import reading
-from frameworkclient.cli.options import Format
-from frameworkclient.logs.selection import LogSelection
+from frameworkclient.cli.options import Format, LogFlags
 from frameworkhistory.archive import tables
 from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import patience
@@ -230,10 +229,9 @@ async def test_logs_of_pods_that_are_gone_are_merged_with_those_that_are_there(
     kept.log("worker-2", "", attempt=1, gap="its node was gone\x1b]0;title\x07")
     kept.log("worker-0", line(0, "the attempt before"), attempt=0)
 
-    async def logs(attempt: int | None = None, folder: Path | None = None, **wanted: Any) -> tuple[str, str]:
+    async def logs(**wanted: Any) -> tuple[str, str]:
         async with beside.client() as client:
-            more: Any = {"follow": False, "timestamps": False, "folder": folder, "attempt": attempt}
-            code = await reading.write_logs(client, "training", LogSelection(**wanted), **more)
+            code = await reading.write_logs(client, "training", LogFlags(**wanted))
         assert code == 0
         told = capsys.readouterr()
         return told.out, told.err
@@ -244,14 +242,14 @@ async def test_logs_of_pods_that_are_gone_are_merged_with_those_that_are_there(
     assert err.splitlines() == ["the logs of worker-1, worker-2 are from the archive", *notes]
     assert (await logs(tail=1))[0] == "[worker-0] four\n[worker-1] five\n"
     assert (await logs(grep_text="ee"))[0] == "[worker-1] three\n"
-    assert (await logs(task="worker-1", since_seconds=60))[0] == ""
-    assert (await logs(task="worker-1", since_seconds=10**9))[0] == "[worker-1] three\n[worker-1] five\n"
+    assert (await logs(task="worker-1", since="60"))[0] == ""
+    assert (await logs(task="worker-1", since="999999999"))[0] == "[worker-1] three\n[worker-1] five\n"
     assert (await logs(task="worker-1", previous=True))[0] == "[worker-1] restarted\n"
     assert (await logs(task="worker-1", barrier=True))[0] == "[worker-1/frameworkbarrier] of a barrier\n"
     assert (await logs(attempt=1))[0] == "[worker-0] the attempt before\n"
     whole = [one.partition("] ")[2] for one in (await logs(attempt=2))[0].splitlines()]
     assert whole == ["run 0 of the one that is there", "run 0", "restarted", "two", "three", "four", "five"]
-    await logs(attempt=2, folder=beside.folder / "saved")
+    await logs(attempt=2, save=beside.folder / "saved")
     files = {path.name: path.read_text() for path in (beside.folder / "saved").iterdir()}
     assert files["worker-1.attempt-1-1.log"] == "restarted\nthree\nfive\n"
     assert set(files) == {
@@ -270,13 +268,13 @@ async def test_logs_of_what_is_gone_need_no_following_and_none_at_all_is_an_erro
     beside: Beside, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beside.archive.keep(ended(task(0, "Completed")), deleted=NOON + 120)
-    more: Any = {"timestamps": True, "folder": None}
+    stamped = LogFlags(follow=True, timestamps=True)
     async with beside.client() as client:
-        assert await reading.write_logs(client, "training", LogSelection(), follow=True, **more) == 1
+        assert await reading.write_logs(client, "training", stamped) == 1
         assert capsys.readouterr().err == f"{DELETED}the archive has no logs of training that were asked for\n"
         beside.archive.log("worker-0", line(1, "one"), attempt=1)
         beside.archive.log("worker-0", line(2, "two"), attempt=1, container="side")
-        assert await reading.write_logs(client, "training", LogSelection(), follow=True, **more) == 0
+        assert await reading.write_logs(client, "training", stamped) == 0
     begin = "2026-01-01T12:00:0"
     expected = f"[worker-0/main] {begin}1.000000000Z one\n[worker-0/side] {begin}2.000000000Z two\n"
     assert capsys.readouterr().out == expected
@@ -287,9 +285,8 @@ async def test_no_archive_names_a_file_that_is_written(beside: Beside) -> None:
     beside.archive.log("../worker-0", line(1, "one"), attempt=1)
     folder = beside.folder / "saved"
     async with beside.client() as client:
-        given: Any = {"follow": False, "timestamps": False, "folder": folder}
         with pytest.raises(UnreachableError, match="does not answer as an archive does"):
-            await reading.write_logs(client, "training", LogSelection(), **given)
+            await reading.write_logs(client, "training", LogFlags(save=folder))
     assert not list(beside.folder.rglob("*.log"))
 
 

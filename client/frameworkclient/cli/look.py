@@ -1,6 +1,5 @@
 """The commands that look, with their flags: `list`, `get`, `describe`, `watch`, `events`, `logs`, `ui`."""
 
-from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -9,8 +8,8 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import (
     AllNamespaces,
     Format,
-    LineFlags,
     ListFlags,
+    LogFlags,
     Name,
     Output,
     Report,
@@ -98,40 +97,13 @@ def events(cluster: ClusterAndArchive, name: Name, output: Rows = Format.TABLE) 
 
 
 @command(app, "logs training -f --role worker --grep 'loss=[0-9]'")
-def logs(
-    cluster: ClusterAndArchive,
-    name: Name,
-    *,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
-    ] = False,
-    lines: LineFlags,
-    attempt: Annotated[
-        int | None, typer.Option(min=1, help="All of this attempt of the Framework, from 1, also from the archive.")
-    ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Write the time of each line.")] = False,
-    save: Annotated[
-        Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.")
-    ] = None,
-) -> ExitCode | None:
+def logs(cluster: ClusterAndArchive, name: Name, flags: LogFlags) -> ExitCode | None:
     """Show the logs of all Tasks, each line with its Task."""
     from frameworkclient.cli.commands import reading
 
-    if attempt is not None and (follow or lines.previous):
+    if flags.attempt is not None and (flags.follow or flags.previous):
         raise ArgumentError("--attempt: not with --follow or --previous")
-
-    return cluster.stay(
-        name,
-        lambda client: reading.write_logs(
-            client,
-            name,
-            reading.selection_of(lines),
-            follow=follow,
-            timestamps=timestamps,
-            folder=save,
-            attempt=attempt,
-        ),
-    )
+    return cluster.stay(name, lambda client: reading.write_logs(client, name, flags))
 
 
 @command(app, "doctor")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
@@ -153,9 +154,12 @@ class ListFlags:
 
 
 @dataclass(frozen=True)
-class LineFlags:
-    """Which lines `logs` shows."""
+class LogFlags:
+    """Which lines `logs` shows, and how."""
 
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on through retries and rescale until the Framework has ended.")
+    ] = False
     role: Annotated[str, typer.Option(help="Only of this role.")] = ""
     task: Annotated[str, typer.Option(help="Only of this Task, like worker-0.")] = ""
     barrier: Annotated[bool, typer.Option("--barrier", help="Of the barrier instead of the application.")] = False
@@ -166,6 +170,11 @@ class LineFlags:
     previous: Annotated[
         bool, typer.Option("--previous", "-p", help="Of the run before the last restart of each container.")
     ] = False
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="All of this attempt of the Framework, from 1, also from the archive.")
+    ] = None
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Write the time of each line.")] = False
+    save: Annotated[Path | None, typer.Option(help="Write into this folder, a file for each attempt of a Task.")] = None
 
 
 @cache

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from frameworkclient.cli.commands.reading import write_logs
+from frameworkclient.cli.options import LogFlags
 from frameworkclient.errors import ArgumentError, ForbiddenError
 from frameworkclient.logs.absent import absent
 from frameworkclient.logs.container import LOST, Connections, ContainerLog
@@ -167,8 +168,7 @@ async def test_logs_of_nothing_fail_and_those_of_no_task_are_wrong_usage(capsys:
     await server.put(FRAMEWORKS, ended("Never", FAILED).to_dict())
     async with a_client(server) as client:
         for follow in (False, True):
-            code = await write_logs(client, "training", LogSelection(), follow=follow, timestamps=False, folder=None)
+            code = await write_logs(client, "training", LogFlags(follow=follow))
             assert (code, capsys.readouterr()) == (1, ("", f"no logs of worker-0: {next(iter(WITHOUT_POD))}\n"))
-        chosen = LogSelection(task="worker-9")
         with pytest.raises(ArgumentError, match=r"--task worker-9: role worker of Framework training has 1 Task$"):
-            await write_logs(client, "training", chosen, follow=False, timestamps=False, folder=None)
+            await write_logs(client, "training", LogFlags(task="worker-9"))

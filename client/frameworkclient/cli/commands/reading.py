@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +15,7 @@ from frameworkclient.archive import LOGS, NONE, Archive, Archived
 from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver
 from frameworkclient.cli.describe import description
 from frameworkclient.cli.exits import ExitCode
-from frameworkclient.cli.options import Format, LineFlags, ListFlags
+from frameworkclient.cli.options import Format, ListFlags, LogFlags
 from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
 from frameworkclient.cli.terminal import colours_for, is_interactive, program, say
@@ -204,31 +203,7 @@ async def events_of(client: AsyncClient, name: str, output: Format) -> None:
         write(events_table(events, datetime.now(UTC), colours_for(sys.stdout)))
 
 
-def selection_of(flags: LineFlags) -> LogSelection:
-    """Return what the flags of `logs` choose.
-
-    Raises:
-        ArgumentError: A flag is not valid.
-    """
-    given = dict(vars(flags))
-    since, tail = given.pop("since"), given.pop("tail")
-    since_seconds = max(1, seconds_of(since, "--since")) if since else None
-    try:
-        return LogSelection(since_seconds=since_seconds, tail=tail if tail >= 0 else None, **given)
-    except ArgumentError as error:
-        raise ArgumentError(f"--{error}") from error
-
-
-async def write_logs(
-    client: AsyncClient,
-    name: str,
-    selection: LogSelection,
-    *,
-    follow: bool,
-    timestamps: bool,
-    folder: Path | None,
-    attempt: int | None = None,
-) -> ExitCode:
+async def write_logs(client: AsyncClient, name: str, flags: LogFlags) -> ExitCode:
     """Write the logs of a Framework to stdout or into a folder, and say of which Tasks there are none, and why.
 
     Those of Pods that are gone come from the archive, and those of an `attempt` (from 1), all of it.
@@ -237,15 +212,16 @@ async def write_logs(
         ERROR if there are no logs at all where some were wanted.
 
     Raises:
-        ArgumentError: The selection names what the Framework does not have.
+        ArgumentError: A flag is not valid, or names what the Framework does not have.
     """
     from frameworkclient.logs.collector import follow_logs, read_logs
 
+    selection, attempt = _selection_of(flags), flags.attempt
     seen = await look_up(client, name)
     view, is_gone = seen.view, seen.archive is not None
     is_past = is_gone or attempt not in {None, view.attempts}
     _check_selection(view, selection, attempt, is_past=is_past)
-    follow = follow and not is_gone
+    follow = flags.follow and not is_gone
     # What may still come is not missing.
     is_all = view.finished or not follow
     pods = await client.pods(name) if is_all and not is_past else ()
@@ -258,9 +234,9 @@ async def write_logs(
     found = [read_logs(client.kube, view.namespace, () if follow else pods, selection, logs)]
     if follow:
         found.append(follow_logs(client.kube, view, selection))
-    saver = None if folder is None else LogSaver(folder, timestamps=timestamps)
-    is_terminal = is_interactive(sys.stdout)
-    writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=timestamps)
+    stamps, is_terminal = flags.timestamps, is_interactive(sys.stdout)
+    saver = None if flags.save is None else LogSaver(flags.save, timestamps=stamps)
+    writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=stamps)
     lines = 0
     try:
         for part in found:
@@ -270,10 +246,21 @@ async def write_logs(
                     lines += len(batch.lines)
     finally:
         if saver is not None:
-            say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {folder}")
+            say(f"{counted(saver.lines, 'line')} in {counted(len(saver.files), 'file')} of {flags.save}")
     for sentence in gone or ([] if lines else ["no line is in the logs that was asked for"]):
         say(sentence)
     return ExitCode.ERROR if gone and not lines else ExitCode.DONE
+
+
+def _selection_of(flags: LogFlags) -> LogSelection:
+    since_seconds = max(1, seconds_of(flags.since, "--since")) if flags.since else None
+    tail = flags.tail if flags.tail >= 0 else None
+    try:
+        return LogSelection(
+            flags.role, flags.task, flags.barrier, since_seconds, tail, flags.previous, flags.grep, flags.grep_text
+        )
+    except ArgumentError as error:
+        raise ArgumentError(f"--{error}") from error
 
 
 async def _archived(

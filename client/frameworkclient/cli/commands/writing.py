@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.options import LogFlags
 from frameworkclient.cli.output import write_done
 from frameworkclient.cli.terminal import program, say
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError, ManifestError, NotFoundError
-from frameworkclient.logs.selection import LogSelection
 from frameworkclient.model.set_field import set_field
 from frameworkclient.model.yaml_text import documents
 from frameworkclient.views.outlook import cause
@@ -157,7 +157,7 @@ async def submit(
     for view in created:
         client.namespace = view.namespace
         if logs:
-            await write_logs(client, view.name, LogSelection(), follow=True, timestamps=False, folder=None)
+            await write_logs(client, view.name, LogFlags(follow=True))
         ending = max(ending, report(await client.wait(view.name)))
     return ending
 
