@@ -136,7 +136,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
             notes = Notes(folder)
             gatekeeper = epoch.InEpochs(settings.own_task, notes.count_start(), log)
         reader = SourceReader()
-        gatekeeper, watcher = _beside_application(gatekeeper, settings, folder, reader, log)
+        watcher = _beside_application(gatekeeper, settings, folder, reader, log)
         signal.set_wakeup_fd(reader.wakeup_fd, warn_on_full_buffer=False)
         api = Api(access.find(settings.apiserver, settings.kubeconfig, settings.token_dir, environ))
         reader.start(choose.observe(settings, api))
@@ -178,27 +178,28 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
 
 def _beside_application(
     gatekeeper: "Gatekeeper", settings: "Settings", folder: "OutputDirectory", reader: "SourceReader", log: "Log"
-) -> "tuple[Gatekeeper, Watcher | None]":
+) -> "Watcher | None":
     """Hold the application back, and listen to it if it ends together with its peers or says how far it is.
 
-    Returns a gatekeeper that learns of the gang what they need, and is to start watching once the gate is open.
+    Returns who is to start watching once the gate is open. The gatekeeper tells of the gang what that needs.
     """
-    watcher = None
     if settings.mode == "sidecar":
         folder.hold()
     if settings.exit:
-        from frameworkbarrier.files.exits import Exits, Releaser
+        from frameworkbarrier.files.exits import Exits
 
         exits = Exits(folder, settings.exit_timeout_sec, log)
         exits.listen()
-        gatekeeper = Releaser(gatekeeper, exits)
-    if settings.progress:
-        from frameworkbarrier.health import pod
-        from frameworkbarrier.health.child import Watcher
+        gatekeeper.listeners.append(exits.hear)
+    if not settings.progress:
+        return None
+    from frameworkbarrier.health import pod
+    from frameworkbarrier.health.child import Watcher
 
-        pod.prepare(settings.progress_dir, anew=bool(settings.restart))
-        gatekeeper = watcher = Watcher(gatekeeper, settings, log, reader.end)
-    return gatekeeper, watcher
+    pod.prepare(settings.progress_dir, anew=bool(settings.restart))
+    watcher = Watcher(settings, log, reader.end)
+    gatekeeper.listeners.append(watcher.hear)
+    return watcher
 
 
 def _unpack_code(settings: "Settings", log: "Log") -> None:

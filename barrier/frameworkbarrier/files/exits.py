@@ -6,16 +6,17 @@ may end. Source: docs/reference/barrier.md, section 9.
 """
 
 import contextlib
+import math
 import os
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 from frameworkbarrier.errors import OutputError, SettingsError
 from frameworkbarrier.files.output import File, OutputDirectory
-from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
+from frameworkbarrier.gate.gang import Gang
+from frameworkbarrier.gate.gate import Released, Waiting
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET
 
@@ -34,15 +35,11 @@ class Exits:
     None waits for longer than `timeout_sec` from when the first one did; after that nobody waits.
     """
 
-    def __init__(
-        self, folder: OutputDirectory, timeout_sec: int, log: Log, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._folder, self._timeout_sec, self._log, self._clock = folder, timeout_sec, log, clock
+    def __init__(self, folder: OutputDirectory, timeout_sec: int, log: Log) -> None:
+        self._folder, self._timeout_sec, self._log = folder, timeout_sec, log
         self._waits: dict[socket.socket, bool] = {}
-        self._since: float | None = None
-        """When the first one of those that wait did so."""
-        self._told_from: float | None = None
-        """From when on it is told, None while the gate is closed."""
+        self._since = self._told_from = math.inf
+        """When the first one of those that wait did so, and from when on it is told: once the gate is open."""
         self._is_held = self._may_end = self._is_late = False
         self._selector = selectors.DefaultSelector()
         self._waker, self._wakes = socket.socketpair()
@@ -65,38 +62,34 @@ class Exits:
                 one.close()
             raise SettingsError(f"FB_EXIT: cannot listen at {path}: {fault.strerror or fault}") from fault
         listener.listen()
-        for one in (listener, self._wakes):
+        for one, take in ((listener, self._accept), (self._wakes, lambda wakes: wakes.recv(WORD_BYTES))):
             one.settimeout(0)
-            self._selector.register(one, selectors.EVENT_READ)
-        threading.Thread(target=self._serve, args=(listener,), name="exits", daemon=True).start()
+            self._selector.register(one, selectors.EVENT_READ, take)
+        threading.Thread(target=self._serve, name="exits", daemon=True).start()
 
-    def open(self) -> None:
-        """Note that the gate is open. The kubelet has to see a sidecar that is ready before it says anything else."""
-        self._told_from = self._clock() + TOLD_AFTER_SEC
-        self._waker.send(b".")
+    def hear(self, gang: Gang, decision: Released | Waiting) -> None:
+        """Let everybody go who wants to end, as long as the gang may: that is said of those whom it has let through.
 
-    def let_go(self, *, may_end: bool) -> None:
-        """Let everybody go who wants to end, as long as they `may_end`."""
-        if may_end is not self._may_end:
-            self._may_end = may_end
+        Once it has, the kubelet has to see a sidecar that is ready before it says anything else.
+        """
+        before = self._told_from, self._may_end
+        if self._told_from == math.inf and isinstance(decision, Released):
+            self._told_from = time.monotonic() + TOLD_AFTER_SEC
+        self._may_end = self._told_from < math.inf and gang.may_end
+        if (self._told_from, self._may_end) != before:
             self._waker.send(b".")
 
-    def _serve(self, listener: socket.socket) -> None:
+    def _serve(self) -> None:
         while True:
             for key, _ in self._selector.select(self._next_in()):
-                if key.fileobj is listener:
-                    self._accept(listener)
-                elif key.fileobj is self._wakes:
-                    self._wakes.recv(WORD_BYTES)
-                elif isinstance(key.fileobj, socket.socket):
-                    self._hear(key.fileobj)
-            self._decide()
+                key.data(key.fileobj)
+            self._decide(time.monotonic())
 
     def _next_in(self) -> float | None:
         """Return the seconds until the time alone changes something, None if it does not."""
-        now = self._clock()
-        moments = (None if self._since is None else self._since + self._timeout_sec, self._told_from)
-        return min((moment - now for moment in moments if moment is not None and moment > now), default=None)
+        now = time.monotonic()
+        moments = (self._since + self._timeout_sec, self._told_from)
+        return min((moment - now for moment in moments if now < moment < math.inf), default=None)
 
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -105,10 +98,10 @@ class Exits:
                 connection.close()
                 return
             connection.settimeout(0)
-            self._selector.register(connection, selectors.EVENT_READ)
+            self._selector.register(connection, selectors.EVENT_READ, self._take)
             self._waits[connection] = False
 
-    def _hear(self, connection: socket.socket) -> None:
+    def _take(self, connection: socket.socket) -> None:
         try:
             words = connection.recv(WORD_BYTES)
         except BlockingIOError:
@@ -125,14 +118,11 @@ class Exits:
         del self._waits[connection]
         connection.close()
 
-    def _decide(self) -> None:
+    def _decide(self, now: float) -> None:
         """Note whether all of the Pod wait, and let go who may."""
         waiting = [connection for connection, waits in self._waits.items() if waits]
-        if not waiting:
-            self._since = None
-        elif self._since is None:
-            self._since = self._clock()
-        self._is_late |= self._since is not None and self._clock() >= self._since + self._timeout_sec
+        self._since = min(self._since, now) if waiting else math.inf
+        self._is_late |= now >= self._since + self._timeout_sec
         if waiting and (self._may_end or self._is_late):
             why = f": they waited for {self._timeout_sec} s" if self._is_late else ""
             self._log.info(f"{len(waiting)} processes end{why}")
@@ -140,8 +130,7 @@ class Exits:
                 with contextlib.suppress(OSError):
                     connection.send(b".")
                 self._forget(connection)
-        is_told = self._told_from is not None and self._clock() >= self._told_from
-        self._note(is_held=is_told and bool(self._waits) and all(self._waits.values()))
+        self._note(is_held=now >= self._told_from and bool(self._waits) and all(self._waits.values()))
 
     def _note(self, *, is_held: bool) -> None:
         if is_held is self._is_held:
@@ -153,23 +142,3 @@ class Exits:
             self._log.warning(f"nobody learns that the application wants to end: {fault}")
         if is_held:
             self._log.info("the application wants to end, and waits for its peers")
-
-
-class Releaser(Gatekeeper):
-    """Decides as another gatekeeper does, and lets processes end while the gang may."""
-
-    def __init__(self, gatekeeper: Gatekeeper, exits: Exits) -> None:
-        self._gatekeeper, self._exits, self._is_open = gatekeeper, exits, False
-
-    def due_in(self) -> float | None:
-        """Return what the other says."""
-        return self._gatekeeper.due_in()
-
-    def decide(self, observation: Observation) -> Released | Waiting:
-        """Decide as the other does. What a roster says of the end is said of those that it has let through."""
-        decision = self._gatekeeper.decide(observation)
-        if isinstance(decision, Released) and not self._is_open:
-            self._is_open = True
-            self._exits.open()
-        self._exits.let_go(may_end=self._is_open and observation.gang.may_end)
-        return decision

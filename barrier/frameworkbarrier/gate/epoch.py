@@ -48,8 +48,8 @@ class InEpochs(Gatekeeper):
             return None
         return max(self._differs_since + DISAGREEMENT_SEC - self._clock(), 0.0)
 
-    def decide(self, observation: Observation) -> Released | Waiting:
-        """Decide about what the source has just seen, for this start.
+    def _judge(self, observation: Observation) -> Released | Waiting:
+        """Decide for this start.
 
         Raises:
             EpochEndedError: an epoch has begun that this start has no part in.
@@ -57,7 +57,7 @@ class InEpochs(Gatekeeper):
         """
         gang = observation.gang
         self._check_epoch(gang)
-        decision = super().decide(observation)
+        decision = super()._judge(observation)
         if isinstance(decision, Waiting) or decision.task is None:
             self._saw_closed = self._saw_closed or not gang.complete
             self._differs_since = None

@@ -1,6 +1,6 @@
 """What a source reports, and the one decision about it: is the gate open for this Pod? Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,13 +64,21 @@ class Gatekeeper:
 
     def __init__(self, own_task: OwnTask) -> None:
         self._own_task = own_task
+        self.listeners: list[Callable[[Gang, Released | Waiting], None]] = []
+        """They hear of each gang that was seen, and what was decided about it."""
 
     def due_in(self) -> float | None:
         """Return the seconds until it decides otherwise about what it has seen last, None if it does not."""
         return None
 
     def decide(self, observation: Observation) -> Released | Waiting:
-        """Decide about what the source has just seen."""
+        """Decide about what the source has just seen, and let the listeners hear of it."""
+        decision = self._judge(observation)
+        for hear in self.listeners:
+            hear(observation.gang, decision)
+        return decision
+
+    def _judge(self, observation: Observation) -> Released | Waiting:
         gang, own = observation.gang, self._own_task
         if not gang.complete:
             return Waiting(gang.ready, gang.total, gang.waiting_for)

@@ -10,7 +10,7 @@ from typing import Any
 
 from frameworkbarrier.errors import HungError
 from frameworkbarrier.gate.gang import Gang
-from frameworkbarrier.gate.gate import Gatekeeper, Observation, Released, Waiting
+from frameworkbarrier.gate.gate import Released, Waiting
 from frameworkbarrier.health import pod
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
@@ -21,26 +21,17 @@ NEVER_SEC = 1e12
 LINE_CHARACTERS = 1000
 
 
-class Watcher(Gatekeeper):
-    """Decides as another gatekeeper does, and tells the child who the gang is once its gate is open.
+class Watcher:
+    """Tells the child who the gang is once its gate is open; `end` is called with what ends this program."""
 
-    `end` is called with what ends this program.
-    """
-
-    def __init__(self, gatekeeper: Gatekeeper, settings: Settings, log: Log, end: Callable[[HungError], None]) -> None:
-        self._gatekeeper, self._settings, self._log, self._end = gatekeeper, settings, log, end
+    def __init__(self, settings: Settings, log: Log, end: Callable[[HungError], None]) -> None:
+        self._settings, self._log, self._end = settings, log, end
         self._child: subprocess.Popen[bytes] | None = None
         self._told, self._epoch = b"", 0
 
-    def due_in(self) -> float | None:
-        """Return what the other says."""
-        return self._gatekeeper.due_in()
-
-    def decide(self, observation: Observation) -> Released | Waiting:
-        """Decide as the other does."""
-        decision = self._gatekeeper.decide(observation)
-        self._tell(decision.gang if isinstance(decision, Released) else None)
-        return decision
+    def hear(self, gang: Gang, decision: Released | Waiting) -> None:
+        """Learn who the gang is now."""
+        self._tell(gang if isinstance(decision, Released) else None)
 
     def start(self, gang: Gang) -> None:
         """Start the child: the gate is open, and nobody waits any more."""

@@ -11,15 +11,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.files import exits, render
-from frameworkbarrier.files.exits import Exits, Releaser
+from frameworkbarrier.files.exits import Exits
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.gate.gate import Gatekeeper, Waiting
+from frameworkbarrier.gate.gate import Gatekeeper, Released, Waiting
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET, OwnTask, Settings
 from testkit.waiting import eventually
@@ -45,12 +45,13 @@ TORCH = "import torch.distributed as dist; dist.init_process_group(); "
 class Pod:
     """The folder of a sidecar that listens, and the processes of an application beside it."""
 
-    def __init__(self, folder: Path, timeout_sec: int = 600) -> None:
+    def __init__(self, folder: Path, timeout_sec: int = 600, *, is_open: bool = True) -> None:
         self.folder = folder
         self._output = OutputDirectory(str(folder))
         self.exits = Exits(self._output, timeout_sec, Log())
         self.exits.listen()
-        self.exits.open()
+        if is_open:
+            self.let_go(may_end=False)
         (folder / "sitecustomize.py").write_bytes(HELD.read_bytes())
         (folder / "injector.sh").touch()
         (folder / "run").write_text(render._run_script(Settings(exit="together")))
@@ -72,6 +73,13 @@ class Pod:
         self._running.append(started)
         return started
 
+    def sees(self, gatekeeper: Gatekeeper, document: dict[str, Any]) -> Released | Waiting:
+        gatekeeper.listeners = [self.exits.hear]
+        return gatekeeper.decide(observation(document))
+
+    def let_go(self, *, may_end: bool) -> None:
+        self.sees(Gatekeeper(OwnTask(None, None, None)), roster({"worker": 2}, mayEnd=may_end))
+
     @property
     def is_held(self) -> bool:
         return (self.folder / EXIT_HELD).exists()
@@ -83,7 +91,7 @@ class Pod:
         eventually(held, interval=0.02)
 
     def end(self) -> None:
-        self.exits.let_go(may_end=True)
+        self.let_go(may_end=True)
         for one in self._running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.communicate(timeout=1)
@@ -137,10 +145,10 @@ def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: P
     process = pod_here.run(code)
     pod_here.becomes_held()
     assert process.poll() is None
-    pod_here.exits.let_go(may_end=True)
+    pod_here.let_go(may_end=True)
     assert ends(process) == (0, printed)
     assert ends(pod_here.run(code)) == (0, printed), "as long as they may end"
-    pod_here.exits.let_go(may_end=False)
+    pod_here.let_go(may_end=False)
     again = pod_here.run(code)
     pod_here.becomes_held()
     assert again.poll() is None
@@ -182,7 +190,7 @@ def test_a_pod_wants_to_end_when_all_of_its_ranks_do(pod_here: Pod) -> None:
     assert not pod_here.is_held
     (pod_here.folder / "go").touch()
     pod_here.becomes_held()
-    pod_here.exits.let_go(may_end=True)
+    pod_here.let_go(may_end=True)
     assert (ends(first)[0], ends(second)[0]) == (0, 0)
 
 
@@ -233,7 +241,7 @@ def test_a_stranger_at_the_socket_holds_nobody_and_takes_little(pod_here: Pod) -
         one.sendall(b"+" if len(crowd) % 2 else b"x" * 8)
         crowd.append(one)
     process = pod_here.run("pass")
-    pod_here.exits.let_go(may_end=True)
+    pod_here.let_go(may_end=True)
     for one in crowd:
         one.close()
     assert ends(process)[0] == 0
@@ -260,28 +268,33 @@ def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:
 def test_the_roster_lets_go(may_end: bool, pod_here: Pod) -> None:
     process = pod_here.run("pass")
     pod_here.becomes_held()
-    gatekeeper = Releaser(Gatekeeper(OwnTask(None, None, None)), pod_here.exits)
-    gatekeeper.decide(observation(roster({"worker": 2}, mayEnd=may_end)))
-    assert gatekeeper.due_in() is None
+    pod_here.let_go(may_end=may_end)
     if may_end:
         assert ends(process)[0] == 0
     else:
         assert process.poll() is None
 
 
-def test_a_roster_of_before_lets_nobody_go(pod_here: Pod) -> None:
+def test_a_roster_of_before_lets_nobody_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exits, "TOLD_AFTER_SEC", 0.0)
+    pod = Pod(tmp_path, is_open=False)
+    process = pod.run("pass")
+
+    def waits() -> None:
+        assert any(pod.exits._waits.values())
+
+    eventually(waits, interval=0.02)
     own = OwnTask("worker", 0, "another-pod", None)
-    gatekeeper = Releaser(Gatekeeper(own), pod_here.exits)
-    process = pod_here.run("pass")
-    assert isinstance(gatekeeper.decide(observation(roster({"worker": 2}, mayEnd=True))), Waiting)
-    pod_here.becomes_held()
+    assert isinstance(pod.sees(Gatekeeper(own), roster({"worker": 2}, mayEnd=True)), Waiting)
+    time.sleep(0.2)
+    pod.let_go(may_end=False)
+    pod.becomes_held()
     assert process.poll() is None
+    pod.end()
 
 
 def test_a_gang_that_has_lost_a_member_may_end(pod_here: Pod) -> None:
-    gatekeeper = Releaser(Gatekeeper(OwnTask(None, None, None)), pod_here.exits)
-    gatekeeper.decide(observation(roster({"worker": 2})))
     process = pod_here.run("pass")
     pod_here.becomes_held()
-    gatekeeper.decide(observation(roster({"worker": 2}, ready=1, mayEnd=True)))
+    pod_here.sees(Gatekeeper(OwnTask(None, None, None)), roster({"worker": 2}, ready=1, mayEnd=True))
     assert ends(process)[0] == 0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frameworkbarrier.errors import EpochEndedError, HungError
-from frameworkbarrier.gate.gate import Gatekeeper, Released
+from frameworkbarrier.gate.gate import Gatekeeper, Released, Waiting
 from frameworkbarrier.gate.wait import SourceReader
 from frameworkbarrier.health import child, monitor
 from frameworkbarrier.health.child import Watcher, verdict
@@ -188,11 +188,6 @@ def resident(pod: Pod) -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
 
 
-class Told(Gatekeeper):
-    def __init__(self) -> None:
-        super().__init__(OwnTask("worker", 0, None))
-
-
 def watcher(
     tmp_path: Path, hang: str, reader: SourceReader, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Watcher, Released]:
@@ -205,8 +200,9 @@ def watcher(
         role="worker", index=0, progress=("file",), progress_dir=str(tmp_path), progress_port=port,
         hang=hang, hang_floor_sec=1, hang_first_sec=1,
     )  # fmt: skip
-    found = Watcher(Told(), settings, Log(), reader.end)
-    decision = found.decide(observation(one))
+    found, gatekeeper = Watcher(settings, Log(), reader.end), Gatekeeper(OwnTask("worker", 0, None))
+    gatekeeper.listeners.append(found.hear)
+    decision = gatekeeper.decide(observation(one))
     assert isinstance(decision, Released)
     (tmp_path / "rank").write_text("3")
     return found, decision
@@ -229,7 +225,7 @@ def test_a_hang_ends_the_sidecar_where_that_is_asked_for(
         assert json.loads(str(ended.value))["culprits"][0]["task"] == "worker-0"
     watching._child.kill()  # type: ignore[union-attr]
     eventually(lambda: check("progress is not watched any more" in capfd.readouterr().err))
-    assert isinstance(watching.decide(observation(roster({"worker": 1}))), Released)
+    watching.hear(decision.gang, Waiting(0, 1, ()))
 
 
 def test_a_verdict_fits_into_what_the_kubelet_keeps() -> None:
