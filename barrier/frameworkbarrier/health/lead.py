@@ -153,18 +153,27 @@ class Lead:
 async def ask(peer: Peer, epoch: int, port: int) -> Answer | None:
     """Ask the sidecar of a Pod how far that is; None if it does not answer, or is another instance."""
     request = f"GET / HTTP/1.0\r\nHost: {bracketed(peer.ip)}:{port}\r\n\r\n".encode()
-    with contextlib.suppress(OSError):  # TimeoutError is one
-        async with asyncio.timeout(TIMEOUT_SEC):
-            reader, writer = await asyncio.open_connection(peer.ip, port, limit=ANSWER_BYTES)
-            try:
-                writer.write(request)
-                data = b""
-                while len(data) <= ANSWER_BYTES and (more := await reader.read(ANSWER_BYTES)):
-                    data += more
-            finally:
-                writer.close()
-        return decode(data.partition(b"\r\n\r\n")[2], peer.uid8, epoch)
-    return None
+    try:
+        data = await exchange(peer.ip, port, request, 2 * ANSWER_BYTES, TIMEOUT_SEC)
+    except OSError:  # TimeoutError is one
+        return None
+    return decode(data.partition(b"\r\n\r\n")[2], peer.uid8, epoch)
+
+
+async def exchange(host: str, port: int | str, request: bytes, limit: int, seconds: float) -> bytes:
+    """Return what is answered to a request until the connection ends, or the first `limit` bytes of that.
+
+    Raises:
+        OSError: there is no answer, or it does not end within so many seconds.
+    """
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_connection(host, port, limit=ANSWER_BYTES)
+        with contextlib.closing(writer):
+            writer.write(request)
+            data = b""
+            while len(data) < limit and (more := await reader.read(limit - len(data))):
+                data += more
+            return data
 
 
 def encode(answer: Answer | None, uid8: str, epoch: int) -> bytes:

@@ -6,17 +6,19 @@ is bounded in bytes, time, connections and memory.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import re
 import resource
 import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frameworkbarrier.health import lead, ras, report
-from frameworkbarrier.health.lead import NAMED, Finding, Lead, Peer
+from frameworkbarrier.health.lead import MUTE, NAMED, Finding, Lead, Peer
 from frameworkbarrier.health.pod import Pod
 from frameworkbarrier.health.pulse import Limits
 
@@ -35,6 +37,9 @@ GANG_BYTES = 4 * 2**20
 RANKS = 64
 """That the metrics name."""
 RATE_SEC = 300.0
+LENGTH = re.compile(rb"\r\n[ \t]*content-length[ \t]*:[ \t]*(\d{1,9})[ \t]*(?:\r|$)", re.IGNORECASE)
+Reply: TypeAlias = tuple[str, bytes]
+BAD: Final = "400 Bad Request", b""
 LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
@@ -112,6 +117,9 @@ class Monitor:
             self._steps = [*(one for one in self._steps if one[0] > now - RATE_SEC), (now, min(steps))]
 
     def _document(self, found: Finding, hang: "Hang") -> dict[str, Any]:
+        """Return what is said of a hang, with what is known of the first culprits."""
+        nodes = {peer.task: peer.node for peer in self._lead.peers}
+        named = ((task, found.answers.get(task, MUTE)) for task in hang.culprits[:NAMED])
         return {
             "epoch": self._lead.epoch,
             "step": hang.step,
@@ -119,7 +127,10 @@ class Monitor:
             "silent": round(hang.silent),
             "limit": round(hang.limit),
             "why": hang.why,
-            "culprits": _named(self._lead, found.answers, hang),
+            "culprits": [
+                {"task": task, "node": nodes.get(task, ""), "section": one.section, "stack": [*one.stack]}
+                for task, one in named
+            ],
         }
 
     # --- who asks ---
@@ -143,25 +154,24 @@ class Monitor:
             await asyncio.sleep(max(0.0, since + 1 - loop.time()))
 
     async def _answer(self, connection: socket.socket, address: str) -> None:
-        loop = asyncio.get_running_loop()
-        with connection:
-            connection.settimeout(0)
-            try:
-                async with asyncio.timeout(REQUEST_SEC):
-                    status, body = await self._reply(connection, address)
-                    head = f"HTTP/1.0 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                    await loop.sock_sendall(connection, head.encode() + body)
-            except (OSError, TimeoutError):
-                return
-
-    async def _reply(self, connection: socket.socket, address: str) -> tuple[str, bytes]:
         loop, data = asyncio.get_running_loop(), b""
-        while b"\r\n\r\n" not in data:
-            more = await loop.sock_recv(connection, REQUEST_BYTES)
-            if not more or len(data) > REQUEST_BYTES:
-                return "400 Bad Request", b""
-            data += more
-        head, _, body = data.partition(b"\r\n\r\n")
+        answer: Reply | None = None
+        with connection, contextlib.suppress(OSError):  # a time-out is one
+            connection.settimeout(0)
+            async with asyncio.timeout(REQUEST_SEC):
+                while answer is None:
+                    more = await loop.sock_recv(connection, REQUEST_BYTES)
+                    data += more
+                    answer = self._reply(data, address) if more else BAD
+                status, body = answer
+                head = f"HTTP/1.0 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+                await loop.sock_sendall(connection, head.encode() + body)
+
+    def _reply(self, data: bytes, address: str) -> Reply | None:
+        """Return the status and the body for a request, None while it is not whole."""
+        head, end, body = data.partition(b"\r\n\r\n")
+        if not end:
+            return None if len(data) <= REQUEST_BYTES else BAD
         method, path, *_ = (*head.split(b"\r\n", 1)[0].decode("ascii", "replace").split(), "", "")
         if method == "GET":
             return self._get(path)
@@ -169,19 +179,15 @@ class Monitor:
             return "405 Method Not Allowed", b""
         if address not in LOOPBACK:
             return "403 Forbidden", b""
-        wanted = _length(head)
-        if wanted is None or wanted > report.MAX_BYTES:
+        length = LENGTH.search(head)
+        if length is None or (wanted := int(length[1])) > report.MAX_BYTES:
             return "413 Content Too Large", b""
-        while len(body) < wanted:
-            more = await loop.sock_recv(connection, wanted - len(body))
-            if not more:
-                return "400 Bad Request", b""
-            body += more
+        if len(body) < wanted:
+            return None
         name = report.word(path.strip("/"), report.SECTION_CHARACTERS) or "process"
-        said = self._hear(f"http {name}", body[:wanted])
-        return ("204 No Content", b"") if said else ("400 Bad Request", b"")
+        return ("204 No Content", b"") if self._hear(f"http {name}", body[:wanted]) else BAD
 
-    def _get(self, path: str) -> tuple[str, bytes]:
+    def _get(self, path: str) -> Reply:
         match path:
             case "/":
                 return "200 OK", lead.encode(self._pod.answer(time.monotonic()), self._uid8, self._lead.epoch)
@@ -237,17 +243,6 @@ def _steps(found: Finding) -> list[int]:
     return [one.step for one in found.answers.values() if one.step is not None]
 
 
-def _named(led: Lead, answers: "dict[str, Answer]", hang: "Hang") -> list[dict[str, Any]]:
-    """Return the first culprits, with what is known of them."""
-    nodes = {peer.task: peer.node for peer in led.peers}
-    named = []
-    for task in hang.culprits[:NAMED]:
-        answer = answers.get(task)
-        section, stack = ("", ()) if answer is None else (answer.section, answer.stack)
-        named.append({"task": task, "node": nodes.get(task, ""), "section": section, "stack": list(stack)})
-    return named
-
-
 def _line(hang: dict[str, Any]) -> str:
     where = "; ".join(f"{one['task']} on {one['node'] or '?'} {' < '.join(one['stack'])}" for one in hang["culprits"])
     return (
@@ -259,14 +254,6 @@ def _line(hang: dict[str, Any]) -> str:
 def _listed(tasks: tuple[str, ...]) -> str:
     more = f" and {len(tasks) - NAMED} more" if len(tasks) > NAMED else ""
     return ", ".join(tasks[:NAMED]) + more
-
-
-def _length(head: bytes) -> int | None:
-    for line in head.split(b"\r\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit() and len(value) < 10:
-            return int(value)
-    return None
 
 
 def say(**found: Any) -> None:

@@ -118,8 +118,7 @@ class Pod:
             return 0.0
 
     def _read(self, name: str, now: float) -> None:
-        handle = self._open(name, os.O_RDONLY)
-        try:
+        with self._opened(name) as handle:
             status = os.fstat(handle)
             seen = status.st_mtime_ns, status.st_size
             before = self._seen.get(name)
@@ -127,8 +126,6 @@ class Pod:
                 return
             self._seen[name] = seen
             data = os.pread(handle, report.MAX_BYTES, max(status.st_size - report.MAX_BYTES, 0))
-        finally:
-            os.close(handle)
         self.hear(name, data, now)
         if before is not None and name in self._pulses:
             self._pulses[name].live(now)
@@ -138,25 +135,22 @@ class Pod:
     def _cut(self, name: str) -> None:
         """Cut a file; one of another user goes, and his next line makes another."""
         try:
-            handle = self._open(name, os.O_WRONLY)
+            with self._opened(name, os.O_WRONLY) as handle:
+                os.ftruncate(handle, 0)
         except OSError:
             os.unlink(os.path.join(self._path, name))
-            return
-        os.ftruncate(handle, 0)
-        os.close(handle)
 
     def _has_died(self, name: str) -> bool:
         """Report whether a process that was watched without a change of its program was killed: it held a lock."""
         held = not os.path.lexists(os.path.join(self._path, name + STACK))
         for file in (name, name + STACK):
-            with contextlib.suppress(OSError):
-                handle = self._open(file, os.O_RDONLY)
-                try:
+            try:
+                with self._opened(file) as handle:
                     fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    held = True
-                finally:
-                    os.close(handle)
+            except BlockingIOError:
+                held = True
+            except OSError:
+                continue
         return not held
 
     def answer(self, now: float) -> Answer | None:
@@ -184,21 +178,20 @@ class Pod:
     def _stack(self, name: str, thread: str) -> list[str]:
         """Return where the thread is, or one of unknown name, as `faulthandler` has left it."""
         try:
-            handle = self._open(name + STACK, os.O_RDONLY)
+            with self._opened(name + STACK) as handle:
+                is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+                text = os.pread(handle, STACK_BYTES, 0).decode(errors="replace") if is_file else ""
         except OSError:
             return []
-        try:
-            text = os.pread(handle, STACK_BYTES, 0).decode(errors="replace") if _is_file(handle) else ""
-        finally:
-            os.close(handle)
         parts = [part for part in text.split("\n\n") if "most recent call first" in part]
         chosen = next((part for part in parts if thread and thread in part.split("\n", 1)[0]), "".join(parts[-1:]))
         frames = _FRAME.findall(chosen)[:STACK_LINES]
         return [one_line(f"{path[-80:]}:{line} in {function}", STACK_CHARACTERS) for path, line, function in frames]
 
-    def _open(self, name: str, flags: int) -> int:
-        return os.open(os.path.join(self._path, name), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _is_file(handle: int) -> bool:
-    return stat.S_ISREG(os.fstat(handle).st_mode)
+    @contextlib.contextmanager
+    def _opened(self, name: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+        handle = os.open(os.path.join(self._path, name), flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            yield handle
+        finally:
+            os.close(handle)

@@ -9,6 +9,8 @@ import contextlib
 import re
 from collections.abc import Callable
 
+from frameworkbarrier.health.lead import exchange
+
 ADDRESS = "localhost:28028"
 """Where NCCL listens, unless NCCL_RAS_ADDR says otherwise."""
 REQUEST = b"set format json\nstatus\n"
@@ -23,27 +25,14 @@ _NUMBER = re.compile(rb":\s*(\d{1,18})\b")
 
 async def follow(hear: Callable[[bytes], object], address: str = ADDRESS, pause: float = PAUSE_SEC) -> None:
     """Ask again and again, and let `hear` hear each count. Who does not answer says nothing."""
+    host, _, port = address.rpartition(":")
     while True:
         with contextlib.suppress(OSError, ValueError):  # a time-out is an OSError
-            count = operations(await _ask(address))
+            # Only a whole answer, or as much of it as counts: parts of a slow one would be numbers that change.
+            count = operations(await exchange(host.strip("[]"), port, REQUEST, ANSWER_BYTES, TIMEOUT_SEC))
             if count is not None:
                 hear(b"%d" % count)
         await asyncio.sleep(pause)
-
-
-async def _ask(address: str) -> bytes:
-    """Return an answer that is whole, or as much of it as counts: parts of a slow one would be numbers that change."""
-    host, _, port = address.rpartition(":")
-    async with asyncio.timeout(TIMEOUT_SEC):
-        reader, writer = await asyncio.open_connection(host.strip("[]"), port)
-        try:
-            writer.write(REQUEST)
-            data = b""
-            while len(data) < ANSWER_BYTES and (more := await reader.read(ANSWER_BYTES - len(data))):
-                data += more
-            return data
-        finally:
-            writer.close()
 
 
 def operations(answer: bytes) -> int | None:
