@@ -12,7 +12,7 @@ from typing import Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
-from frameworkinjector.review import barrier, eligibility, progress, restart, variables, workload
+from frameworkinjector.review import barrier, eligibility, restart, sidecar, variables, workload
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.eligibility import Skew
 from frameworkinjector.review.pod import JSON, Container, Pod
@@ -22,8 +22,6 @@ from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, pars
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
 MAX_NAME: Final = 63
-MAX_SOCKET_FOLDER: Final = 96
-"""Characters of the folder of a socket, whose path has at most 107."""
 _LISTED_AT_MOST: Final = 10
 
 
@@ -74,9 +72,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
         return Verdict(reason)
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings, config)
-    restart.refuse(pod, settings, config)
-    _refuse_to_hold(pod, settings)
-    progress.refuse(pod, settings)
+    sidecar.refuse(pod, settings, config)
     chosen = _chosen(pod, settings)
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
@@ -120,9 +116,9 @@ def _warnings(pod: Pod, settings: PodSettings) -> Iterator[str]:
     """
     if pod.framework_name:
         return
-    sidecar = settings.barrier.mode == "sidecar"
-    if sidecar or pod.restart_policy != restart.NEVER:
-        why = "it is a sidecar" if sidecar else f"restartPolicy is {shown(pod.restart_policy)} and not Never"
+    is_sidecar = settings.barrier.mode == "sidecar"
+    if is_sidecar or pod.restart_policy != restart.NEVER:
+        why = "it is a sidecar" if is_sidecar else f"restartPolicy is {shown(pod.restart_policy)} and not Never"
         yield (
             "A barrier that gives up (exit code 201 or 210) does not fail this Pod: "
             f"{why}, so the kubelet restarts the barrier, and it waits again."
@@ -183,26 +179,6 @@ def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) ->
             raise RefusalError(Reason.VOLUME_TAKEN, volume=volume["name"])
 
 
-def _refuse_to_hold(pod: Pod, settings: PodSettings) -> None:
-    """Check whether the Pod may end together with its peers, if it asks for that.
-
-    Raises:
-        RefusalError: It has no sidecar, or nobody who knows its peers.
-    """
-    if not settings.barrier.exit:
-        if "exit-timeout" in settings.given:
-            raise RefusalError(Reason.EXIT_NOT_ASKED)
-    elif not pod.framework_name or settings.barrier.selector:
-        raise RefusalError(Reason.EXIT_WITHOUT_FRAMEWORK)
-    elif settings.barrier.mode == "init":
-        raise RefusalError(Reason.EXIT_IN_INIT)
-    elif len(settings.barrier.output_dir) > MAX_SOCKET_FOLDER:
-        folder, expected = settings.barrier.output_dir, f"at most {MAX_SOCKET_FOLDER} characters long with exit"
-        raise RefusalError(
-            Reason.BAD_VALUE, annotation=f"{names.PREFIX}output-dir", value=shown(folder), expected=expected
-        )
-
-
 def _chosen(pod: Pod, settings: PodSettings) -> list[tuple[int, Container]]:
     """Return the application containers that the Pod names, all of its author if it names none, with their positions.
 
@@ -252,7 +228,7 @@ def _container_plan(
     return ContainerPlan(
         index=index,
         name=one.name,
-        env=(*variables.variables_of(settings, one, way, own_presets), *progress.variables_of(settings, one)),
+        env=(*variables.variables_of(settings, one, way, own_presets), *sidecar.variables_of(settings, one)),
         mounts=tuple(mounts),
         command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
         hosts=hosts,

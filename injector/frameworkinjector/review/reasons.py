@@ -153,7 +153,7 @@ class Reason(Enum):
         "{advice}."
     )
     EXIT_NOT_ASKED = _refused(
-        "Annotation {prefix}exit-timeout has no effect without annotation {prefix}exit: set that to together, or "
+        "Annotation {annotation} has no effect without annotation {prefix}exit: set that to together, or "
         "remove this one."
     )
     PROGRESS_WITHOUT_FRAMEWORK = _refused(

@@ -1,14 +1,12 @@
-"""In-place restart: what the kubelet is to do when a container of the Pod exits, and which Pods cannot have it.
+"""In-place restart: what the kubelet is to do when a container of the Pod exits.
 
-`plan` calls `refuse` before it decides on containers, and `rules_of` for each of them; `barrier` takes `BARRIER_RULES`.
+`plan` calls `rules_of` for each chosen container, and `barrier` takes `BARRIER_RULES`.
 Source: docs/reference/restart.md, sections 2 to 5.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from frameworkinjector import names
-from frameworkinjector.review.config import Config
 from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
 from frameworkinjector.review.settings import PodSettings
@@ -20,8 +18,6 @@ SUCCEEDED: Final = 0
 PERMANENT: Final = 210
 # By which NVRx says that a restart would not help.
 GIVEN_UP: Final = 93
-# The annotations that mean something only with `restart`.
-_DETAILS: Final = ("restart-limit", "restart-exit-codes", "restart-grace")
 
 
 def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
@@ -30,25 +26,6 @@ def _restart_all(operator: str, codes: Sequence[int]) -> JSON:
 
 # With these codes a barrier says that it has not opened: no application runs, so it may start again alone.
 BARRIER_RULES: Final = (_restart_all("NotIn", (1, 201, 210)),)
-
-
-def refuse(pod: Pod, settings: PodSettings, config: Config) -> None:
-    """Check what does not depend on the chosen containers.
-
-    Raises:
-        RefusalError: The cluster or the kind of Pod cannot have in-place restart, or a setting of it stands alone.
-    """
-    if not settings.barrier.restart:
-        for detail in _DETAILS:
-            if detail in settings.given:
-                raise RefusalError(Reason.RESTART_NOT_ASKED, annotation=f"{names.PREFIX}{detail}")
-        return
-    if not config.in_place_restart:
-        raise RefusalError(Reason.RESTART_UNSUPPORTED)
-    if not pod.framework_name or settings.barrier.selector:
-        raise RefusalError(Reason.RESTART_WITHOUT_FRAMEWORK)
-    if settings.barrier.mode == "init":
-        raise RefusalError(Reason.RESTART_IN_INIT)
 
 
 def rules_of(one: Container, pod: Pod, settings: PodSettings) -> tuple[JSON, ...]:
