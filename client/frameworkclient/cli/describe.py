@@ -8,11 +8,11 @@ from frameworkclient.cli.tables import STATE_COLOURS, events_table, table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.views.events import EventView
 from frameworkclient.views.framework import FrameworkView, RoleView, TaskView
-from frameworkclient.views.ledger import SIGNS, ledger_of
+from frameworkclient.views.ledger import SIGNS, ledger_of, share_text
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, needs, task_outlook, waiting
 from frameworkclient.views.pods import Stage, TaskPod
 from frameworkclient.views.progress import hang_lines, progress_text, shown_hang
-from frameworkclient.views.text import counted, duration, sanitize, since
+from frameworkclient.views.text import counted, sanitize, since, span
 from frameworkcontroller.api.spec import RETAIN_ALWAYS, RETAIN_ON_FAILURE, TaskRoleSpec
 from frameworkcontroller.api.states import LedgerState
 
@@ -85,20 +85,15 @@ def _ledger(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[st
         return
     bar = "".join(colours(part, LEDGER_COLOURS.get(state, "")) for state, part in ledger.bar(_BAR))
     yield ""
-    lost = f", lost {_seconds(ledger.lost)}" if ledger.lost else ""
-    yield f"{colours('Time', 'bold')}: goodput {ledger.share}{lost}"
+    lost = f", lost {span(ledger.lost)}" if ledger.lost else ""
+    yield f"{colours('Time', 'bold')}: goodput {share_text(ledger.goodput)}{lost}"
     yield f"  {bar}"
     rows = [
-        (f"  {SIGNS[state]} {state}", _seconds(number), f"{number / ledger.life:.0%}", _seconds(ledger.attempt[state]))
+        (f"  {SIGNS[state]} {state}", span(number), f"{number / ledger.life:.0%}", span(ledger.attempt[state]))
         for state, number in ledger.total.items()
         if number > 0
     ]
     yield table(("  STATE", "TOTAL", "SHARE", "THIS ATTEMPT"), rows, colours).rstrip("\n")
-
-
-def _seconds(number: float) -> str:
-    """Return a duration; a short one with tenths, for many gangs start in less than a second."""
-    return duration(number) if number >= 10 or not number else f"{number:.1f}s"
 
 
 def _field(name: str, text: str, *, safe: bool = False) -> str:

@@ -70,7 +70,7 @@ def _row(view: FrameworkView, now: datetime, *, wide: bool) -> list[str]:
     if wide:
         roles = " ".join(f"{role.name}:{role.task_number}" for role in view.spec.task_roles or ())
         ledger = ledger_of(view, now)
-        share, step = ledger.share if ledger else "-", step_text(view)
+        share, step = share_text(ledger.goodput) if ledger else "-", step_text(view)
         row += [share, step, roles, shorten(view.spec.description or "", _WAITING)]
     return row
 

@@ -44,11 +44,6 @@ class LedgerView:
         """The share of its life that the Framework has run, None if an unknown part of that was lost."""
         return self.total[LedgerState.RUNNING] / self.life if self.lost is not None and self.life else None
 
-    @property
-    def share(self) -> str:
-        """The goodput as text: `91 %`, `unknown`."""
-        return share_text(self.goodput)
-
     def bar(self, width: int) -> Iterator[tuple[LedgerState, str]]:
         """Yield each state that took time with its part of a bar of this width: each has a character at least."""
         used = {state: seconds for state, seconds in self.total.items() if seconds > 0}

@@ -53,6 +53,11 @@ def duration(seconds: float) -> str:
     return f"{whole // _SECONDS[large]}{large}" + (f"{rest}{small}" if rest else "")
 
 
+def span(seconds: float) -> str:
+    """Return a duration; a short one with tenths, for many gangs start in less than a second."""
+    return duration(min(seconds, 1e11)) if seconds >= 10 or seconds <= 0 else f"{seconds:.1f}s"
+
+
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+|[0-9]{1,9}")
 
 

@@ -9,7 +9,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from frameworkclient.views.ledger import SIGNS, share_text
-from frameworkclient.views.text import duration, sanitize, shorten
+from frameworkclient.views.text import duration, sanitize, shorten, span
 from frameworkhistory.archive.tables import SPENT
 from frameworkhistory.page.tables import KINDS, TABLES, TITLES
 
@@ -28,11 +28,6 @@ def stamp(seconds: float) -> str:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
         return ""
-
-
-def span(seconds: float) -> str:
-    """Return a duration; a short one with tenths."""
-    return duration(min(seconds, 1e11)) if seconds >= 10 or seconds <= 0 else f"{seconds:.1f}s"
 
 
 def badge(value: str) -> Markup:
