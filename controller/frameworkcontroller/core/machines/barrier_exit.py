@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
-from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, Pod, Terminated
+from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, Pod
 
 GIVES_UP: Final = frozenset({Code.CONTAINER_TRANSIENT_CONFLICT_FAILED, Code.CONTAINER_PERMANENT_FAILED})
 """The exit codes of a barrier that ends the attempt (docs/reference/barrier.md, section 5)."""
@@ -24,8 +24,8 @@ def failed_by_barrier(pod: Pod) -> Pod | None:
 
     The Pod is neither Succeeded nor Failed nor under deletion.
     """
-    status = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
-    end = None if status is None else _end(status)
+    status = pod.status.barrier
+    end = None if status is None else status.ended_by(GIVES_UP)
     if status is None or end is None or _is_open(pod, status):
         return None
     ended = replace(status, state=ContainerState(terminated=end))
@@ -40,14 +40,6 @@ def failed_by_barrier(pod: Pod) -> Pod | None:
         spec=replace(pod.spec, init_containers=containers),
         status=replace(pod.status, init_container_statuses=statuses),
     )
-
-
-def _end(status: InitContainerStatus) -> Terminated | None:
-    """Return how the barrier gave up, in this run or in the one before it."""
-    for state in (status.state, status.last_state):
-        if state.terminated is not None and state.terminated.exit_code in GIVES_UP:
-            return state.terminated
-    return None
 
 
 def _is_open(pod: Pod, status: InitContainerStatus) -> bool:

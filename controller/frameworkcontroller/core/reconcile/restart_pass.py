@@ -10,7 +10,6 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code, TypeName
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Culprit, FrameworkAttemptStatus, Hang
@@ -77,7 +76,7 @@ class RestartPass:
         seen, hung = self._state.status.attempt_status, hang.of_epoch(self._state.status, gate.epoch)
         if hung is not None:
             ends = {task_key: epoch.as_hung(end, hung) for task_key, end in ends.items()}
-        decided = epoch.decide(
+        cause, why = epoch.decide(
             gate,
             seen.gang_restarts or 0,
             self._limit,
@@ -85,18 +84,17 @@ class RestartPass:
             members=member_count(self._state),
             succeeded=self._succeeded() if ends else "",
         )
-        refused = frozenset(decided.refused)
         for place, (task_key, end) in enumerate(ends.items()):
             if ends_turn(place):
                 yield
-            if end in refused:
+            if why and end.reason in epoch.BY_EXIT:
                 self._end_hung(task_key, hung) if hung else self._end(task_key, ctx)
-                self._state.add_event(events.of_gang_not_restarted(end.task, decided.why))
-        if decided.cause is not None:
-            yield from self._begin_epoch(epoch.next_epoch(seen, decided, ctx.stamp), ctx)
+                self._state.add_event(events.of_gang_not_restarted(end.task, why))
+        if cause is not None:
+            yield from self._begin_epoch(epoch.next_epoch(seen, cause, ctx.stamp), ctx)
             if hung is not None:
                 self._move_away(hung)
-        return bool(refused) or decided.cause is not None
+        return bool(why) or cause is not None
 
     def _end_those_that_never_stay(self, ctx: ReconcileContext) -> Generator[None, None, bool]:
         """End the attempts of Tasks that start again and again before the gate opens: no limit counts those starts."""
@@ -106,12 +104,9 @@ class RestartPass:
             if ends_turn(place):
                 yield
             del counted[task_key]
-            pod_name = names.pod_name(ctx.framework.metadata.name, *task_key)
-            if self._state.task(task_key) is None or ctx.view.pod(pod_name) is None:
-                continue
-            self._end(task_key, ctx)
-            why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
-            self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
+            if self._end(task_key, ctx):
+                why = f"it has started {MAX_STARTS_WHILE_CLOSED} times more while its gang waited"
+                self._state.add_event(events.of_gang_not_restarted(f"{task_key[0]}-{task_key[1]}", why))
         return bool(given_up)
 
     def _succeeded(self) -> str:
@@ -124,16 +119,17 @@ class RestartPass:
                     return f"{name}-{task.index}"
         return ""
 
-    def _end(self, task_key: TaskKey, ctx: ReconcileContext) -> None:
-        """End the attempt of a Task that has exited, as if its Pod had failed; one whose Pod is gone ends by that."""
+    def _end(self, task_key: TaskKey, ctx: ReconcileContext) -> bool:
+        """End the attempt of a Task that has exited, as if its Pod had failed; False if that is gone and ends it."""
         current = self._state.task(task_key)
         pod = None if current is None else ctx.view.pod(current.attempt_status.pod_name)
         # It may have gone since an earlier turn of this pass.
         if current is None or pod is None or pod.metadata.uid != current.attempt_status.pod_uid:
-            return
+            return False
         end = classification.failed(epoch.as_failed(pod), self._config.codes)
         self._state.put(task_key, attempt.complete(current, end))
         self._state.dirty.touch(task_key)
+        return True
 
     def _end_hung(self, lead: TaskKey, hung: Hang) -> None:
         """End the attempts of those who keep the gang waiting, or of its lead, which has ended to say so."""

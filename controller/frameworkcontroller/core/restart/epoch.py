@@ -7,7 +7,7 @@ Source: docs/reference/restart.md.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, ContainerStatus, Pod
 from frameworkcontroller.api.status import FrameworkAttemptStatus, GangRestart, Hang, RestartReason, TaskAttemptStatus
+from frameworkcontroller.core.clock import LATEST
 from frameworkcontroller.core.policies.readiness import has_arrived
 
 KEPT_RESTARTS: Final = 10
 MESSAGE_CHARACTERS: Final = 200
 """Of what a container has left when it ended: it goes to the status, the roster and an Event."""
 BY_EXIT: Final = frozenset({RestartReason.EXITED, RestartReason.HUNG})
-LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Gate(Struct, frozen=True):
@@ -49,19 +49,6 @@ class End(Struct, frozen=True):
     task: str = ""
     code: int | None = None
     message: str = ""
-
-
-class EpochEnd(Struct, frozen=True):
-    """What follows from the ends that were seen together."""
-
-    cause: End | None = None
-    """Of the next epoch, None if there is none."""
-    counts: bool = False
-    """For the limit."""
-    refused: tuple[End, ...] = ()
-    """The exits that restart nobody: the attempts of their Tasks end."""
-    why: str = ""
-    """They are refused."""
 
 
 def gate_of(attempt: FrameworkAttemptStatus, since: datetime | None = None) -> Gate | None:
@@ -107,8 +94,7 @@ def starts_of(pod: Pod) -> int | None:
     """
     if names.BARRIER_CONTAINER not in pod.spec.sidecars:
         return None
-    counts = (one.restart_count for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
-    return next(counts, 0) + 1
+    return 1 if (barrier := pod.status.barrier) is None else barrier.restart_count + 1
 
 
 def ends_this_start(pod: Pod) -> bool:
@@ -116,10 +102,9 @@ def ends_this_start(pod: Pod) -> bool:
 
     Where it makes a new sandbox, too (after a failed liveness probe), the count grows while the condition still holds.
     """
-    conditions, statuses = pod.status.conditions, pod.status.init_container_statuses
+    conditions, barrier = pod.status.conditions, pod.status.barrier
     is_restarting = any(one.type == names.ALL_CONTAINERS_RESTARTING and one.status == "True" for one in conditions)
-    is_counted = any(one.name == names.BARRIER_CONTAINER and one.state.waiting is not None for one in statuses)
-    return is_restarting and not is_counted
+    return is_restarting and (barrier is None or barrier.state.waiting is None)
 
 
 def ending(task: str, before: TaskAttemptStatus, after: TaskAttemptStatus, pod: Pod | None) -> End | None:
@@ -162,7 +147,7 @@ def culprit(pod: Pod) -> ContainerStatus | None:
 
 def _finished_at(status: ContainerStatus) -> datetime:
     end = status.state.terminated
-    return end.finished_at if end is not None and end.finished_at is not None else LAST
+    return end.finished_at if end is not None and end.finished_at is not None else LATEST
 
 
 def as_failed(pod: Pod) -> Pod:
@@ -183,15 +168,16 @@ def runs_applications(pod: Pod) -> bool:
 
 def decide(
     gate: Gate, restarts: int, limit: int, ends: Sequence[End], *, members: int, succeeded: str = ""
-) -> EpochEnd:
+) -> tuple[End | None, str]:
     """Decide what follows from the ends that were seen together, in that order.
 
-    `restarts` are those of the Framework attempt that count for the limit, which is 0 for none. `members` is how many
-    Tasks the gang has now, and `succeeded` names one that has succeeded, "" for none.
+    Returns what begins the next epoch, None if nothing does, and why the exits restart nobody, "" if they may: the
+    attempts of their Tasks end then. `restarts` are those of the Framework attempt that count for the limit, which is
+    0 for none. `members` is how many Tasks the gang has now, and `succeeded` names one that has succeeded, "" for none.
     """
     if not gate.is_open:
-        return EpochEnd()
-    exits = tuple(end for end in ends if end.reason in BY_EXIT)
+        return None, ""
+    exits = [end for end in ends if end.reason in BY_EXIT]
     others = [end for end in ends if end.reason not in BY_EXIT]
     why = ""
     if exits and succeeded:
@@ -199,10 +185,10 @@ def decide(
     elif exits and 0 < limit <= restarts:
         why = f"exits have restarted the gang {restarts} times, and {names.RESTART_LIMIT_ANNOTATION} is {limit}"
     if not why and exits:
-        return EpochEnd(exits[0], counts=True)
+        return exits[0], ""
     if not others and members != gate.released:
         others = [End(RestartReason.RESCALED, message=f"from {gate.released} to {members} Tasks")]
-    return EpochEnd(others[0] if others else None, refused=exits, why=why)
+    return others[0] if others else None, why
 
 
 def first_epoch(attempt: FrameworkAttemptStatus, *, restarts: bool) -> FrameworkAttemptStatus:
@@ -213,11 +199,9 @@ def first_epoch(attempt: FrameworkAttemptStatus, *, restarts: bool) -> Framework
     return replace(attempt, gang_epoch=start, gang_released=start, gang_restarts=start, last_gang_restarts=before)
 
 
-def next_epoch(attempt: FrameworkAttemptStatus, decided: EpochEnd, now: datetime) -> FrameworkAttemptStatus:
-    """Return the attempt with its next epoch, whose gate is closed."""
-    cause, before = decided.cause, attempt.last_gang_restarts or ()
-    assert cause is not None
-    epoch = (attempt.gang_epoch or 0) + 1
+def next_epoch(attempt: FrameworkAttemptStatus, cause: End, now: datetime) -> FrameworkAttemptStatus:
+    """Return the attempt with its next epoch, whose gate is closed; an exit counts for the limit."""
+    before, epoch = attempt.last_gang_restarts or (), (attempt.gang_epoch or 0) + 1
     found = GangRestart(
         epoch=epoch, time=now, reason=str(cause.reason), task=cause.task, code=cause.code, message=cause.message
     )
@@ -225,7 +209,7 @@ def next_epoch(attempt: FrameworkAttemptStatus, decided: EpochEnd, now: datetime
         attempt,
         gang_epoch=epoch,
         gang_released=0,
-        gang_restarts=(attempt.gang_restarts or 0) + decided.counts,
+        gang_restarts=(attempt.gang_restarts or 0) + (cause.reason in BY_EXIT),
         last_gang_restarts=(*before, found)[-KEPT_RESTARTS:],
     )
 

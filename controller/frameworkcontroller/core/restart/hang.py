@@ -12,7 +12,6 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.status import (
@@ -50,13 +49,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def verdict_of(pod: Pod, uid: str | None) -> Verdict | None:
     """Return the verdict that the sidecar of the Pod of this UID has left, None if there is none that can be read."""
-    barrier = next((one for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER), None)
-    if barrier is None or pod.metadata.uid != uid:
-        return None
-    for end in (barrier.state.terminated, barrier.last_state.terminated):
-        if end is not None and end.exit_code == EXIT_CODE:
-            return decoded(end.message, Verdict)
-    return None
+    barrier = pod.status.barrier
+    end = None if barrier is None or pod.metadata.uid != uid else barrier.ended_by((EXIT_CODE,))
+    return None if end is None else decoded(end.message, Verdict)
 
 
 def decoded(text: str | bytes, kind: type[T]) -> T | None:

@@ -14,7 +14,7 @@ from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttem
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.restart import epoch as restart
 from frameworkcontroller.core.restart.annotations import read_limit
-from frameworkcontroller.core.restart.epoch import End, EpochEnd, Gate
+from frameworkcontroller.core.restart.epoch import BY_EXIT, End, Gate
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
 if TYPE_CHECKING:
@@ -146,28 +146,27 @@ def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state:
 # --- the gang --------------------------------------------------------------------------------------------------------
 
 
-EXITED = EpochEnd(EXIT, counts=True)
-RESCALED = EpochEnd(End(RestartReason.RESCALED, message="from 4 to 5 Tasks"))
+RESCALED = End(RestartReason.RESCALED, message="from 4 to 5 Tasks")
 
 
 @pytest.mark.parametrize(
     ("gate", "restarts", "limit", "ends", "members", "decided"),
     [
-        pytest.param(OPEN, 0, 2, [EXIT], 4, EXITED, id="an exit"),
-        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], 4, EXITED, id="two exits make one epoch"),
-        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], 4, EXITED, id="an exit counts, whatever else"),
-        pytest.param(OPEN, 99, 0, [EXIT], 4, EXITED, id="no limit"),
-        pytest.param(OPEN, 9, 2, [REPLACED], 4, EpochEnd(REPLACED), id="a new Pod does not count"),
+        pytest.param(OPEN, 0, 2, [EXIT], 4, EXIT, id="an exit"),
+        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], 4, EXIT, id="two exits make one epoch"),
+        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], 4, EXIT, id="an exit counts, whatever else"),
+        pytest.param(OPEN, 99, 0, [EXIT], 4, EXIT, id="no limit"),
+        pytest.param(OPEN, 9, 2, [REPLACED], 4, REPLACED, id="a new Pod does not count"),
         pytest.param(OPEN, 9, 2, [], 5, RESCALED, id="a rescale"),
-        pytest.param(OPEN, 0, 2, [], 4, EpochEnd(), id="nothing"),
-        pytest.param(CLOSED, 0, 2, [EXIT], 4, EpochEnd(), id="an exit while the gate is closed"),
-        pytest.param(CLOSED, 0, 2, [], 5, EpochEnd(), id="a rescale while the gate is closed"),
+        pytest.param(OPEN, 0, 2, [], 4, None, id="nothing"),
+        pytest.param(CLOSED, 0, 2, [EXIT], 4, None, id="an exit while the gate is closed"),
+        pytest.param(CLOSED, 0, 2, [], 5, None, id="a rescale while the gate is closed"),
     ],
 )
 def test_what_begins_the_next_epoch(
-    gate: Gate, restarts: int, limit: int, ends: list[End], members: int, decided: EpochEnd
+    gate: Gate, restarts: int, limit: int, ends: list[End], members: int, decided: End | None
 ) -> None:
-    assert restart.decide(gate, restarts, limit, ends, members=members) == decided
+    assert restart.decide(gate, restarts, limit, ends, members=members) == (decided, "")
 
 
 @pytest.mark.parametrize(
@@ -182,16 +181,17 @@ def test_what_begins_the_next_epoch(
 def test_exits_that_restart_nobody(
     restarts: int, succeeded: str, ends: list[End], cause: End | None, refused: tuple[End, ...], why: str
 ) -> None:
-    decided = restart.decide(OPEN, restarts, 2, ends, members=4, succeeded=succeeded)
-    assert (decided.cause, decided.refused, decided.counts) == (cause, refused, False)
-    assert decided.why.startswith(why)
+    found, told = restart.decide(OPEN, restarts, 2, ends, members=4, succeeded=succeeded)
+    assert (found, tuple(end for end in ends if end.reason in BY_EXIT)) == (cause, refused)
+    assert told.startswith(why)
 
 
 def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
     found = restart.first_epoch(framework().attempt_status, restarts=True)
     for _ in range(12):
-        found = restart.next_epoch(replace(found, gang_released=4), EpochEnd(EXIT, counts=True), START)
+        found = restart.next_epoch(replace(found, gang_released=4), EXIT, START)
     assert (found.gang_epoch, found.gang_released, found.gang_restarts) == (12, 0, 12)
+    assert restart.next_epoch(found, REPLACED, START).gang_restarts == 12, "only exits count"
     kept = found.last_gang_restarts
     assert isinstance(kept, tuple)
     assert [one.epoch for one in kept] == list(range(3, 13))
