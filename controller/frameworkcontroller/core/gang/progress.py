@@ -102,6 +102,9 @@ class Asking:
         ledger.note_hang(state, answer.last, now)
         before = attempt.progress or GangProgress(time=now.stamp)
         saved = before.checkpoint_time if answer.saved_sec is None else now.stamp - duration(answer.saved_sec)
+        hang = None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp)
+        if hang is not None and before.hang is not None and before.hang.epoch == hang.epoch:
+            hang = before.hang  # it goes on, since when it did
         found = GangProgress(
             time=now.stamp,
             slowest=answer.slowest,
@@ -111,13 +114,10 @@ class Asking:
             checkpoint_time=saved,
             ranks=answer.ranks,
             left_out=tuple(map(clean, answer.left_out)),
-            hang=None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp),
+            hang=hang,
         )
-        is_known = found.hang is not None and before.hang is not None and before.hang.epoch == found.hang.epoch
-        if is_known:  # it goes on, since when it did
-            found = replace(found, hang=before.hang)
         state.report_progress(found)
-        if found.hang is not None and not is_known and of_epoch(state.status, found.hang.epoch) is None:
-            state.tell_hang(found.hang)
-        elif found.hang is None and before.hang is not None:
+        if hang is not None and hang is not before.hang and of_epoch(state.status, hang.epoch) is None:
+            state.tell_hang(hang)
+        elif hang is None and before.hang is not None:
             state.add_event(events.of_progress(attempt.id, found))

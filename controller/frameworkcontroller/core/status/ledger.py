@@ -21,7 +21,7 @@ from frameworkcontroller.api.status import Ledger, RestartReason, Spent
 from frameworkcontroller.core.clock import EARLIEST, Now, latest
 from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
-from frameworkcontroller.core.restart.hang import Verdict, hang_now
+from frameworkcontroller.core.restart.hang import Verdict, counted, hang_now
 from frameworkcontroller.core.status.state import FrameworkState
 
 PLACES: Final = 3
@@ -127,11 +127,7 @@ def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open
     if has_run and _has_failed(state):
         saved = progress.checkpoint_time if progress else None
         if saved is None:
-            total, attempt = (
-                replace(one, running=round(one.running + (one.lost or 0.0), PLACES), lost=None)
-                for one in (ledger.total, ledger.attempt)
-            )
-            ledger = replace(ledger, total=total, attempt=attempt)
+            ledger = _each(ledger, lambda spent: replace(_added(spent, running=spent.lost or 0.0), lost=None))
         elif before in RUNS and found not in RUNS and _fails(state, found):
             began, hung = state.stretch or (since, ledger.attempt.hung)
             ran = (now - max(saved, began)).total_seconds() - (ledger.attempt.hung - hung)
@@ -154,29 +150,32 @@ def stored(ledger: Ledger | None, *, complete: bool) -> Ledger | UnsetType:
 
 
 def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
-    """Keep what a sidecar has found of the gang; the time since its last progress, as far as it ran, it has hung."""
-    found, ledger, gate = state.note_hang(verdict, now.stamp), state.ledger, state.gate
-    is_of_now = found is not None and found.epoch == (0 if gate is None else gate.epoch)
-    if found is None or not is_of_now or ledger is None or ledger.state != LedgerState.RUNNING:
+    """Keep what a sidecar has found of the gang, unless it is known of that epoch.
+
+    The time since its last progress, as far as it ran, it has hung.
+    """
+    status, gate, ledger = state.status, state.gate, state.ledger
+    epoch = 0 if gate is None else gate.epoch
+    if verdict is None or status.completion is not None or verdict.epoch > epoch:
         return
-    seconds = min(float(found.silent), (now.wall - ledger.since).total_seconds())
-    state.ledger = _moved(_charged(ledger, LedgerState.RUNNING, now.wall), "hung", seconds)
+    # Looked at only for a hang that is not known: the last line of a sidecar stays there.
+    used = (task.attempt_status.pod_node_name or "" for role in state.roles.values() for task in role.active())
+    found = counted(status.hangs, verdict, status.attempt_status.id, now.stamp, used)
+    if found is None:
+        return
+    state.set(replace(status, hangs=found), urgent=True)
+    if hang_now(status, gate) is None:
+        state.tell_hang(found.last)
+    if verdict.epoch == epoch and ledger is not None and ledger.state == LedgerState.RUNNING:
+        seconds = min(float(verdict.silent), (now.wall - ledger.since).total_seconds())
+        state.ledger = _moved(_charged(ledger, LedgerState.RUNNING, now.wall), "hung", seconds)
 
 
 def _moved(ledger: Ledger, name: str, seconds: float) -> Ledger:
     """Charge so many of the last seconds that this attempt ran to something else."""
     seconds = min(max(seconds, 0.0), ledger.attempt.running)
-    total, attempt = (
-        one
-        if getattr(one, name) is None
-        else replace(
-            one,
-            running=round(one.running - seconds, PLACES),
-            **{name: round(getattr(one, name) + seconds, PLACES)},
-        )
-        for one in (ledger.total, ledger.attempt)
-    )
-    return replace(ledger, total=total, attempt=attempt)
+    more = {"running": -seconds, name: seconds}
+    return _each(ledger, lambda spent: spent if getattr(spent, name) is None else _added(spent, **more))
 
 
 def begin_attempt(state: FrameworkState, now: datetime) -> None:
@@ -194,10 +193,16 @@ def _charged(ledger: Ledger, after: str, moment: datetime) -> Ledger:
     seconds, name = (moment - ledger.since).total_seconds(), ledger.state or after
     if name not in NAMES:
         return replace(ledger, state=after, since=moment)
-    total, attempt = (
-        replace(one, **{name: round(getattr(one, name) + seconds, PLACES)}) for one in (ledger.total, ledger.attempt)
-    )
-    return Ledger(moment, after, total, attempt)
+    return _each(replace(ledger, state=after, since=moment), lambda spent: _added(spent, **{name: seconds}))
+
+
+def _each(ledger: Ledger, change: Callable[[Spent], Spent]) -> Ledger:
+    """Change what was spent in all, and in this attempt."""
+    return replace(ledger, total=change(ledger.total), attempt=change(ledger.attempt))
+
+
+def _added(spent: Spent, **seconds: float) -> Spent:
+    return replace(spent, **{name: round(getattr(spent, name) + more, PLACES) for name, more in seconds.items()})
 
 
 def _fails(state: FrameworkState, found: str) -> bool:

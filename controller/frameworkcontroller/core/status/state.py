@@ -35,7 +35,7 @@ from frameworkcontroller.core.policies.readiness import membership
 from frameworkcontroller.core.policies.role import RoleState, TaskKey
 from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
-from frameworkcontroller.core.restart import epoch, hang
+from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.conditions import GANG_SCHEDULED
 from frameworkcontroller.core.status.dirty import DirtyTasks
@@ -163,22 +163,6 @@ class FrameworkState:
     def gate(self) -> epoch.Gate | None:
         """The gate of a gang that restarts in place, None of any other."""
         return None if self._status is None else epoch.gate_of(self._status.attempt_status, self._restarting_since)
-
-    def note_hang(self, verdict: hang.Verdict | None, now: datetime) -> Hang | None:
-        """Keep what a sidecar has found of the gang, and return it; None if it is known of that epoch."""
-        attempt, gate = self.status.attempt_status, self.gate
-        if verdict is None or self.status.completion is not None or verdict.epoch > (0 if gate is None else gate.epoch):
-            return None
-        # Looked at only for a hang that is not known: the last line of a sidecar stays there.
-        used = (task.attempt_status.pod_node_name or "" for role in self.roles.values() for task in role.active())
-        found = hang.counted(self.status.hangs, verdict, attempt.id, now, used)
-        if found is None:
-            return None
-        was_told = hang.hang_now(self.status, gate) is not None
-        self.set(replace(self.status, hangs=found), urgent=True)
-        if not was_told:
-            self.tell_hang(found.last)
-        return found.last
 
     def tell_hang(self, found: Hang) -> None:
         """Tell people and metrics of a hang that was not known."""
