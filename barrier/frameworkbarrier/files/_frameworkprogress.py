@@ -77,19 +77,6 @@ class Progress:
         self.report = self.stacks = None
         self.write_at = self.arm_at = 0.0
 
-    def become_rank(self):
-        """Begin to watch this process: it trains, or joins those that do."""
-        global is_prepared  # noqa: PLW0603 -- children that are forked have the handlers, too
-        self.is_rank = True
-        if not is_prepared:
-            import atexit
-
-            is_prepared = True
-            atexit.register(self.end)
-            os.register_at_fork(before=self.before_fork, after_in_child=self.begin_anew)
-        if "multiprocessing.util" in sys.modules:  # its children end without `atexit`
-            sys.modules["multiprocessing.util"].Finalize(None, self.end, exitpriority=-100)
-
     def stepped(self, *_):
         """Count a step of an optimizer."""
         self.step += 1
@@ -133,9 +120,18 @@ class Progress:
         stacks_later.later(STACK_SEC, repeat=False, file=self.stacks.number)
 
     def join(self):
-        """Watch a process that joins others: it may hang there."""
+        """Watch this process from now on: it trains, or joins those that do, and may hang there."""
+        global is_prepared  # noqa: PLW0603 -- children that are forked have the handlers, too
         if not self.is_rank:
-            self.become_rank()
+            self.is_rank = True
+            if not is_prepared:
+                import atexit
+
+                is_prepared = True
+                atexit.register(self.end)
+                os.register_at_fork(before=self.before_fork, after_in_child=self.begin_anew)
+            if "multiprocessing.util" in sys.modules:  # its children end without `atexit`
+                sys.modules["multiprocessing.util"].Finalize(None, self.end, exitpriority=-100)
         self.wait()
 
     def wait(self):
@@ -172,22 +168,17 @@ class Progress:
             stacks_later.cancel()
             self.arm_at = 0.0
 
-    def begin_anew(self):
+    def begin_anew(self, *, remove=False):
         """Begin in a child that was forked: the files are those of its parent."""
-        self.close(remove=False)
+        for file in (self.report, self.stacks):
+            if file is not None:
+                file.close(remove=remove)
         self.__init__()
 
     def end(self):
         """Remove the files, so that a process that has ended holds nobody up."""
         self.before_fork()
-        self.close(remove=True)
-        self.__init__()
-
-    def close(self, *, remove):
-        """Close both files."""
-        for file in (self.report, self.stacks):
-            if file is not None:
-                file.close(remove=remove)
+        self.begin_anew(remove=True)
 
 
 def quiet(function):
