@@ -8,7 +8,6 @@ import asyncio
 
 import msgspec
 import structlog
-import tenacity
 
 from frameworkcontroller.api import names
 from frameworkkube.errors import KubeError
@@ -60,29 +59,20 @@ async def wait_until_served(client: KubeClient, *, every: float, within: float) 
         NotServedError: the time is up; the message says what the last attempt met with, and what to do.
     """
     why = ""
-
-    async def check() -> None:
-        missing = what_is_missing(await client.get(names.DISCOVERY_PATH))
-        if missing:
-            raise NotServedError(missing)
-
-    def log_once(state: tenacity.RetryCallState) -> None:
-        nonlocal why
-        found = str(state.outcome.exception()) if state.outcome is not None else ""
-        if found != why:
-            why = found
-            _log.warning("Frameworks are not served yet; is this version's CRD applied?", error=why)
-
-    policy = tenacity.AsyncRetrying(
-        # Every error: NotFoundError and ForbiddenError pass too, once the manifests are applied.
-        retry=tenacity.retry_if_exception_type((KubeError, msgspec.DecodeError, NotServedError)),
-        wait=tenacity.wait_fixed(every),
-        before_sleep=log_once,
-        sleep=asyncio.sleep,
-    )
     try:
         async with asyncio.timeout(within):
-            await policy(check)
+            while True:
+                try:
+                    found = what_is_missing(await client.get(names.DISCOVERY_PATH))
+                except (KubeError, msgspec.DecodeError) as error:
+                    # Every error: NotFoundError and ForbiddenError pass too, once the manifests are applied.
+                    found = str(error)
+                if not found:
+                    return
+                if found != why:
+                    why = found
+                    _log.warning("Frameworks are not served yet; is this version's CRD applied?", error=why)
+                await asyncio.sleep(every)
     except TimeoutError:
         last = why or "no answer"
         reason = f"Frameworks are not served as needed after {within:g} s: {last}; apply this version's CRD"
