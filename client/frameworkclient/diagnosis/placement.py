@@ -56,50 +56,47 @@ class _Settings(Wire, frozen=True):
     integrations: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-def kueue_answers(facts: PlacementFacts) -> Iterator[Answer]:
-    """Yield the lines about Kueue; none where Frameworks are not queued."""
-    ours, is_served = _settings(facts.controller, "frameworkcontroller.yaml"), not isinstance(facts.discovery, Refusal)
+def placement_answers(facts: PlacementFacts) -> Iterator[Answer]:
+    """Yield the lines about Kueue, groups of Pods, and labels of nodes; none of what the controller does not use."""
+    ours = _settings(facts.controller, "frameworkcontroller.yaml")
     if isinstance(ours, str):
-        if is_served:
+        if not isinstance(facts.discovery, Refusal):
             yield _warning(f"whether Frameworks are queued is not known: {ours}", "ask an administrator")
-    elif ours.kueue.get("enabled") and is_served:
-        found = [*_configuration(facts.config, ours), *_access(facts.review)]
-        yield from found or [Answer(Grade.OK, "Kueue", f"{KUEUE_API} is served and set up for Frameworks")]
-    elif ours.kueue.get("enabled"):
+        return
+    if ours.kueue.get("enabled"):
+        yield from _kueue(facts, ours)
+    schedulers = ours.gang_scheduling.get("schedulers") or ()
+    yield from (_groups(scheduler, facts.groups[scheduler]) for scheduler in KINDS if scheduler in schedulers)
+    if ours.rank_topology.get("enabled"):
+        yield _ranks(facts)
+
+
+def _kueue(facts: PlacementFacts, ours: _Settings) -> Iterator[Answer]:
+    if isinstance(facts.discovery, Refusal):
         text = f"{KUEUE_API} is not served, so Frameworks with the label of a queue wait"
         yield Answer(Grade.FAILING, "Kueue", text, "install Kueue, or set kueue.enabled to false")
-
-
-def group_answers(facts: PlacementFacts) -> Iterator[Answer]:
-    """Yield the lines about groups of Pods; none where the controller makes none."""
-    ours = _settings(facts.controller, "frameworkcontroller.yaml")
-    schedulers = () if isinstance(ours, str) else ours.gang_scheduling.get("schedulers") or ()
-    for scheduler, kind in ((name, kind) for name, kind in KINDS.items() if name in schedulers):
-        found = facts.groups[scheduler]
-        served = [] if isinstance(found, Refusal) else found.get("resources") or []
-        if any(one.get("name") == PLURAL for one in served):
-            yield Answer(Grade.OK, "groups", f"{kind.api_version} is served; it takes {kind.gate}, too")
-        else:
-            text = f"{kind.api_version} is not served, so Frameworks with groups of {scheduler} wait"
-            yield Answer(
-                Grade.FAILING, "groups", text, "enable it (docs/groups.md), or change gangScheduling.schedulers"
-            )
-
-
-def rank_answers(facts: PlacementFacts) -> Iterator[Answer]:
-    """Yield the line about the labels of nodes; none where the controller does not read them."""
-    ours = _settings(facts.controller, "frameworkcontroller.yaml")
-    if isinstance(ours, str) or not ours.rank_topology.get("enabled"):
         return
+    found = [*_configuration(facts.config, ours), *_access(facts.review)]
+    yield from found or [Answer(Grade.OK, "Kueue", f"{KUEUE_API} is served and set up for Frameworks")]
+
+
+def _groups(scheduler: str, found: dict[str, Any] | Refusal) -> Answer:
+    kind, served = KINDS[scheduler], [] if isinstance(found, Refusal) else found.get("resources") or []
+    if any(one.get("name") == PLURAL for one in served):
+        return Answer(Grade.OK, "groups", f"{kind.api_version} is served; it takes {kind.gate}, too")
+    text = f"{kind.api_version} is not served, so Frameworks with groups of {scheduler} wait"
+    return Answer(Grade.FAILING, "groups", text, "enable it (docs/groups.md), or change gangScheduling.schedulers")
+
+
+def _ranks(facts: PlacementFacts) -> Answer:
     if isinstance(facts.nodes, Refusal):
         fix = f"ask an administrator: kubectl auth can-i list nodes --as={facts.account}"
         text = f"whether the controller may list nodes is not known: {shorten(facts.nodes.message, _MESSAGE)}"
-        yield Answer(Grade.WARNING, "ranks", text, fix)
-    elif _is_allowed(facts.nodes):
-        yield Answer(Grade.OK, "ranks", "the controller may list nodes, whose labels they follow")
-    else:
-        text = f"{facts.account} may not list nodes, so ranks follow the indices of Tasks"
-        yield Answer(Grade.WARNING, "ranks", text, "install the chart with rankTopology.enabled, or set it to false")
+        return Answer(Grade.WARNING, "ranks", text, fix)
+    if _is_allowed(facts.nodes):
+        return Answer(Grade.OK, "ranks", "the controller may list nodes, whose labels they follow")
+    text = f"{facts.account} may not list nodes, so ranks follow the indices of Tasks"
+    return Answer(Grade.WARNING, "ranks", text, "install the chart with rankTopology.enabled, or set it to false")
 
 
 def _configuration(config: dict[str, Any] | Refusal, ours: _Settings) -> Iterator[Answer]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from frameworkclient.diagnosis.health import STATUS_ANNOTATION, Facts, Refusal, answers
-from frameworkclient.diagnosis.placement import PlacementFacts, group_answers, kueue_answers, rank_answers
+from frameworkclient.diagnosis.placement import PlacementFacts, placement_answers
 from frameworkcontroller.api.definition import crd
 from frameworkcontroller.api.pod_group import KINDS
 from tests.client.documents import NOW
@@ -147,7 +147,7 @@ OF_KUEUE: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("changed", "lines"), OF_KUEUE.values(), ids=OF_KUEUE)
 def test_what_doctor_says_placement(changed: dict[str, Any], lines: list[str]) -> None:
-    found = list(kueue_answers(PlacementFacts(**{**KUEUE, **changed})))
+    found = list(placement_answers(PlacementFacts(**{**KUEUE, **changed})))
     texts = [f"{one.grade}: {one.text}" for one in found]
     assert len(texts) == len(lines), texts
     assert all(text.startswith(begin) for text, begin in zip(texts, lines, strict=True)), texts
@@ -169,7 +169,8 @@ OF_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("changed", "line"), OF_GROUPS.values(), ids=OF_GROUPS)
 def test_what_doctor_says_of_groups(changed: dict[str, Any], line: str) -> None:
-    found = [f"{one.grade}: {one.text}" for one in group_answers(PlacementFacts(**{**KUEUE, **changed}))]
+    page = placement_answers(PlacementFacts(**{**KUEUE, **changed}))
+    found = [f"{one.grade}: {one.text}" for one in page if one.subject == "groups"]
     assert len(found) == bool(line)
     assert all(text.startswith(line) for text in found)
 
@@ -186,6 +187,7 @@ OF_RANKS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("changed", "line"), OF_RANKS.values(), ids=OF_RANKS)
 def test_what_doctor_says_of_nodes(changed: dict[str, Any], line: str) -> None:
-    found = [f"{one.grade}: {one.text}" for one in rank_answers(PlacementFacts(**{**KUEUE, **changed}))]
+    page = placement_answers(PlacementFacts(**{**KUEUE, **changed}))
+    found = [f"{one.grade}: {one.text}" for one in page if one.subject == "ranks"]
     assert len(found) == bool(line)
     assert all(text.startswith(line) for text in found)

@@ -19,9 +19,7 @@ from frameworkclient.diagnosis.placement import (
     CONFIG,
     NAMESPACE,
     PlacementFacts,
-    group_answers,
-    kueue_answers,
-    rank_answers,
+    placement_answers,
 )
 from frameworkclient.errors import translated
 from frameworkclient.model.pod_template import pod_template
@@ -48,11 +46,8 @@ _COLOURS: Final = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.FAILING: "r
 async def doctor(client: AsyncClient, system_namespace: str, release: str, output: Format) -> ExitCode:
     """Write the page; ERROR if something is failing."""
     with translated("examine the cluster"):
-        name = name_of(release)
-        facts, placement = await asyncio.gather(
-            gather(client, system_namespace, name), gather_placement(client, system_namespace, name)
-        )
-        found = [*answers(facts), *kueue_answers(placement), *group_answers(placement), *rank_answers(placement)]
+        facts, placement = await gather(client, system_namespace, name_of(release))
+        found = [*answers(facts), *placement_answers(placement)]
     if output in {Format.JSON, Format.YAML}:
         entries = [msgspec.to_builtins(one) for one in found]
         write_entries("answers", entries, output)
@@ -73,50 +68,47 @@ def _line(answer: Answer, width: int) -> str:
     return f"{grade}   {answer.subject:<{width}}   {sanitize(answer.text + fix)}\n"
 
 
-async def gather(client: AsyncClient, system_namespace: str, name: str) -> Facts:
+async def gather(client: AsyncClient, system_namespace: str, name: str) -> tuple[Facts, PlacementFacts]:
     """Ask for all facts at once; the name is that of the controller.
 
     Raises:
         KubeError: There is no answer at all.
     """
-    crds = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)
-    lease = resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=name)
-    policies = resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)
-    version, definition, discovery, found_lease, pod, listed, *permissions = await asyncio.gather(
-        _answer(client.kube.get("/version")),
-        _answer(client.kube.get(crds)),
-        _answer(client.kube.get(names.DISCOVERY_PATH)),
-        _answer(client.kube.get(lease)),
-        _answer(_dry_run(client)),
-        _answer(client.kube.get(policies)),
-        *(_may(client, permission) for permission in PERMISSIONS),
-    )
-    return Facts(
-        client.namespace,
-        version,
-        definition,
-        discovery,
-        found_lease,
-        pod,
-        dict(zip(PERMISSIONS, permissions, strict=True)),
-        () if isinstance(listed, Refusal) else tuple(listed.get("items") or ()),
-        datetime.now(UTC),
-    )
-
-
-async def gather_placement(client: AsyncClient, system_namespace: str, name: str) -> PlacementFacts:
-    """Ask for the facts about Kueue, schedulers and nodes, as `gather` does."""
+    get = client.kube.get
     # The chart names the account so, unless a value does.
     account = f"system:serviceaccount:{system_namespace}:{name}"
-    controller, discovery, config, review, nodes, *placing = await asyncio.gather(
-        _answer(client.kube.get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config"))),
-        _answer(client.kube.get(f"/apis/{KUEUE_API}")),
-        _answer(client.kube.get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG))),
-        _answer(_review(client, "SubjectAccessReview", _lists(ACCOUNT, "configmaps"))),
-        _answer(_review(client, "SubjectAccessReview", _lists(account, "nodes"))),
-        *(_answer(client.kube.get(f"/apis/{kind.api_version}")) for kind in KINDS.values()),
+    general = {
+        "version": get("/version"),
+        "definition": get(resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions", name=names.CRD_NAME)),
+        "discovery": get(names.DISCOVERY_PATH),
+        "lease": get(resource_path("coordination.k8s.io/v1", "leases", namespace=system_namespace, name=name)),
+        "pod": _dry_run(client),
+        "policies": get(resource_path("networking.k8s.io/v1", "networkpolicies", namespace=client.namespace)),
+    }
+    placing = {
+        "controller": get(resource_path("v1", "configmaps", namespace=system_namespace, name=f"{name}-config")),
+        "discovery": get(f"/apis/{KUEUE_API}"),
+        "config": get(resource_path("v1", "configmaps", namespace=NAMESPACE, name=CONFIG)),
+        "review": _review(client, "SubjectAccessReview", _lists(ACCOUNT, "configmaps")),
+        "nodes": _review(client, "SubjectAccessReview", _lists(account, "nodes")),
+    }
+    groups = {scheduler: get(f"/apis/{kind.api_version}") for scheduler, kind in KINDS.items()}
+    found, placed, grouped, allowed = await asyncio.gather(
+        _answers(general), _answers(placing), _answers(groups), _all({one: _may(client, one) for one in PERMISSIONS})
     )
-    return PlacementFacts(controller, discovery, config, review, dict(zip(KINDS, placing, strict=True)), account, nodes)
+    listed = found.pop("policies")
+    policies = () if isinstance(listed, Refusal) else tuple(listed.get("items") or ())
+    facts = Facts(client.namespace, **found, permissions=allowed, policies=policies, now=datetime.now(UTC))
+    return facts, PlacementFacts(**placed, groups=grouped, account=account)
+
+
+async def _answers(asked: Mapping[str, Awaitable[bytes]]) -> dict[str, Any]:
+    return await _all({name: _answer(request) for name, request in asked.items()})
+
+
+async def _all(asked: Mapping[str, Awaitable[Any]]) -> dict[str, Any]:
+    """Wait for all of them at once."""
+    return dict(zip(asked, await asyncio.gather(*asked.values()), strict=True))
 
 
 async def _answer(request: Awaitable[bytes]) -> Any:
