@@ -90,14 +90,9 @@ class SnapshotSettings(_Group, frozen=True):
     @property
     def triggers(self) -> frozenset[HistoryCause]:
         """The occasions on which a snapshot is written."""
-        chosen = {
-            HistoryCause.FRAMEWORK_RETRY: self.framework.on_framework_retry,
-            HistoryCause.FRAMEWORK_DELETION: self.framework.on_framework_deletion,
-            HistoryCause.TASK_RETRY: self.task.on_task_retry,
-            HistoryCause.TASK_DELETION: self.task.on_task_deletion,
-            HistoryCause.POD_DELETION: self.pod.on_pod_deletion,
-        }
-        return frozenset(trigger for trigger, is_on in chosen.items() if is_on)
+        asdict = msgspec.structs.asdict
+        chosen = asdict(self.framework) | asdict(self.task) | asdict(self.pod)
+        return frozenset(cause for cause in HistoryCause if chosen[f"on_{cause.name.lower()}"])
 
 
 class KueueSettings(_Group, frozen=True):
@@ -112,15 +107,12 @@ Scheduler: TypeAlias = Literal["kubernetes", "volcano", "coscheduling"]
 """One of `KINDS`."""
 
 
-class DefaultGroups(_Group, frozen=True):
+class DefaultGroups(GangScheduling, frozen=True, omit_defaults=False, forbid_unknown_fields=True):
     """`gangScheduling.default`: what `spec.gangScheduling` is of a Framework that has none."""
 
     scheduler: Literal[Scheduler, "none"] = "none"
     group_per: Literal["Attempt", "TaskRole"] = "Attempt"
-    topology_key: str = ""
-    priority_class_name: str = ""
     disruption_mode: Literal["All", "Single"] = "All"
-    queue: str = ""
 
 
 class GangSchedulingSettings(_Group, frozen=True):
