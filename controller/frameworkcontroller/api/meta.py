@@ -1,4 +1,4 @@
-"""What this program reads of any Kubernetes object: its metadata.
+"""What this program reads of any Kubernetes object: its metadata, and its conditions.
 
 `Wire` is the base of all wire values. Fields that are not named here are skipped when an object is decoded.
 """
@@ -88,6 +88,39 @@ class Meta(Identity, frozen=True):
 
 def _short(value: str) -> str:
     return value[:MAX_VALUE] if value.isascii() else ""
+
+
+class Condition(Wire, frozen=True):
+    """What others say of an object."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class Conditions(Wire, frozen=True):
+    """A status of which nothing but the conditions is known."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class Companion(Wire, frozen=True):
+    """An object beside the ConfigMap: the Workload of a queue, or a group of a scheduler."""
+
+    metadata: Meta
+    status: Conditions = Conditions()
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of this type."""
+        return next((one for one in self.status.conditions if one.type == kind), None)
+
+    def is_true(self, kind: str) -> bool:
+        """Report whether the condition of this type is True."""
+        found = self.condition(kind)
+        return found is not None and found.status == "True"
 
 
 class Partial(Wire, frozen=True):

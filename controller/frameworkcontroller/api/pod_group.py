@@ -4,13 +4,12 @@ Each scheduler has a kind of its own for them, a row of `KINDS`. Only the fields
 """
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.meta import Meta, Wire
+from frameworkcontroller.api.meta import Companion, Condition, Conditions, Wire
 from frameworkcontroller.api.pod import Pod
 
 KUBERNETES: Final = "kubernetes"
@@ -46,16 +45,6 @@ class GangScheduling(Wire, frozen=True, omit_defaults=True):
     queue: str = ""
 
 
-class GroupCondition(Wire, frozen=True):
-    """What the scheduler says of a group."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-
-
 class _Gang(Wire, frozen=True):
     min_count: int = 0
 
@@ -69,15 +58,13 @@ class _Spec(Wire, frozen=True):
     min_member: int = 0
 
 
-class _Status(Wire, frozen=True):
-    conditions: tuple[GroupCondition, ...] = ()
+class _Status(Conditions, frozen=True):
     phase: str = ""
 
 
-class PodGroup(Wire, frozen=True):
+class PodGroup(Companion, frozen=True):
     """The group of some or all Pods of an attempt, of any of `KINDS`."""
 
-    metadata: Meta
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
@@ -85,10 +72,6 @@ class PodGroup(Wire, frozen=True):
     def min_count(self) -> int:
         """So many Pods are placed together."""
         return self.spec.min_member or self.spec.scheduling_policy.gang.min_count
-
-    def condition(self, kind: str) -> GroupCondition | None:
-        """Return the condition of this type."""
-        return next((one for one in self.status.conditions if one.type == kind), None)
 
     @property
     def seconds(self) -> float | None:
@@ -108,7 +91,7 @@ class Kind(NamedTuple):
     """Return the spec of a group of so many Pods."""
     membership: Callable[[str], dict[str, Any]]
     """Return what the Pods of a group of this name have: labels, annotations, and fields of their spec."""
-    said: Callable[[PodGroup], GroupCondition | None] | None = None
+    said: Callable[[PodGroup], Condition | None] | None = None
     """Return what the scheduler says of a group, as a condition of the type `SCHEDULED`; None: it says nothing."""
     lacks: tuple[str, ...] = ()
     """Fields of `GangScheduling` that its groups cannot express."""
@@ -128,7 +111,7 @@ def _volcano(asked: GangScheduling, min_count: int) -> dict[str, Any]:
     return {"minMember": min_count} | {name: value for name, value in more.items() if value}
 
 
-def _said_by_volcano(found: PodGroup) -> GroupCondition | None:
+def _said_by_volcano(found: PodGroup) -> Condition | None:
     """Of its conditions neither ends the other; which of them holds is in the phase."""
     placed, refused = found.condition("Scheduled"), found.condition("Unschedulable")
     said, status = (placed, "True") if found.status.phase in {"Running", "Completed"} else (refused, "False")

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+NODES: Final = "nodes"
+"""Whose labels order ranks."""
 MAX_KEYS: Final = 8
 MAX_CHARACTERS: Final = 250
 EXPECTED: Final = (

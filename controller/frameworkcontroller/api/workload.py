@@ -3,15 +3,15 @@
 Only the fields that decide anything are read. Of conditions all is kept, since a change of one writes the whole list.
 """
 
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 from msgspec import field
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Meta, Wire
+from frameworkcontroller.api.meta import Companion, Conditions, Meta, Wire
 
+KUEUE: Final = "kueue"
 KUEUE_GROUP: Final = "kueue.x-k8s.io"
 KUEUE_API: Final = f"{KUEUE_GROUP}/v1beta2"
 WORKLOADS: Final = "workloads"
@@ -38,17 +38,6 @@ class QueueLabels(Wire, frozen=True):
 
     queue: str = field(default="", name=QUEUE_LABEL)
     priority_class: str = field(default="", name=PRIORITY_LABEL)
-
-
-class WorkloadCondition(Wire, frozen=True):
-    """A condition of a Workload."""
-
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    observed_generation: int = 0
 
 
 class _Marks(Wire, frozen=True):
@@ -100,7 +89,6 @@ class PodSetAssignment(Wire, frozen=True):
 class Admission(Wire, frozen=True):
     """What was given."""
 
-    cluster_queue: str = ""
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
 
@@ -130,30 +118,24 @@ class ReclaimablePods(Wire, frozen=True):
     count: int
 
 
-class WorkloadStatus(Wire, frozen=True):
+class WorkloadStatus(Conditions, frozen=True):
     """What Kueue says, and what the controller has said to it."""
 
-    conditions: tuple[WorkloadCondition, ...] = ()
     admission: Admission | None = None
     admission_checks: tuple[AdmissionCheck, ...] = ()
     reclaimable_pods: tuple[ReclaimablePods, ...] = ()
 
 
-class Workload(Wire, frozen=True):
+class Workload(Companion, frozen=True):
     """The Workload of a Framework."""
 
-    metadata: Meta
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
-    def condition(self, kind: str) -> WorkloadCondition | None:
-        """Return the condition of this type."""
-        return next((one for one in self.status.conditions if one.type == kind), None)
-
-    def is_true(self, kind: str) -> bool:
-        """Report whether the condition of this type is True."""
-        found = self.condition(kind)
-        return found is not None and found.status == "True"
+    @property
+    def reclaimed(self) -> dict[str, int]:
+        """How many Pods of each podSet need no quota any more."""
+        return {one.name: one.count for one in self.status.reclaimable_pods}
 
     @property
     def is_admitted(self) -> bool:

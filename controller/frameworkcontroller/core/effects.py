@@ -6,7 +6,7 @@ is wanted again.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
@@ -271,72 +271,40 @@ class GrantRosterAccess:
 
 
 @dataclass(frozen=True)
-class CreateWorkload:
-    """Create the Workload by which Kueue queues the Framework, with the priority of a class."""
+class OfCompanion:
+    """What is wanted of an object beside the ConfigMap: the Workload of a queue, or a group of a scheduler."""
 
-    name: str
-    queue: str
-    pod_sets: bytes
-    """As JSON."""
-    workload_priority_class: str = ""
-    priority_class: str = ""
-    """Of Pods, where the other one is ""; without both, that is the cluster's default."""
-
-    key: ClassVar[EffectKey] = WORKLOAD
-
-
-@dataclass(frozen=True)
-class PatchWorkload:
-    """Change the status of this version of the Workload."""
-
-    name: str
-    uid: str
-    resource_version: str
-    status: bytes
-    """A merge patch of it."""
-
-    key: ClassVar[EffectKey] = WORKLOAD
-
-
-@dataclass(frozen=True)
-class DeleteWorkload:
-    """Delete the Workload of this UID."""
-
-    name: str
-    uid: str
-
-    key: ClassVar[EffectKey] = WORKLOAD
-
-
-@dataclass(frozen=True)
-class _OfGroup:
-    """What is wanted of a group in which a scheduler places Pods."""
-
-    scheduler: str
+    key: EffectKey
+    """`WORKLOAD`, or `GROUP` for all groups of the Framework: one request after another."""
+    api_version: str
     name: str
 
-    @property
-    def key(self) -> EffectKey:
-        """The key of all that is about groups of the Framework: one request after another."""
-        return GROUP
+
+@dataclass(frozen=True)
+class CreateCompanion(OfCompanion):
+    """Create it; it belongs to the ConfigMap of this UID, or else to the Framework."""
+
+    spec: Mapping[str, Any]
+    config_map_uid: str = ""
+    priority: tuple[str, str] | None = None
+    """Of a Workload: the name of its class, and where that is "", of that of its Pods; without both, the cluster's
+    default counts."""
 
 
 @dataclass(frozen=True)
-class CreateGroup(_OfGroup):
-    """Create a group, which belongs to the ConfigMap of this UID."""
-
-    config_map_uid: str
-    spec: bytes
-    """As JSON."""
-
-
-@dataclass(frozen=True)
-class PatchGroup(_OfGroup):
-    """Change the spec of the group of this UID."""
+class PatchCompanion(OfCompanion):
+    """Change its spec or status, by a merge patch; with a resourceVersion of this version alone."""
 
     uid: str
-    spec: bytes
-    """As JSON."""
+    patch: Mapping[str, Any]
+    resource_version: str = ""
+
+
+@dataclass(frozen=True)
+class DeleteCompanion(OfCompanion):
+    """Delete that of this UID."""
+
+    uid: str
 
 
 @dataclass(frozen=True)
@@ -372,8 +340,7 @@ class AskLogs:
     key: ClassVar[EffectKey] = LOGS
 
 
-GroupEffect: TypeAlias = CreateGroup | PatchGroup
-WorkloadEffect: TypeAlias = CreateWorkload | PatchWorkload | DeleteWorkload
+CompanionEffect: TypeAlias = CreateCompanion | PatchCompanion | DeleteCompanion
 Effect: TypeAlias = (
     WriteStatus
     | CreateConfigMap
@@ -388,8 +355,7 @@ Effect: TypeAlias = (
     | WriteRoster
     | GrantRosterAccess
     | FindOwner
-    | WorkloadEffect
-    | GroupEffect
+    | CompanionEffect
     | AskProgress
     | SetFinalizers
     | AskLogs

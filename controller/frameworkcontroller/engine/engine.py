@@ -194,7 +194,7 @@ class Engine:
         elif self._rest.is_suspended(key):
             self._queue.add(key)
 
-    def on_companion(self, key: FrameworkKey, group: str = "") -> None:
+    def on_companion(self, key: FrameworkKey, group: str) -> None:
         """Queue the Framework if it is known, or at rest."""
         if (work := self._works.get(key)) is not None:
             if work.reconciler.touch_companion(group):

@@ -16,7 +16,7 @@ from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
 from frameworkcontroller.api.names import GROUP
 from frameworkcontroller.api.workload import WORKLOAD_DECODER, Workload
-from frameworkcontroller.engine.cache.groups import DISABLED
+from frameworkcontroller.engine.cache.companions import DISABLED
 from tests.client.documents import (
     BEGIN,
     NOW,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from frameworkcontroller.api.rank_topology import NODES
+from frameworkcontroller.api.workload import KUEUE
 from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabelled
 
 if TYPE_CHECKING:
@@ -114,8 +116,12 @@ class Caches:
     def config_map(self) -> Partial | None:
         return self._config_maps[0]
 
-    def unknown_workloads(self) -> str:
-        return "" if self._world.kueue.known else "Kueue is not there"
+    def unknown(self, what: str) -> str:
+        if what == NODES:
+            return "" if self._world.nodes else "labels of nodes are not read"
+        if what == KUEUE:
+            return "" if self._world.kueue.known else "Kueue is not there"
+        return "" if self._world.groups.known else f"groups of {what} are not served"
 
     def workload(self, _name: str) -> Workload | None:
         return self._workloads[0]
@@ -123,14 +129,8 @@ class Caches:
     def flavor(self, name: str) -> Flavor | None:
         return self._world.kueue.flavor_of(name)
 
-    def unknown_groups(self, scheduler: str) -> str:
-        return "" if self._world.groups.known else f"groups of {scheduler} are not served"
-
     def group(self, _scheduler: str, name: str) -> PodGroup | None:
         return self._groups[0].get(name)
-
-    def unknown_nodes(self) -> str:
-        return "" if self._world.nodes else "labels of nodes are not read"
 
     def node_labels(self, name: str) -> dict[str, str] | None:
         return self._world.nodes.get(name)

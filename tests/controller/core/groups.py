@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import PodCondition
 from frameworkcontroller.api.pod_group import BY_SCHEDULER, DISRUPTED, GROUP_DECODER, KINDS, SCHEDULED, PodGroup
-from frameworkcontroller.core.effects import CreateGroup, Done, Missing, NameTaken, Refused
+from frameworkcontroller.core.effects import CreateCompanion, Done, Missing, NameTaken, PatchCompanion, Refused
 
 if TYPE_CHECKING:
     from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.core.effects import GroupEffect, Outcome
+    from frameworkcontroller.core.effects import CompanionEffect, Outcome
     from tests.controller.core.world import World
 
 VOLCANO_GROUP = "scheduling.k8s.io/group-name"
@@ -59,11 +59,10 @@ class Groups:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    def perform(self, effect: GroupEffect) -> Outcome:
-        spec = msgspec.json.decode(effect.spec)
+    def perform(self, effect: CompanionEffect) -> Outcome:
         if self.refusal:
             return Refused(422, self.refusal)
-        if isinstance(effect, CreateGroup):
+        if isinstance(effect, CreateCompanion):
             if effect.name in self.documents:
                 found = self.documents[effect.name]["metadata"]
                 if found["ownerReferences"][0]["uid"] != effect.config_map_uid:
@@ -73,13 +72,14 @@ class Groups:
             owner = {"kind": "ConfigMap", "name": "fw-attempt", "uid": effect.config_map_uid, "controller": True}
             metadata = {"name": effect.name, "namespace": "ns", "labels": {names.FRAMEWORK_NAME: "fw"}}
             metadata |= {"uid": self._world.uid(), "ownerReferences": [owner], "creationTimestamp": self._world.stamp}
-            self.documents[effect.name] = {"metadata": metadata, "spec": spec, "status": {"conditions": []}}
+            self.documents[effect.name] = {"metadata": metadata, "spec": effect.spec, "status": {"conditions": []}}
             self._change(effect.name)
             self.made.append((effect.name, self._known[effect.name].min_count))
             return Done(metadata["uid"])
         if effect.name not in self.documents or self.documents[effect.name]["metadata"]["uid"] != effect.uid:
             return Missing()
-        self.documents[effect.name]["spec"] |= spec
+        assert isinstance(effect, PatchCompanion)
+        self.documents[effect.name]["spec"] |= effect.patch["spec"]
         self._change(effect.name)
         return Done()
 

@@ -8,10 +8,10 @@ import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.workload import FLAVOR_DECODER, WORKLOAD_DECODER, Flavor, Workload
-from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Done, Missing, NameTaken, PatchWorkload
+from frameworkcontroller.core.effects import CreateCompanion, DeleteCompanion, Done, Missing, NameTaken, PatchCompanion
 
 if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Outcome, WorkloadEffect
+    from frameworkcontroller.core.effects import CompanionEffect, Outcome
     from tests.controller.core.world import World
 
 FLAVOR = {"metadata": {"name": "pool", "uid": "f", "resourceVersion": "1"}, "spec": {"nodeLabels": {"pool": "a"}}}
@@ -49,33 +49,34 @@ class Kueue:
 
     # --- the API server ----------------------------------------------------------------------------------------------
 
-    def perform(self, effect: WorkloadEffect) -> Outcome:
-        if isinstance(effect, CreateWorkload):
+    def perform(self, effect: CompanionEffect) -> Outcome:
+        if isinstance(effect, CreateCompanion):
             if self.document is not None:
                 return NameTaken("the name is in use")
             self.made += 1
             owner = {"kind": "Framework", "name": "fw", "uid": "framework-uid", "controller": True}
             labels = {names.FRAMEWORK_NAME: "fw"}
             metadata = {"name": effect.name, "namespace": "ns", "labels": labels, "ownerReferences": [owner]}
-            spec = {"queueName": effect.queue, "podSets": msgspec.json.decode(effect.pod_sets)}
-            if effect.workload_priority_class:
-                spec["priorityClassRef"] = {"kind": "WorkloadPriorityClass", "name": effect.workload_priority_class}
+            spec = msgspec.json.decode(msgspec.json.encode(effect.spec))
+            assert effect.priority is not None
+            if effect.priority[0]:
+                spec["priorityClassRef"] = {"kind": "WorkloadPriorityClass", "name": effect.priority[0]}
             self.document = {"metadata": metadata | {"uid": self._world.uid()}, "spec": spec, "status": {}}
             self._change()
             return Done(self.document["metadata"]["uid"])
         if self.document is None or self.document["metadata"]["uid"] != effect.uid:
             return Missing()
-        if isinstance(effect, DeleteWorkload):
+        if isinstance(effect, DeleteCompanion):
             self.delete()
             return Done()
         return self._patch(effect)
 
-    def _patch(self, effect: PatchWorkload) -> Outcome:
+    def _patch(self, effect: PatchCompanion) -> Outcome:
         assert self.document is not None
         if self.document["metadata"]["resourceVersion"] != effect.resource_version:
             return Missing()
         self.patched += 1
-        patch = msgspec.json.decode(effect.status)
+        patch = msgspec.json.decode(msgspec.json.encode(effect.patch["status"]))
         reserved, known = self.is_true("QuotaReserved"), self._reclaimed
         if "admission" in patch:
             ours = [name for name, pod in self._world.pods.items() if pod.metadata.controller is not None]

@@ -38,16 +38,14 @@ from frameworkcontroller.api.pod import (
 )
 from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
 from frameworkcontroller.core.effects import (
+    WORKLOAD,
     AskLogs,
     AskProgress,
     CreateConfigMap,
-    CreateGroup,
     CreatePod,
-    CreateWorkload,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
-    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -58,9 +56,8 @@ from frameworkcontroller.core.effects import (
     LabelConfigMap,
     Missing,
     NameTaken,
+    OfCompanion,
     Outcome,
-    PatchGroup,
-    PatchWorkload,
     Refused,
     RetainPod,
     SetFinalizers,
@@ -301,10 +298,8 @@ class World:
             case GrantRosterAccess():
                 self.accounts = effect.service_accounts
                 return Done()
-            case CreateWorkload() | PatchWorkload() | DeleteWorkload():
-                return self.kueue.perform(effect)
-            case CreateGroup() | PatchGroup():
-                return self.groups.perform(effect)
+            case OfCompanion():
+                return (self.kueue if effect.key == WORKLOAD else self.groups).perform(effect)
             case DeleteFramework():
                 self.delete_framework()
                 return Done()

@@ -15,19 +15,19 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
+    DeleteCompanion,
     DeleteConfigMap,
     DeleteFramework,
-    DeleteWorkload,
     Done,
     Effect,
     Failed,
     Missing,
+    OfCompanion,
     Outcome,
-    PatchWorkload,
+    PatchCompanion,
     SetFinalizers,
     StaleStatus,
     Subject,
-    WorkloadEffect,
     WriteStatus,
 )
 from frameworkcontroller.core.policies import shares
@@ -534,18 +534,18 @@ async def test_one_that_is_suspended_rests_though_a_finalizer_holds_its_config_m
 
 
 @pytest.mark.parametrize(
-    ("whole", "effect"), [(completed(), PatchWorkload), (SUSPENDED, DeleteWorkload)], ids=["Completed", "suspended"]
+    ("whole", "effect"), [(completed(), PatchCompanion), (SUSPENDED, DeleteCompanion)], ids=["Completed", "suspended"]
 )
 @in_virtual_time
 async def test_the_workload_of_one_at_rest_is_finished_or_given_up(
-    whole: dict[str, Any], effect: type[PatchWorkload | DeleteWorkload]
+    whole: dict[str, Any], effect: type[PatchCompanion | DeleteCompanion]
 ) -> None:
     """A controller has died between the status and the Workload."""
     client, performer = Client(whole, workloads=[owned(names.workload_name("fw", "u"), uid="w")]), Performer()
     settings = replace(Settings(), kueue=KueueSettings(enabled=True))
     async with running(client, performer, settings.core, clock=clock):
-        await until(lambda: any(isinstance(one, WorkloadEffect) for one in performer.performed))
-    (found,) = (one for one in performer.performed if isinstance(one, WorkloadEffect))
+        await until(lambda: any(isinstance(one, OfCompanion) for one in performer.performed))
+    (found,) = (one for one in performer.performed if isinstance(one, OfCompanion))
     assert isinstance(found, effect)
     assert found.uid == "w"
 

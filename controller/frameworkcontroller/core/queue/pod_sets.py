@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-from frameworkcontroller.api.workload import SHAPE, PodSet
+from frameworkcontroller.api.workload import SHAPE
 from frameworkcontroller.core.pods.template import TemplateError, container_count
 
 MAX_POD_SETS: Final = 18
@@ -146,8 +146,3 @@ def _topology(asked: _Asked, where: str) -> dict[str, Any]:
             raise TemplateError(f"{key} must be a number of Pods, found {size[:64]!r}")
         found |= {"podSetSliceRequiredTopology": asked.slices, "podSetSliceSize": int(size)}
     return found if asked.group is None else found | {"podSetGroupName": asked.group}
-
-
-def fits(pod_set: PodSet, wanted: WantedPodSet, needed: int, reclaimed: int) -> bool:
-    """Report whether so many Pods, as the spec asks for them, have their place in what is left of a podSet."""
-    return pod_set.shape == wanted.shape and needed <= pod_set.count - reclaimed

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from frameworkcontroller.api.meta import Condition
 from frameworkcontroller.api.workload import (
     ADMITTED,
     EVICTED,
@@ -17,7 +18,6 @@ from frameworkcontroller.api.workload import (
     QUOTA_RESERVED,
     REQUEUED,
     Workload,
-    WorkloadCondition,
 )
 
 # Evictions after which Kueue queues the Workload again by itself; another one needs somebody who does.
@@ -82,7 +82,7 @@ def report(workload: Workload, *, ready: bool, reclaimable: Mapping[str, int], n
         else:
             change = (False, "WaitForRecovery", "A Task of the gang is not ready any more")
         patch["conditions"] = _conditions(workload, {PODS_READY: change}, now)
-    known = {one.name: one.count for one in workload.status.reclaimable_pods}
+    known = workload.reclaimed
     wanted = {name: max(number, known.get(name, 0)) for name, number in {**known, **reclaimable}.items()}
     wanted = {name: number for name, number in wanted.items() if number}
     if wanted != known:
@@ -97,5 +97,5 @@ def _conditions(
     for kind, (is_true, reason, message) in changes.items():
         status, before = "True" if is_true else "False", kept.get(kind)
         since = now if before is None or before.status != status else before.last_transition_time
-        kept[kind] = WorkloadCondition(kind, status, reason, message, since, workload.metadata.generation)
+        kept[kind] = Condition(kind, status, reason, message, since, workload.metadata.generation)
     return [msgspec.to_builtins(one) for one in kept.values()]

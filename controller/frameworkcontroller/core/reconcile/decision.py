@@ -32,8 +32,8 @@ class View(Protocol):
     def pod(self, name: str) -> Pod | None:
         """Return the Pod of this name, no matter who created it."""
 
-    def unknown_workloads(self) -> str:
-        """Return why nothing is known of Workloads and flavors of Kueue, "" if they are."""
+    def unknown(self, what: str) -> str:
+        """Return why nothing is known of this, "" if it is: `KUEUE`, a scheduler's groups, or `NODES`."""
 
     def workload(self, name: str) -> Workload | None:
         """Return the Workload of this name, no matter who created it."""
@@ -41,14 +41,8 @@ class View(Protocol):
     def flavor(self, name: str) -> Flavor | None:
         """Return the ResourceFlavor of this name."""
 
-    def unknown_groups(self, scheduler: str) -> str:
-        """Return why nothing is known of the groups of this scheduler, "" if they are."""
-
     def group(self, scheduler: str, name: str) -> PodGroup | None:
         """Return the group of this name, no matter who created it."""
-
-    def unknown_nodes(self) -> str:
-        """Return why nothing is known of nodes, "" if they are. Nothing has to wait for that."""
 
     def node_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of the node of this name, None if they are not known."""

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
+from frameworkcontroller.api.rank_topology import NODES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
@@ -162,7 +163,7 @@ class GangPass:
             return
         why = facts.rank_problem
         if facts.rank_keys:
-            why = ctx.view.unknown_nodes() or next(self._unread(roles, ctx.view), "")
+            why = ctx.view.unknown(NODES) or next(self._unread(roles, ctx.view), "")
         if why:
             self._state.add_event(events.of_ranks_by_index(why))
         if self._config.rank_topology:

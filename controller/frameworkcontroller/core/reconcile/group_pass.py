@@ -6,9 +6,8 @@ to its ConfigMap and are there before its Pods. A TaskRole that waits for others
 come later.
 """
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -16,18 +15,19 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
-from frameworkcontroller.api.pod_group import (
-    KINDS,
-    NONE,
-    PER_ROLE,
-    SCHEDULED,
-    GangScheduling,
-    PodGroup,
-)
+from frameworkcontroller.api.pod_group import KINDS, NONE, PER_ROLE, SCHEDULED, GangScheduling, PodGroup
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import EARLIEST, Now
-from frameworkcontroller.core.effects import GROUP, CreateGroup, Done, GroupEffect, Missing, Outcome, PatchGroup
+from frameworkcontroller.core.effects import (
+    GROUP,
+    CompanionEffect,
+    CreateCompanion,
+    Done,
+    Missing,
+    Outcome,
+    PatchCompanion,
+)
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.role import RoleState
@@ -59,45 +59,8 @@ So long it may say nothing of a group whose Pods have nodes: Volcano places them
 WAITING: Final = (State.CREATION_PENDING, State.CREATION_REQUESTED, State.PREPARING)
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """A group as it is to be."""
-
-    roles: list[RoleState] = field(default_factory=list)
-
-    @property
-    def count(self) -> int:
-        """The Tasks that have, or will have, a Pod in it."""
-        return sum(map(_number, self.roles))
-
-    def spec(self, asked: GangScheduling) -> bytes:
-        """Return the spec of the group, as JSON."""
-        return msgspec.json.encode(KINDS[asked.scheduler].spec(asked, self.count))
-
-    @property
-    def waits(self) -> bool:
-        """Whether the scheduler has something to do."""
-        return any(map(_has_waiting, self.roles))
-
-    @property
-    def has_nodes(self) -> bool:
-        """Whether the first Task of a role has a node."""
-        return any(role.tasks and role.tasks[0].attempt_status.pod_node_name for role in self.roles)
-
-    def is_placed(self, found: PodGroup, asked: GangScheduling) -> bool:
-        """Whether the scheduler has found a place for it; of a Pod that is made again Volcano may say it has none."""
-        said = found.condition(SCHEDULED)
-        if said is None:
-            return KINDS[asked.scheduler].said is None and self.has_nodes
-        return said.status == "True" or self.has_nodes
-
-
-def _number(role: RoleState) -> int:
-    return role.counts.active - role.counts.completed
-
-
-def _has_waiting(role: RoleState) -> bool:
-    return any(role.by_state[state] for state in WAITING)
+Report: TypeAlias = tuple[bool, str, str]
+"""Value, reason and message of the condition GangScheduled."""
 
 
 class GroupPass:
@@ -107,14 +70,15 @@ class GroupPass:
         self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, pace: Pace
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._pace = meta, config, state, in_flight, pace
-        self._next: GroupEffect | None = None
+        self._next: CompanionEffect | None = None
         self._turn: datetime | None = None
         """When that may be sent."""
         self._unseen = ""
         """The group that was created or changed last, and not seen since."""
         self._made: tuple[str, set[str]] = "", set()
         """The groups that were created of this attempt, by the UID of its ConfigMap."""
-        self._wanted: dict[str, _Wanted] = {}
+        self._wanted: dict[str, list[RoleState]] = {}
+        """The roles of each group as it is to be."""
         # Those that are to be looked at, and of the others those that have no place, in their order.
         self._changed: dict[str, None] = {}
         self._unplaced: dict[str, None] = {}
@@ -146,13 +110,13 @@ class GroupPass:
             self._state.set(replace(status, attempt_status=changed))
         why = ""
         if asked is not None and self._state.is_to_begin(ctx.spec):
-            why = ctx.view.unknown_groups(asked.scheduler)
+            why = ctx.view.unknown(asked.scheduler)
         return replace(queue, hold=(GROUPS_UNKNOWN, why)) if why and queue.hold is None else queue
 
     def _during(self, ctx: ReconcileContext, asked: GangScheduling, owner: str, queue: Verdict) -> Verdict:
         if why := self._state.preempted:
             return replace(queue, eviction=PREEMPTED.format(why=why[:MAX_MESSAGE]))
-        if why := ctx.view.unknown_groups(asked.scheduler):
+        if why := ctx.view.unknown(asked.scheduler):
             self._tell(ctx, (False, GROUPS_UNKNOWN, why))
             return replace(queue, holds_pods=True)
         self._follow_roles(asked)
@@ -167,43 +131,47 @@ class GroupPass:
 
     def _compare(self, ctx: ReconcileContext, asked: GangScheduling, owner: str) -> str:
         """Find what of the groups is not as it is to be, and return the name of the first that is missing, or ""."""
-        missing = ""
+        missing, kind = "", KINDS[asked.scheduler]
         for name in list(self._changed):
-            one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
+            roles, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
             if found is None or not is_ours(found.metadata, owner):
                 missing = missing or name
-            elif found.min_count != one.count and one.waits:
-                self._next = self._next or PatchGroup(asked.scheduler, name, found.metadata.uid, one.spec(asked))
+            elif found.min_count != _count(roles) and any(map(_has_waiting, roles)):
+                patch = {"spec": kind.spec(asked, _count(roles))}
+                self._next = self._next or PatchCompanion(GROUP, kind.api_version, name, found.metadata.uid, patch)
             else:
                 del self._changed[name]
                 self._unplaced[name] = None
         return missing
 
-    def _look(self, ctx: ReconcileContext, asked: GangScheduling) -> tuple[bool, str, str] | None:
+    def _look(self, ctx: ReconcileContext, asked: GangScheduling) -> Report | None:
         """Return what is to be told of the first groups that have no place, as far as is known."""
         report, looked_at = None, 0
         for name in list(self._unplaced):
-            one, found = self._wanted[name], ctx.view.group(asked.scheduler, name)
+            found = ctx.view.group(asked.scheduler, name)
             if found is None:
                 # It has gone, and the news of that is under way.
                 return None
-            if one.is_placed(found, asked):
+            is_placed, why = _judge(asked, self._wanted[name], found)
+            if is_placed:
                 del self._unplaced[name]
             else:
-                report, looked_at = report or _report(asked, one, found), looked_at + 1
+                report, looked_at = report or why, looked_at + 1
             if looked_at == LOOKED_AT:
                 break
         before = self._state.group_report
         was_missing = before is not None and before[1] in {GROUPS_UNKNOWN, GROUPS_REFUSED}
         return UNTOLD if report is None and self._unplaced and was_missing else report
 
-    def _create(self, asked: GangScheduling, owner: str, name: str) -> tuple[bool, str, str] | None:
+    def _create(self, asked: GangScheduling, owner: str, name: str) -> Report | None:
         """Create this group next, or return why it is not."""
         if self._made[0] != owner:
             self._made = owner, set()
         if len(self._made[1]) >= MAX_ROLES and name not in self._made[1]:
             return False, GROUPS_REFUSED, TOO_MANY
-        self._next = CreateGroup(asked.scheduler, name, owner, self._wanted[name].spec(asked))
+        kind = KINDS[asked.scheduler]
+        spec = kind.spec(asked, _count(self._wanted[name]))
+        self._next = CreateCompanion(GROUP, kind.api_version, name, spec, config_map_uid=owner)
         failure = self._in_flight.last_failure(GROUP)
         return (False, GROUPS_REFUSED, failure[:MAX_MESSAGE]) if failure else None
 
@@ -229,7 +197,7 @@ class GroupPass:
                 continue
             is_alone = per_role or role.dependencies_met is not UNSET
             name = names.pod_group_name(self._meta.name, attempt, role.name if is_alone else "")
-            self._wanted.setdefault(name, _Wanted()).roles.append(role)
+            self._wanted.setdefault(name, []).append(role)
             self._group_of[role.name] = name
         self._changed, self._unplaced = dict.fromkeys(self._wanted), {}
 
@@ -241,7 +209,7 @@ class GroupPass:
             self._given = given, self._wanted, given | both
         return self._given[2]
 
-    def _tell(self, ctx: ReconcileContext, report: tuple[bool, str, str] | None) -> None:
+    def _tell(self, ctx: ReconcileContext, report: Report | None) -> None:
         """Report what keeps the first group waiting: at once if that begins or ends, and not too often in between."""
         before = self._state.group_report
         if report is None and before is not None:
@@ -295,14 +263,28 @@ class GroupPass:
             self._unseen = ""
             self._in_flight.reset_delay(GROUP)
 
-    def apply_outcome(self, effect: GroupEffect, outcome: Outcome, now: Now) -> None:
+    def apply_outcome(self, effect: CompanionEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a group; the cache will show it."""
-        if isinstance(effect, CreateGroup) and isinstance(outcome, Done):
+        if isinstance(effect, CreateCompanion) and isinstance(outcome, Done):
             self._made[1].add(effect.name)
-        elif isinstance(effect, CreateGroup) or not isinstance(outcome, Done | Missing):
+        elif isinstance(effect, CreateCompanion) or not isinstance(outcome, Done | Missing):
             return
         self._unseen = effect.name
         self._in_flight.recheck_later(GROUP, now.steady)
+
+
+def _number(role: RoleState) -> int:
+    """Return how many Tasks have, or will have, a Pod."""
+    return role.counts.active - role.counts.completed
+
+
+def _count(roles: list[RoleState]) -> int:
+    return sum(map(_number, roles))
+
+
+def _has_waiting(role: RoleState) -> bool:
+    """Report whether the scheduler has something to do."""
+    return any(role.by_state[state] for state in WAITING)
 
 
 def _joined(given: bytes, more: dict[str, Any]) -> bytes:
@@ -313,11 +295,18 @@ def _joined(given: bytes, more: dict[str, Any]) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _report(asked: GangScheduling, wanted: _Wanted, found: PodGroup) -> tuple[bool, str, str] | None:
-    """Return what is to be told of a group that has no place, as far as is known: nothing if nothing is."""
+def _judge(asked: GangScheduling, roles: list[RoleState], found: PodGroup) -> tuple[bool, Report | None]:
+    """Return whether the scheduler has found a place for a group, and if not what is to be told of it, if it is known.
+
+    The first Task of a role speaks for its nodes. Of a Pod that is made again Volcano may say that it has no place.
+    """
     kind, said = KINDS[asked.scheduler], found.condition(SCHEDULED)
-    if kind.said is not None and said is None and wanted.has_nodes:
-        return False, NOT_GANG_SCHEDULED, UNSEEN.format(gate=kind.gate)
+    has_nodes = any(role.tasks and role.tasks[0].attempt_status.pod_node_name for role in roles)
+    if said is None and kind.said is not None and has_nodes:
+        return False, (False, NOT_GANG_SCHEDULED, UNSEEN.format(gate=kind.gate))
+    if has_nodes or (said is not None and said.status == "True"):
+        return True, None
     if said is None:
-        return None
-    return False, said.reason or "Unschedulable", NO_PLACE.format(number=wanted.count, why=said.message[:MAX_MESSAGE])
+        return False, None
+    text = NO_PLACE.format(number=_count(roles), why=said.message[:MAX_MESSAGE])
+    return False, (False, said.reason or "Unschedulable", text)

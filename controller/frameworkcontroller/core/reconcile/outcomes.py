@@ -13,10 +13,10 @@ from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
     LABEL,
+    WORKLOAD,
+    CreateCompanion,
     CreateConfigMap,
-    CreateGroup,
     CreatePod,
-    CreateWorkload,
     DeleteConfigMap,
     DeletePod,
     Done,
@@ -69,10 +69,9 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
             return Failed(outcome.message, refused=True)
         case CreatePod() | CreateConfigMap(), Missing():
             return Failed("the namespace does not exist")
-        case CreateWorkload(), Missing():
-            return Failed("Kueue's Workloads are not served, or the namespace does not exist")
-        case CreateGroup(), Missing():
-            return Failed("the groups of the scheduler are not served, or the namespace does not exist")
+        case CreateCompanion(), Missing():
+            what = "Kueue's Workloads are" if effect.key == WORKLOAD else "the groups of the scheduler are"
+            return Failed(f"{what} not served, or the namespace does not exist")
         case _:
             return None
 

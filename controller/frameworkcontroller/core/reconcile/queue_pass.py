@@ -18,23 +18,23 @@ from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import QueueStatus
-from frameworkcontroller.api.workload import FINISHED, QueueLabels, Workload
+from frameworkcontroller.api.workload import FINISHED, KUEUE, KUEUE_API, QueueLabels, Workload
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     WORKLOAD,
-    CreateWorkload,
-    DeleteWorkload,
+    CompanionEffect,
+    CreateCompanion,
+    DeleteCompanion,
     Done,
     Outcome,
-    PatchWorkload,
-    WorkloadEffect,
+    PatchCompanion,
 )
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.queue import protocol, verdict
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
-from frameworkcontroller.core.queue.pod_sets import WantedPodSet, fits, wanted_pod_sets
+from frameworkcontroller.core.queue.pod_sets import WantedPodSet, wanted_pod_sets
 from frameworkcontroller.core.queue.verdict import FREE, Verdict
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
@@ -62,6 +62,7 @@ class QueuePass:
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
+        self._named = (WORKLOAD, KUEUE_API, self._name)
         self._generation = 0
         """Of the spec that was followed last, 0 for none; that itself would keep all bytes of its version."""
         # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
@@ -73,7 +74,7 @@ class QueuePass:
         self._labels = QueueLabels()
         self._ended = ""
         """The UID of a Workload that was to be finished or deleted: the cache may still show it admitted."""
-        self._next: WorkloadEffect | None = None
+        self._next: CompanionEffect | None = None
 
     # --- what the Workload means -------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class QueuePass:
         waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
         if failure := self._in_flight.last_failure(WORKLOAD):
             waits = (verdict.REFUSED, failure[: protocol.MAX_MESSAGE])
-        if unknown := ctx.view.unknown_workloads():
+        if unknown := ctx.view.unknown(KUEUE):
             return Verdict(hold=(verdict.UNKNOWN, unknown))
         try:
             wanted = self._pod_sets(spec)
@@ -133,7 +134,7 @@ class QueuePass:
         )
         if is_another and workload.metadata.uid == self._made:
             return Verdict(hold=(verdict.REFUSED, _CHANGED))
-        if is_another or not _has_room(workload, wanted, needed, _reclaimed(workload)):
+        if is_another or not _has_room(workload, wanted, needed, workload.reclaimed):
             self._give_up(workload)
             return Verdict(hold=waits)
         return self._admission(ctx, workload, waits)
@@ -162,7 +163,7 @@ class QueuePass:
 
     def _during(self, ctx: ReconcileContext) -> Verdict:
         """Return what the Workload says of an attempt that has begun under its admission."""
-        if ctx.view.unknown_workloads():
+        if ctx.view.unknown(KUEUE):
             return Verdict(holds_pods=True)
         workload = self._workload(ctx)
         self._follow(ctx, self._labels)
@@ -170,7 +171,7 @@ class QueuePass:
             return _evicted(why)
         assert workload is not None
         try:
-            if not _has_room(workload, self._pod_sets(ctx.spec), self._live(), _reclaimed(workload)):
+            if not _has_room(workload, self._pod_sets(ctx.spec), self._live(), workload.reclaimed):
                 return _evicted(_TOO_SMALL)
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
@@ -265,28 +266,23 @@ class QueuePass:
         if patch:
             self._patch(workload, patch)
 
-    def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> CreateWorkload:
+    def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> CreateCompanion:
+        spec = {"queueName": labels.queue, "podSets": [msgspec.Raw(one.document) for one in wanted]}
         of_pods = next((one.priority_class for one in wanted if one.priority_class), "")
-        return CreateWorkload(
-            self._name,
-            labels.queue,
-            b"[" + b",".join(one.document for one in wanted) + b"]",
-            workload_priority_class=labels.priority_class,
-            priority_class=of_pods,
-        )
+        return CreateCompanion(*self._named, spec, priority=(labels.priority_class, of_pods))
 
     def _give_up(self, workload: Workload | None) -> None:
         if workload is not None and workload.metadata.deletion_timestamp is None:
             self._ended = workload.metadata.uid
-            self._next = DeleteWorkload(self._name, self._ended)
+            self._next = DeleteCompanion(*self._named, self._ended)
 
     def _patch(self, workload: Workload, patch: dict[str, object]) -> None:
         meta = workload.metadata
-        self._next = PatchWorkload(self._name, meta.uid, meta.resource_version, msgspec.json.encode(patch))
+        self._next = PatchCompanion(*self._named, meta.uid, {"status": patch}, meta.resource_version)
 
-    def apply_outcome(self, effect: WorkloadEffect, outcome: Outcome, now: Now) -> None:
+    def apply_outcome(self, effect: CompanionEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a change of the Workload; the cache will show it."""
-        if isinstance(effect, CreateWorkload) and isinstance(outcome, Done):
+        if isinstance(effect, CreateCompanion) and isinstance(outcome, Done):
             self._made = outcome.uid
         if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
             self._in_flight.recheck_later(WORKLOAD, now.steady)
@@ -302,14 +298,12 @@ def _has_room(
     """Report whether so many Pods of each role fit into the podSets of a Workload, without what was reclaimed."""
     given = {one.name: one for one in workload.spec.pod_sets}
     return all(
-        one.name in given and fits(given[one.name], one, number, reclaimed.get(one.name, 0))
+        (found := given.get(one.name)) is not None
+        and found.shape == one.shape
+        and number <= found.count - reclaimed.get(one.name, 0)
         for one in wanted
         if (number := needed.get(one.name, 0))
     )
-
-
-def _reclaimed(workload: Workload) -> dict[str, int]:
-    return {one.name: one.count for one in workload.status.reclaimable_pods}
 
 
 def _priority_class(workload: Workload) -> str:

@@ -27,14 +27,12 @@ from frameworkcontroller.core.effects import (
     WORKLOAD,
     AskLogs,
     AskProgress,
+    CreateCompanion,
     CreateConfigMap,
-    CreateGroup,
     CreatePod,
-    CreateWorkload,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
-    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -44,9 +42,8 @@ from frameworkcontroller.core.effects import (
     GrantRosterAccess,
     LabelConfigMap,
     NameTaken,
+    OfCompanion,
     Outcome,
-    PatchGroup,
-    PatchWorkload,
     Refused,
     RetainPod,
     SetFinalizers,
@@ -253,7 +250,7 @@ class FrameworkReconciler:
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901, PLR0912 -- one for each effect
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
@@ -280,10 +277,8 @@ class FrameworkReconciler:
                 self._gang.granted = effect
                 # Somebody may edit the accounts all the time, and each grant takes three requests or more.
                 self._in_flight.recheck_later(effect.key, now.steady)
-            case CreateWorkload() | PatchWorkload() | DeleteWorkload():
-                self._queue.apply_outcome(effect, outcome, now)
-            case CreateGroup() | PatchGroup():
-                self._groups.apply_outcome(effect, outcome, now)
+            case OfCompanion():
+                (self._queue if effect.key == WORKLOAD else self._groups).apply_outcome(effect, outcome, now)
             case DeleteFramework():
                 if failure is None:
                     self._in_flight.recheck_later(effect.key, now.steady)
@@ -298,7 +293,7 @@ class FrameworkReconciler:
             self._in_flight.back_off(effect.key, failure, now.steady)
         elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
             self._in_flight.reset_delay(effect.key)
-        if isinstance(outcome, NameTaken) and not isinstance(effect, CreateWorkload | CreateGroup):
+        if isinstance(outcome, NameTaken) and not isinstance(effect, CreateCompanion):
             self._state.sightings.in_use[effect.key] = None
         return failure
 

@@ -17,12 +17,11 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.api.pod_group import PodGroup
-from frameworkcontroller.api.workload import Flavor, Workload
+from frameworkcontroller.api.rank_topology import NODES
+from frameworkcontroller.api.workload import FLAVORS, KUEUE, Flavor, Workload
 from frameworkcontroller.core.reconcile.config import CoreConfig
+from frameworkcontroller.engine.cache.companions import Companions
 from frameworkcontroller.engine.cache.each import of_each
-from frameworkcontroller.engine.cache.groups import Groups
-from frameworkcontroller.engine.cache.nodes import DISABLED, Nodes
-from frameworkcontroller.engine.cache.queues import UNKNOWN, Queues
 from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.informer.informer import Informer
@@ -54,7 +53,7 @@ class Listener(Protocol):
     def on_config_map(self, key: FrameworkKey) -> None:
         """Handle any change of a ConfigMap that names this Framework."""
 
-    def on_companion(self, key: FrameworkKey, group: str = "") -> None:
+    def on_companion(self, key: FrameworkKey, group: str) -> None:
         """Handle any change of a Workload that names this Framework, or of the group of Pods of this name."""
 
     def on_news(self) -> None:
@@ -75,12 +74,9 @@ class CacheView:
         framework: Framework,
         config_maps: Informer[Partial],
         pods: Informer[Pod],
-        queues: Queues | None,
-        groups: Groups,
-        nodes: Nodes | None,
+        companions: Companions,
     ) -> None:
-        self.framework, self._config_maps, self._pods = framework, config_maps, pods
-        self._queues, self._groups, self._nodes = queues, groups, nodes
+        self.framework, self._config_maps, self._pods, self._companions = framework, config_maps, pods, companions
         self._namespace = framework.metadata.namespace
 
     def config_map(self) -> Partial | None:
@@ -91,41 +87,36 @@ class CacheView:
         """Return the Pod of that name in the Framework's namespace."""
         return self._pods.get(self._namespace, name)
 
-    def unknown_workloads(self) -> str:
-        """Return why nothing is known of Workloads and flavors of Kueue, "" if they are."""
-        return UNKNOWN if self._queues is None else self._queues.unknown
+    def unknown(self, what: str) -> str:
+        """Return why nothing is known of this, "" if it is: `KUEUE`, a scheduler's groups, or `NODES`."""
+        return self._companions.unknown(what)
 
     def workload(self, name: str) -> Workload | None:
         """Return the Workload of that name in the Framework's namespace."""
-        return None if self._queues is None else self._queues.workload(self._namespace, name)
+        found: Workload | None = self._companions.get(KUEUE, self._namespace, name)
+        return found
 
     def flavor(self, name: str) -> Flavor | None:
         """Return the ResourceFlavor of that name."""
-        return None if self._queues is None else self._queues.flavor(name)
-
-    def unknown_groups(self, scheduler: str) -> str:
-        """Return why nothing is known of the groups of this scheduler, "" if they are."""
-        return self._groups.unknown(scheduler)
+        found: Flavor | None = self._companions.get(FLAVORS, "", name)
+        return found
 
     def group(self, scheduler: str, name: str) -> PodGroup | None:
         """Return the group of that name in the Framework's namespace."""
-        return self._groups.group(scheduler, self._namespace, name)
-
-    def unknown_nodes(self) -> str:
-        """Return why nothing is known of nodes, "" if they are."""
-        return DISABLED if self._nodes is None else self._nodes.unknown
+        found: PodGroup | None = self._companions.get(scheduler, self._namespace, name)
+        return found
 
     def node_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of the node of that name, None if they are not known."""
-        return None if self._nodes is None else self._nodes.labels(name)
+        found = self._companions.get(NODES, "", name)
+        return None if found is None else found.metadata.labels
 
 
 class Caches:
     """Three informers of each namespace, or of all, and the translation of their changes into the engine's terms.
 
-    Without names of namespaces they are those of all. What is known of Kueue is beside them (`Queues`), and so are
-    the `Groups` of schedulers and the `Nodes`; `on_scheduled` is told how long each group has waited for its place, in
-    seconds.
+    Without names of namespaces they are those of all. What is known of Kueue, groups and nodes is beside them
+    (`Companions`); `on_scheduled` is told how long each group has waited for its place, in seconds.
     """
 
     def __init__(
@@ -136,11 +127,7 @@ class Caches:
         config: CoreConfig,
         on_scheduled: Callable[[float], None],
     ) -> None:
-        self._queues = Queues(client, namespaces, listener.on_companion, listener.on_news) if config.kueue else None
-        self._groups = Groups(
-            client, namespaces, config.group_schedulers, listener.on_companion, listener.on_news, on_scheduled
-        )
-        self._nodes = Nodes(client) if config.rank_topology else None
+        self._companions = Companions(client, namespaces, config, listener.on_companion, listener.on_news, on_scheduled)
         self._listener, self._namespaces = listener, namespaces
         self._slim_pods = SlimPods()
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
@@ -205,11 +192,7 @@ class Caches:
         async with asyncio.TaskGroup() as group:
             for informer in self._all():
                 group.create_task(informer.run())
-            if self._queues is not None:
-                group.create_task(self._queues.run())
-            group.create_task(self._groups.run())
-            if self._nodes is not None:
-                group.create_task(self._nodes.run())
+            group.create_task(self._companions.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
@@ -223,9 +206,7 @@ class Caches:
         framework = self._frameworks[where].get(*key)
         if framework is None:
             return None
-        return CacheView(
-            framework, self._config_maps[where], self._pods[where], self._queues, self._groups, self._nodes
-        )
+        return CacheView(framework, self._config_maps[where], self._pods[where], self._companions)
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""

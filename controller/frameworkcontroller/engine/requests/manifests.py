@@ -1,28 +1,31 @@
 """The bodies of the objects that the controller writes, other than Pods."""
 
 from base64 import b64encode
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod_group import KINDS
-from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
+from frameworkcontroller.api.pod_group import PLURAL
+from frameworkcontroller.api.workload import QUEUE_LABEL, WORKLOADS
 from frameworkcontroller.core.effects import (
+    GROUP,
+    WORKLOAD,
+    CreateCompanion,
     CreateConfigMap,
-    CreateGroup,
-    CreateWorkload,
     GrantRosterAccess,
     LabelConfigMap,
     Owner,
-    PatchGroup,
-    PatchWorkload,
+    PatchCompanion,
     RetainPod,
     SetFinalizers,
     Subject,
     WriteRoster,
 )
+
+COMPANIONS: Final = {WORKLOAD: ("Workload", WORKLOADS), GROUP: ("PodGroup", PLURAL)}
+"""Kind and plural of objects beside the ConfigMap, by the key of their effects."""
 
 
 def _owned_by(*owners: Owner, controller: bool = True) -> list[dict[str, Any]]:
@@ -30,6 +33,10 @@ def _owned_by(*owners: Owner, controller: bool = True) -> list[dict[str, Any]]:
     return [
         {"apiVersion": one.api_version, "kind": one.kind, "name": one.name, "uid": one.uid} | controls for one in owners
     ]
+
+
+def _config_map(subject: Subject, uid: str) -> Owner:
+    return Owner("v1", "ConfigMap", names.config_map_name(subject.name), uid)
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
@@ -83,44 +90,31 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
     return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-def workload(subject: Subject, effect: CreateWorkload, priority: tuple[dict[str, str] | None, int]) -> bytes:
-    """Return the Workload of a Framework."""
+def companion(subject: Subject, effect: CreateCompanion, priority: Mapping[str, Any]) -> bytes:
+    """Return a Workload of a Framework, or a group of an attempt, whose end does not wait for the group."""
+    owners = _owned_by(subject.object)
+    if effect.config_map_uid:
+        owners = [one | {"blockOwnerDeletion": False} for one in _owned_by(_config_map(subject, effect.config_map_uid))]
     metadata = {
         "namespace": subject.namespace,
         "name": effect.name,
         "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": _owned_by(subject.object),
+        "ownerReferences": owners,
     }
-    reference, value = priority
-    spec = {"queueName": effect.queue, "priority": value, "podSets": msgspec.Raw(effect.pod_sets)}
-    if reference is not None:
-        spec["priorityClassRef"] = reference
-    return msgspec.json.encode({"apiVersion": KUEUE_API, "kind": "Workload", "metadata": metadata, "spec": spec})
-
-
-def group(subject: Subject, effect: CreateGroup) -> bytes:
-    """Return a group of Pods of an attempt; it goes after them, and the attempt's end does not wait for it."""
-    owner = Owner("v1", "ConfigMap", names.config_map_name(subject.name), effect.config_map_uid)
-    metadata = {
-        "namespace": subject.namespace,
-        "name": effect.name,
-        "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": [one | {"blockOwnerDeletion": False} for one in _owned_by(owner)],
+    kind = COMPANIONS[effect.key][0]
+    document = {
+        "apiVersion": effect.api_version,
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {**effect.spec, **priority},
     }
-    api_version = KINDS[effect.scheduler].api_version
-    document = {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": msgspec.Raw(effect.spec)}
     return msgspec.json.encode(document)
 
 
-def group_patch(effect: PatchGroup) -> bytes:
-    """Return a merge patch of the spec; the UID is a precondition."""
-    return msgspec.json.encode({"metadata": {"uid": effect.uid}, "spec": msgspec.Raw(effect.spec)})
-
-
-def workload_patch(effect: PatchWorkload) -> bytes:
-    """Return a merge patch of the status, for this version of the Workload alone."""
-    metadata = {"uid": effect.uid, "resourceVersion": effect.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": msgspec.Raw(effect.status)})
+def companion_patch(effect: PatchCompanion) -> bytes:
+    """Return a merge patch; the UID is a precondition, and so is the version of which it is made, if there is one."""
+    version = {"resourceVersion": effect.resource_version} if effect.resource_version else {}
+    return msgspec.json.encode({"metadata": {"uid": effect.uid, **version}, **effect.patch})
 
 
 def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:
@@ -165,7 +159,7 @@ def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple
         "namespace": subject.namespace,
         "name": name,
         "labels": _config_map_metadata(subject, 0)["labels"],
-        "ownerReferences": _owned_by(Owner("v1", "ConfigMap", config_map_name, effect.config_map_uid)),
+        "ownerReferences": _owned_by(_config_map(subject, effect.config_map_uid)),
     }
     rule = {
         "apiGroups": [""],

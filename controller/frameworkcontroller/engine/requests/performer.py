@@ -18,20 +18,17 @@ from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
-from frameworkcontroller.api.pod_group import KINDS, PLURAL
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
-from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkcontroller.core.effects import (
     AskLogs,
     AskProgress,
+    CreateCompanion,
     CreateConfigMap,
-    CreateGroup,
     CreatePod,
-    CreateWorkload,
+    DeleteCompanion,
     DeleteConfigMap,
     DeleteFramework,
     DeletePod,
-    DeleteWorkload,
     Done,
     Effect,
     Failed,
@@ -40,20 +37,18 @@ from frameworkcontroller.core.effects import (
     FindPod,
     Found,
     GrantRosterAccess,
-    GroupEffect,
     LabelConfigMap,
     Missing,
     NameTaken,
+    OfCompanion,
     Outcome,
-    PatchGroup,
-    PatchWorkload,
+    PatchCompanion,
     PodEffect,
     Refused,
     RetainPod,
     SetFinalizers,
     Subject,
     Told,
-    WorkloadEffect,
     WriteRoster,
     WriteStatus,
 )
@@ -178,18 +173,14 @@ class Performer:
                 return await self._find_owner(subject, effect)
             case GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
-            case CreateWorkload():
-                return await self._create_workload(subject, effect)
-            case PatchWorkload():
-                path = f"{_workload_path(subject, effect)}/status"
-                return await self._patch_version(path, manifests.workload_patch(effect))
-            case DeleteWorkload():
-                return await self._delete(_workload_path(subject, effect), effect.uid)
-            case CreateGroup():
-                path, body = _group_path(subject, effect), manifests.group(subject, effect)
-                return await self._create_labelled(subject, path, body, effect.config_map_uid)
-            case PatchGroup():
-                return await self._patch(_group_path(subject, effect), manifests.group_patch(effect))
+            case CreateCompanion():
+                return await self._create_companion(subject, effect)
+            case PatchCompanion():
+                path = _companion_path(subject, effect) + ("/status" if "status" in effect.patch else "")
+                send = self._patch_version if effect.resource_version else self._patch
+                return await send(path, manifests.companion_patch(effect))
+            case DeleteCompanion():
+                return await self._delete(_companion_path(subject, effect), effect.uid)
             case DeleteFramework():
                 path, version = _framework_path(subject), effect.resource_version or None
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
@@ -372,21 +363,20 @@ class Performer:
 
     # --- objects of others --------------------------------------------------------------------------------------------
 
-    async def _create_workload(self, subject: Subject, effect: CreateWorkload) -> Outcome:
-        try:
-            priority = await workload_priority.find(self._client, effect)
-        except NotFoundError as error:
-            return Refused(error.code, error.message)
-        body = manifests.workload(subject, effect, priority)
-        return await self._create_labelled(subject, _workload_path(subject, effect), body, subject.uid)
-
-    async def _create_labelled(self, subject: Subject, path: str, body: bytes, owner: str) -> Outcome:
-        """Create an object of this owner; one that the cache does not show gets back the label for that."""
-        outcome = await self._create(path.rpartition("/")[0], body)
+    async def _create_companion(self, subject: Subject, effect: CreateCompanion) -> Outcome:
+        """Create it; one of the same owner that the cache does not show gets back the label for that."""
+        priority: dict[str, Any] = {}
+        if effect.priority is not None:
+            try:
+                priority = await workload_priority.find(self._client, *effect.priority)
+            except NotFoundError as error:
+                return Refused(error.code, error.message)
+        path = _companion_path(subject, effect)
+        outcome = await self._create(path.rpartition("/")[0], manifests.companion(subject, effect, priority))
         if not isinstance(outcome, NameTaken):
             return outcome
         found = await self._read(path)
-        if not is_ours(found, owner):
+        if not is_ours(found, effect.config_map_uid or subject.uid):
             return outcome
         metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
         return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
@@ -412,12 +402,9 @@ def _pod_path(subject: Subject, effect: PodEffect) -> str:
     return resource_path("v1", "pods", namespace=subject.namespace, name=name)
 
 
-def _workload_path(subject: Subject, effect: WorkloadEffect) -> str:
-    return resource_path(KUEUE_API, WORKLOADS, namespace=subject.namespace, name=effect.name)
-
-
-def _group_path(subject: Subject, effect: GroupEffect) -> str:
-    return resource_path(KINDS[effect.scheduler].api_version, PLURAL, namespace=subject.namespace, name=effect.name)
+def _companion_path(subject: Subject, effect: OfCompanion) -> str:
+    plural = manifests.COMPANIONS[effect.key][1]
+    return resource_path(effect.api_version, plural, namespace=subject.namespace, name=effect.name)
 
 
 def _config_map_path(subject: Subject) -> str:

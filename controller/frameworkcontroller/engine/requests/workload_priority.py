@@ -1,53 +1,44 @@
 """Finds the priority of a Workload as Kueue and the API server would: from its own class, or from that of its Pods."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from frameworkcontroller.api.meta import Identity, Wire
 from frameworkcontroller.api.workload import KUEUE_API, KUEUE_GROUP
-from frameworkcontroller.core.effects import CreateWorkload
 from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
 
 _API: Final = "scheduling.k8s.io/v1"
 
 
-class _Named(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _Priority(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: _Named = _Named()
+class _Priority(Wire, frozen=True):
+    metadata: Identity
     value: int = 0
     global_default: bool = False
 
 
-class _Priorities(msgspec.Struct, frozen=True):
+class _Priorities(Wire, frozen=True):
     items: tuple[_Priority, ...] = ()
 
 
-_PRIORITY: Final = msgspec.json.Decoder(_Priority)
-_PRIORITIES: Final = msgspec.json.Decoder(_Priorities)
-
-
-async def find(client: KubeClient, effect: CreateWorkload) -> tuple[dict[str, str] | None, int]:
-    """Return the reference to the class of the Workload's priority, None if there is no class, and its value.
+async def find(client: KubeClient, workload_class: str, pod_class: str) -> dict[str, Any]:
+    """Return the fields of its spec that say the priority: its value, and the reference to its class if there is one.
 
     Raises:
         KubeError: The API server has not answered, or has no class of this name.
         msgspec.DecodeError: Its answer cannot be read.
     """
-    if name := effect.workload_priority_class:
-        found = await client.get(resource_path(KUEUE_API, "workloadpriorityclasses", name=name))
-        reference = {"group": KUEUE_GROUP, "kind": "WorkloadPriorityClass", "name": name}
-        return reference, _PRIORITY.decode(found).value
-    if name := effect.priority_class:
-        one = _PRIORITY.decode(await client.get(resource_path(_API, "priorityclasses", name=name)))
+    if workload_class or pod_class:
+        api, plural = (KUEUE_API, "workloadpriorityclasses") if workload_class else (_API, "priorityclasses")
+        found = await client.get(resource_path(api, plural, name=workload_class or pod_class))
+        one = msgspec.json.decode(found, type=_Priority)
     else:
-        all_of_them = _PRIORITIES.decode(await client.get(resource_path(_API, "priorityclasses"))).items
-        # Of several, as the API server does.
-        defaults = sorted((one for one in all_of_them if one.global_default), key=lambda one: one.value)
+        all_of_them = msgspec.json.decode(await client.get(resource_path(_API, "priorityclasses")), type=_Priorities)
+        defaults = [one for one in all_of_them.items if one.global_default]
         if not defaults:
-            return None, 0
-        one = defaults[0]
-    return {"group": "scheduling.k8s.io", "kind": "PriorityClass", "name": one.metadata.name}, one.value
+            return {"priority": 0}
+        # Of several, as the API server does.
+        one = min(defaults, key=lambda one: one.value)
+    group, kind = (KUEUE_GROUP, "WorkloadPriorityClass") if workload_class else ("scheduling.k8s.io", "PriorityClass")
+    return {"priority": one.value, "priorityClassRef": {"group": group, "kind": kind, "name": one.metadata.name}}

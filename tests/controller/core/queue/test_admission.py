@@ -19,7 +19,7 @@ from frameworkcontroller.api.workload import (
     Flavor,
     Workload,
 )
-from frameworkcontroller.core.effects import CreateWorkload, DeleteWorkload, Failed, Missing, Refused
+from frameworkcontroller.core.effects import CreateCompanion, DeleteCompanion, Failed, Missing, Refused
 from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
@@ -34,7 +34,7 @@ from tests.controller.core.world import Plan, World, framework_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frameworkcontroller.core.effects import Effect, Outcome, WorkloadEffect
+    from frameworkcontroller.core.effects import CompanionEffect, Effect, Outcome
     from frameworkcontroller.core.queue.pod_sets import WantedPodSet
 
 KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
@@ -401,7 +401,7 @@ def test_a_workload_that_could_not_be_given_up_in_time_is_given_up_later() -> No
     failures, perform = [Failed("500")], driver.world.perform
 
     def fail_first(effect: Effect) -> Outcome:
-        return failures.pop() if isinstance(effect, DeleteWorkload) and failures else perform(effect)
+        return failures.pop() if isinstance(effect, DeleteCompanion) and failures else perform(effect)
 
     driver.world.perform = fail_first  # type: ignore[method-assign]
     driver.go_on(60)
@@ -420,9 +420,9 @@ def test_a_workload_that_others_change_is_made_once() -> None:
     driver = Queued()
     perform = driver.kueue.perform
 
-    def force_a_queue(effect: WorkloadEffect) -> Outcome:
+    def force_a_queue(effect: CompanionEffect) -> Outcome:
         outcome = perform(effect)
-        if isinstance(effect, CreateWorkload) and driver.kueue.document is not None:
+        if isinstance(effect, CreateCompanion) and driver.kueue.document is not None:
             driver.kueue.document["spec"]["queueName"] = "forced"
         return outcome
 
@@ -444,11 +444,11 @@ def test_what_the_api_server_says_of_a_workload_is_told(outcome: Outcome) -> Non
     driver.go_on(5)
     assert driver.suspended[1] == "WorkloadRefused"
     # Whatever is seen of Workloads, the next try waits.
-    before = driver.world.history["CreateWorkload"]
+    before = driver.world.history["CreateCompanion"]
     for _ in range(50):
         driver.touch_workload()
         driver.decide()
-    assert driver.world.history["CreateWorkload"] == before
+    assert driver.world.history["CreateCompanion"] == before
 
 
 def test_what_is_wrong_with_a_spec_is_found_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,17 +34,11 @@ class Seen:
     def workload(self, _name: str) -> None:
         return None
 
-    def unknown_groups(self, _scheduler: str) -> str:
+    def unknown(self, _what: str) -> str:
         return ""
 
     def group(self, _scheduler: str, _name: str) -> PodGroup | None:
         return None
-
-    def unknown_workloads(self) -> str:
-        return ""
-
-    def unknown_nodes(self) -> str:
-        return ""
 
     def node_labels(self, _name: str) -> None:
         return None

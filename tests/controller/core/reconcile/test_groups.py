@@ -8,7 +8,7 @@ import msgspec
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod_group import KINDS, GangScheduling, PodGroup
-from frameworkcontroller.core.effects import CreateGroup, Missing, PatchGroup, Refused, WriteStatus
+from frameworkcontroller.core.effects import CreateCompanion, Missing, PatchCompanion, Refused, WriteStatus
 from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
 from frameworkcontroller.core.reconcile import group_pass
 from tests.controller.core.manual import POD, Manual
@@ -28,8 +28,8 @@ ASKED = "gangScheduling: {scheduler: kubernetes, topologyKey: zone, priorityClas
 def test_a_group_asks_for_all_that_the_framework_does_and_not_for_what_the_controller_has_by_default() -> None:
     default = core_config(gang_scheduling=GangScheduling("kubernetes", topology_key="rack"))
     manual = Manual(TWO_ROLES + ASKED, default)
-    created = manual.work_until(CreateGroup)
-    assert msgspec.json.decode(created.spec) == {
+    created = manual.work_until(CreateCompanion)
+    assert created.spec == {
         "schedulingPolicy": {"gang": {"minCount": 4}},
         "schedulingConstraints": {"topology": [{"key": "zone"}]},
         "priorityClassName": "high",
@@ -53,7 +53,7 @@ def test_groups_of_other_schedulers(scheduler: str, spec: Json, given: Json) -> 
     fields = {"queue": "research", "priorityClassName": "high"}
     asked = {name: value for name, value in fields.items() if name not in kind.lacks}
     manual = Manual(f"{TWO_ROLES}gangScheduling: { ({'scheduler': scheduler} | asked) }\n")
-    assert msgspec.json.decode(manual.work_until(CreateGroup).spec) == spec
+    assert manual.work_until(CreateCompanion).spec == spec
     assert kind.membership("fw-attempt-0") == given
 
 
@@ -123,12 +123,12 @@ def test_what_the_scheduler_says_is_written_every_ten_seconds_however_often_that
 
 def test_a_group_that_is_gone_before_the_cache_has_shown_it_is_made_again() -> None:
     manual = Manual(TWO_ROLES + ASKED)
-    created = manual.work_until(CreateGroup)
+    created = manual.work_until(CreateCompanion)
     manual.answer_as_the_server(created)
     del manual.world.groups.documents[created.name]
-    assert CreateGroup not in map(type, manual.ask()), "the cache may be late"
+    assert CreateCompanion not in map(type, manual.ask()), "the cache may be late"
     manual.reconciler.touch_companion(created.name)
-    assert CreateGroup in map(type, manual.ask())
+    assert CreateCompanion in map(type, manual.ask())
 
 
 def test_a_group_that_is_not_there_any_more_is_not_changed_again_and_again() -> None:
@@ -136,9 +136,9 @@ def test_a_group_that_is_not_there_any_more_is_not_changed_again_and_again() -> 
     manual.world.groups.room = 0
     manual.live(5)
     manual.edit_role(1, taskNumber=1)
-    changed = manual.work_until(PatchGroup)
+    changed = manual.work_until(PatchCompanion)
     manual.answer(changed, Missing())
-    assert PatchGroup not in map(type, manual.ask())
+    assert PatchCompanion not in map(type, manual.ask())
 
 
 PER_ROLE = TWO_ROLES + "gangScheduling: {scheduler: kubernetes, groupPer: TaskRole}\n"
@@ -147,13 +147,13 @@ PER_ROLE = TWO_ROLES + "gangScheduling: {scheduler: kubernetes, groupPer: TaskRo
 def test_one_request_about_groups_follows_another_and_a_refused_one_speaks_for_all() -> None:
     manual = Manual(PER_ROLE)
     manual.world.groups.refusal = "no such priority class"
-    first = manual.work_until(CreateGroup)
-    assert CreateGroup not in map(type, manual.ask())
+    first = manual.work_until(CreateCompanion)
+    assert CreateCompanion not in map(type, manual.ask())
     manual.answer(first, Refused(422, "no such priority class"))
-    assert CreateGroup not in map(type, manual.ask())
+    assert CreateCompanion not in map(type, manual.ask())
     manual.live(60)
     assert said(manual.world) == "GroupsRefused no such priority class"
-    assert manual.world.history[CreateGroup.__name__] <= 10
+    assert manual.world.history[CreateCompanion.__name__] <= 10
 
 
 def test_that_groups_were_refused_is_not_said_for_ever_by_a_scheduler_that_says_nothing() -> None:
@@ -230,4 +230,4 @@ def test_a_pod_that_is_made_again_once_others_are_over_needs_no_place_for_these(
     (name,) = manual.world.groups.documents
     assert manual.world.groups.seen[name].min_count == 4, "nobody waits for a place"
     manual.world.terminate("fw-worker-1")
-    assert manual.work_until(PatchGroup).name == name
+    assert manual.work_until(PatchCompanion).name == name

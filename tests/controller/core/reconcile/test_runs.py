@@ -229,5 +229,5 @@ def test_a_queue_costs_few_writes() -> None:
     """Beside Kueue's own: the Workload is made, is ready, and is finished; the status says that it waits."""
     queued, alone = run(IN_QUEUES["it waits for quota"]).world, run(Scenario(0)).world
     assert (queued.kueue.made, queued.kueue.patched) == (1, 2)
-    assert queued.history["DeleteWorkload"] == 0
+    assert queued.history["DeleteCompanion"] == 0
     assert queued.history["WriteStatus"] <= alone.history["WriteStatus"] + 2

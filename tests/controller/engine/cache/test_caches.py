@@ -11,7 +11,7 @@ from unittest.mock import Mock, call
 
 from frameworkcontroller.api.pod_group import GROUP_DECODER
 from frameworkcontroller.engine.cache.caches import Caches
-from frameworkcontroller.engine.cache.groups import Groups
+from frameworkcontroller.engine.cache.companions import Companions
 from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import GoneError
 from tests.controller.core.values import core_config
@@ -219,17 +219,18 @@ def test_only_young_objects_are_looked_through_for_cycles() -> None:
 
 
 def test_groups_are_unknown_until_they_are_read_and_those_of_others_for_ever() -> None:
-    groups = Groups(cast("Any", None), ("team",), ("kubernetes",), Mock(), Mock(), Mock())
+    config = core_config(group_schedulers=("kubernetes",))
+    groups = Companions(cast("Any", None), ("team",), config, Mock(), Mock(), Mock())
     assert "PodGroups of scheduling.k8s.io/v1beta1 are not read yet" in groups.unknown("kubernetes")
-    assert groups.group("kubernetes", "team", "gang") is None
+    assert groups.get("kubernetes", "team", "gang") is None
     assert "gangScheduling.schedulers of the controller lacks" in groups.unknown("volcano")
 
 
 def test_of_the_groups_with_the_label_only_those_of_the_framework_concern_it() -> None:
     told = Mock()
-    groups = Groups(cast("Any", None), (), ("kubernetes",), told, Mock(), Mock())
+    groups = Companions(cast("Any", None), (), core_config(), told, Mock(), Mock())
     for name, label in (("fw-attempt-0", "fw"), ("mine", "fw"), ("fw-attempt-0", "other")):
         document = {"metadata": pod(name, labels={"FC_FRAMEWORK_NAME": label})["metadata"]}
         seen = GROUP_DECODER.decode(json.dumps(document))
-        groups._on_change(seen, seen)
+        groups._on_group(seen, seen)
     assert told.call_args_list == [call(("n", "fw"), "fw-attempt-0")]

@@ -8,9 +8,10 @@ from unittest.mock import Mock
 
 import msgspec
 
-from frameworkcontroller.api.node import NODE_DECODER, Node
+from frameworkcontroller.api.rank_topology import NODES
 from frameworkcontroller.engine.cache.caches import Caches, CacheView
-from frameworkcontroller.engine.cache.nodes import DISABLED, MAX_LABELS, MAX_SHARED, UNKNOWN, Nodes
+from frameworkcontroller.engine.cache.companions import NODES_DISABLED, UNKNOWN
+from frameworkcontroller.engine.cache.nodes import MAX_LABELS, MAX_SHARED, NODE_DECODER, Node, SharedLabels
 from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import PARTIAL_METADATA_LIST
@@ -59,9 +60,9 @@ async def test_nothing_waits_for_nodes_that_may_not_be_read_and_they_are_known_o
     async with shown(client) as view:
         await asyncio.sleep(600)
         assert 5 < client.at.count(PATH) < 60
-        assert (view.unknown_nodes(), view.node_labels("a")) == (UNKNOWN, None)
+        assert (view.unknown(NODES), view.node_labels("a")) == (UNKNOWN[NODES], None)
         client.allowed = True
-        await until(lambda: not view.unknown_nodes())
+        await until(lambda: not view.unknown(NODES))
         assert [view.node_labels(name) for name in "abc"] == [{"zone": "1", "rack": "2"}, {}, None]
 
 
@@ -70,18 +71,18 @@ async def test_without_the_setting_nodes_are_not_asked_for() -> None:
     client = Refusing(framework())
     async with shown(client, rank_topology=False) as view:
         await asyncio.sleep(60)
-        assert (view.unknown_nodes(), view.node_labels("a")) == (DISABLED, None)
+        assert (view.unknown(NODES), view.node_labels("a")) == (NODES_DISABLED, None)
     assert PATH not in client.at
 
 
-def kept(nodes: Nodes, name: str, labels: dict[str, str]) -> Node:
+def kept(nodes: SharedLabels, name: str, labels: dict[str, str]) -> Node:
     """What the cache keeps of a node with these labels."""
-    return nodes._kept(NODE_DECODER.decode(msgspec.json.encode(node(name, labels))))
+    return nodes.keep(NODE_DECODER.decode(msgspec.json.encode(node(name, labels))))
 
 
 def test_equal_labels_of_nodes_are_in_memory_once() -> None:
     """5,000 nodes with 30 labels took 26 MiB without that."""
-    nodes, held = Nodes(cast("Any", None)), list[Node]()
+    nodes, held = SharedLabels(), list[Node]()
     with memory() as used:
         for number in range(500):
             own = {f"example.com/{key}": f"{key}-of-node-{number:04}" for key in ("hostname", "instance", "serial")}
@@ -91,7 +92,7 @@ def test_equal_labels_of_nodes_are_in_memory_once() -> None:
 
 
 def test_what_one_node_and_nodes_that_are_gone_take_is_bounded() -> None:
-    nodes = Nodes(cast("Any", None))
+    nodes = SharedLabels()
     for number in range(2 * MAX_SHARED // MAX_LABELS):
         labels = {f"{number}-{key:04}": "" for key in range(2 * MAX_LABELS)}
         assert list(kept(nodes, "a", labels).metadata.labels) == list(labels)[:MAX_LABELS]
