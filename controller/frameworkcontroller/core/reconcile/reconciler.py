@@ -62,14 +62,7 @@ from frameworkcontroller.core.reconcile.gang_pass import GangPass
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.history_pass import HistoryPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import (
-    apply_config_map_outcome,
-    apply_label_outcome,
-    apply_pod_outcome,
-    apply_retention_outcome,
-    apply_status_outcome,
-    failure_of,
-)
+from frameworkcontroller.core.reconcile.outcomes import Outcomes, failure_of
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
@@ -107,6 +100,7 @@ class FrameworkReconciler:
         self._state = FrameworkState(meta.name, shares.idle)
         self._in_flight, self._idle = InFlight(draw, shares), shares.idle
         self._writer = StatusWriter(seen)
+        self._outcomes = Outcomes(self._state, self._in_flight, self._writer, self.uid)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
         self._groups = GroupPass(meta, config, self._state, self._in_flight, shares.groups)
@@ -250,25 +244,21 @@ class FrameworkReconciler:
                 return effect if wanted and not framework.is_ending(self._state.status) else None
         return effect
 
-    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:  # noqa: C901 -- one for each effect
+    def apply_outcome(self, effect: Effect, outcome: Outcome, now: Now) -> None:
         """Take in the outcome of an effect."""
         failure = self._finish(effect, outcome, now)
         match effect:
             case WriteStatus():
-                found = apply_status_outcome(self._state, self._in_flight, self._writer, effect, outcome, now)
-                self.stale = self.stale or found
-            case CreatePod() | DeletePod() | FindPod():
+                self.stale = self._outcomes.of_status(effect, outcome, now) or self.stale
+            case CreatePod() | DeletePod() | FindPod() | RetainPod():
                 assert self._spec.spec is not None
-                policy = self._spec.spec.task_of(effect.role).retry_policy
-                apply_pod_outcome(self._state, self._in_flight, effect, outcome, now, self.uid, policy)
-            case RetainPod():
-                apply_retention_outcome(self._state, self._in_flight, effect, outcome, now)
+                self._outcomes.of_pod(effect, outcome, now, self._spec.spec.task_of(effect.role).retry_policy)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
                 if isinstance(outcome, Done):
                     self._gang.config_map = outcome
-                apply_config_map_outcome(self._state, self._in_flight, effect, outcome, now)
+                self._outcomes.of_config_map(effect, outcome, now)
             case LabelConfigMap():
-                apply_label_outcome(self._state, self._in_flight, outcome, now)
+                self._outcomes.of_label(outcome, now)
             case WriteRoster() | AskProgress():
                 self._gang.apply_outcome(effect, outcome, now)
             case SetFinalizers() | AskLogs():

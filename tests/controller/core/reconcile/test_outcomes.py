@@ -30,11 +30,7 @@ from frameworkcontroller.core.effects import (
     RetainPod,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import (
-    apply_config_map_outcome,
-    apply_pod_outcome,
-    apply_retention_outcome,
-)
+from frameworkcontroller.core.reconcile.outcomes import Outcomes
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
@@ -54,6 +50,7 @@ from tests.controller.core.values import (
 
 if TYPE_CHECKING:
     from frameworkcontroller.core.pods.template import PodSource
+    from frameworkcontroller.core.status.writer import StatusWriter
 
 S = State
 W0 = ("worker", 0)
@@ -120,13 +117,12 @@ def state_of(was: TaskStatus | FrameworkStatus) -> FrameworkState:
 def answer(state: FrameworkState, effect: Effect, outcome: Outcome, seconds: float = 1) -> InFlight:
     """What is in flight once the outcome has come."""
     in_flight, now = InFlight(lambda: 0.5), moment(seconds)
+    outcomes = Outcomes(state, in_flight, cast("StatusWriter", None), FRAMEWORK_UID)
     match effect:
-        case CreatePod() | DeletePod() | FindPod():
-            apply_pod_outcome(state, in_flight, effect, outcome, now, FRAMEWORK_UID, RetryPolicy())
-        case RetainPod():
-            apply_retention_outcome(state, in_flight, effect, outcome, now)
+        case CreatePod() | DeletePod() | FindPod() | RetainPod():
+            outcomes.of_pod(effect, outcome, now, RetryPolicy())
         case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
-            apply_config_map_outcome(state, in_flight, effect, outcome, now)
+            outcomes.of_config_map(effect, outcome, now)
     return in_flight
 
 
