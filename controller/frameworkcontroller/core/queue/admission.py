@@ -23,6 +23,8 @@ _TOPOLOGIES: Final = (
     "kueue.x-k8s.io/podset-required-topology",
     "kueue.x-k8s.io/podset-preferred-topology",
 )
+_MERGED: Final = ("labels", "annotations", "nodeSelector")
+"""Fields of texts by key, which may contradict each other."""
 
 
 class AdmissionError(ValueError):
@@ -31,16 +33,6 @@ class AdmissionError(ValueError):
 
 class UnknownFlavorError(ValueError):
     """A flavor is not known (yet); the message names it."""
-
-
-class Additions(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is added to the Pods of a role."""
-
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    node_selector: dict[str, str] = {}
-    tolerations: list[dict[str, Any]] = []
-    scheduling_gates: list[dict[str, str]] = []
 
 
 class _Meta(Struct, frozen=True):
@@ -79,40 +71,35 @@ def additions_of(workload: Workload, spec: FrameworkSpec, flavor: Callable[[str]
 
 def _additions(
     workload: Workload, assignment: PodSetAssignment, template: Raw, flavor: Callable[[str], Flavor | None]
-) -> Additions:
+) -> dict[str, Any]:
     found = _TEMPLATE.decode(template)
     metadata, spec = found.metadata or _Meta(), found.spec or _Spec()
-    made = Additions(
-        labels={POD_SET_LABEL: assignment.name},
-        annotations={WORKLOAD_ANNOTATION: workload.metadata.name},
-        node_selector={},
-        tolerations=[],
-        scheduling_gates=[{"name": TOPOLOGY_GATE}] if assignment.topology_assignment is not None else [],
-    )
-    if made.scheduling_gates and not any(key in _texts(metadata.annotations, _TOPOLOGIES) for key in _TOPOLOGIES):
-        made.annotations[_UNCONSTRAINED] = "true"
+    made: dict[str, Any] = {
+        "labels": {POD_SET_LABEL: assignment.name},
+        "annotations": {WORKLOAD_ANNOTATION: workload.metadata.name},
+        "nodeSelector": {},
+        "tolerations": [],
+        "schedulingGates": [] if assignment.topology_assignment is None else [{"name": TOPOLOGY_GATE}],
+    }
+    if made["schedulingGates"] and not any(key in _texts(metadata.annotations, _TOPOLOGIES) for key in _TOPOLOGIES):
+        made["annotations"][_UNCONSTRAINED] = "true"
     for name in dict.fromkeys(assignment.flavors.values()):
         if (one := flavor(name)) is None:
             raise UnknownFlavorError(f"ResourceFlavor {name} is not known")
         # As Kueue's own jobs do: of two flavors that say different things the later one counts.
-        made.node_selector.update(one.spec.node_labels)
+        made["nodeSelector"].update(one.spec.node_labels)
         _add_tolerations(made, one.spec.tolerations, spec)
     for check in workload.status.admission_checks:
         for update in check.pod_set_updates or ():
             if update.name == assignment.name:
-                where = f"admission check {check.name}, TaskRole {update.name}"
-                _merge(made.labels, update.labels, f"{where}: labels")
-                _merge(made.annotations, update.annotations, f"{where}: annotations")
-                _merge(made.node_selector, update.node_selector, f"{where}: nodeSelector")
+                more = msgspec.to_builtins(update)
+                for key in _MERGED:
+                    _merge(made[key], more[key], f"admission check {check.name}, TaskRole {update.name}: {key}")
                 _add_tolerations(made, update.tolerations or (), spec)
-    where = f"Pod template of TaskRole {assignment.name}"
-    for what, ours, theirs in (
-        ("labels", made.labels, metadata.labels),
-        ("annotations", made.annotations, metadata.annotations),
-        ("nodeSelector", made.node_selector, spec.node_selector),
-    ):
-        _merge(dict(ours), _texts(theirs, ours), f"{where}: {what}")
-    return made
+    for key, theirs in zip(_MERGED, (metadata.labels, metadata.annotations, spec.node_selector), strict=True):
+        ours = made[key]
+        _merge(dict(ours), _texts(theirs, ours), f"Pod template of TaskRole {assignment.name}: {key}")
+    return {key: value for key, value in made.items() if value}
 
 
 def _texts(written: Raw, keys: Iterable[str]) -> dict[str, str]:
@@ -127,5 +114,6 @@ def _merge(ours: dict[str, str], more: Mapping[str, str] | None, where: str) -> 
             raise AdmissionError(f"{where}[{key}] is {value!r}, and the admission says {ours[key]!r}")
 
 
-def _add_tolerations(made: Additions, more: tuple[dict[str, Any], ...], spec: _Spec) -> None:
-    made.tolerations.extend(one for one in more if one not in (spec.tolerations or []) and one not in made.tolerations)
+def _add_tolerations(made: dict[str, Any], more: tuple[dict[str, Any], ...], spec: _Spec) -> None:
+    ours, theirs = made["tolerations"], spec.tolerations or []
+    ours.extend(one for one in more if one not in theirs and one not in ours)

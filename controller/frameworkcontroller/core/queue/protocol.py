@@ -19,11 +19,10 @@ from frameworkcontroller.api.workload import (
     REQUEUED,
     Workload,
 )
+from frameworkcontroller.core.queue.verdict import MAX_MESSAGE
 
 # Evictions after which Kueue queues the Workload again by itself; another one needs somebody who does.
 _REQUEUED_REASONS: Final = frozenset({"Preempted", "NodeFailures"})
-MAX_MESSAGE: Final = 1024
-"""Characters of a condition's message that are written, or told."""
 
 
 def needs_release(workload: Workload) -> bool:
@@ -75,7 +74,7 @@ def report(workload: Workload, *, ready: bool, reclaimable: Mapping[str, int], n
     """
     patch: dict[str, Any] = {}
     before = workload.condition(PODS_READY)
-    if ready is not (before is not None and before.status == "True"):
+    if ready is not workload.is_true(PODS_READY):
         recovers = before is not None and before.reason in {"WaitForRecovery", "Recovered"}
         if ready:
             change = (True, "Recovered" if recovers else "Started", "All Tasks of the gang are ready")

@@ -13,6 +13,8 @@ CONFLICT: Final = "AdmissionConflict"
 DISABLED: Final = "QueueingDisabled"
 GROUPS_UNKNOWN: Final = "GroupsUnknown"
 """The scheduler's groups of Pods are not served, or this controller does not know them."""
+MAX_MESSAGE: Final = 1024
+"""Characters of what others say that are kept, written or told."""
 REASONS: Final = frozenset({WAITING, UNKNOWN, NO_QUEUE, REFUSED, CONFLICT, DISABLED, GROUPS_UNKNOWN})
 
 

@@ -31,7 +31,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.role import RoleState
-from frameworkcontroller.core.queue.verdict import GROUPS_UNKNOWN, Verdict
+from frameworkcontroller.core.queue.verdict import GROUPS_UNKNOWN, MAX_MESSAGE, Verdict
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -46,8 +46,6 @@ NOT_GANG_SCHEDULED: Final = "NotGangScheduled"
 GROUPS_REFUSED: Final = "GroupsRefused"
 TOO_MANY: Final = f"an attempt has {MAX_ROLES} groups at most, with those of TaskRoles that are gone"
 UNTOLD: Final = (False, "NothingSaid", "the groups are there, and their scheduler has said nothing of them yet")
-MAX_MESSAGE: Final = 1024
-"""Characters of what a scheduler says."""
 LOOKED_AT: Final = 10
 """Groups without a place, in a pass."""
 EVERY: Final = timedelta(seconds=10)

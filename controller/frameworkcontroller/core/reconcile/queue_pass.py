@@ -35,7 +35,7 @@ from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.queue import protocol, verdict
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
 from frameworkcontroller.core.queue.pod_sets import WantedPodSet, wanted_pod_sets
-from frameworkcontroller.core.queue.verdict import FREE, Verdict
+from frameworkcontroller.core.queue.verdict import FREE, MAX_MESSAGE, Verdict
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -115,14 +115,14 @@ class QueuePass:
         self._set_queue(QueueStatus(labels.queue, self._name, waiting=True))
         waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
         if failure := self._in_flight.last_failure(WORKLOAD):
-            waits = (verdict.REFUSED, failure[: protocol.MAX_MESSAGE])
+            waits = (verdict.REFUSED, failure[:MAX_MESSAGE])
         if unknown := ctx.view.unknown(KUEUE):
             return Verdict(hold=(verdict.UNKNOWN, unknown))
         try:
             wanted = self._pod_sets(spec)
         except TemplateError as error:
             self._give_up(workload)
-            return Verdict(hold=(verdict.REFUSED, str(error)[: protocol.MAX_MESSAGE]))
+            return Verdict(hold=(verdict.REFUSED, str(error)[:MAX_MESSAGE]))
         if workload is None:
             self._next = self._creation(labels, wanted)
             return Verdict(hold=waits)
@@ -154,7 +154,7 @@ class QueuePass:
             if not is_finished:
                 self._ended = workload.metadata.uid
                 self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
-            return Verdict(hold=(verdict.CONFLICT, str(error)[: protocol.MAX_MESSAGE]))
+            return Verdict(hold=(verdict.CONFLICT, str(error)[:MAX_MESSAGE]))
         if is_finished or workload.metadata.uid == self._ended:
             # What was wrong with it has been mended, or others have finished it.
             self._give_up(workload)
@@ -177,7 +177,7 @@ class QueuePass:
         except UnknownFlavorError as error:
             return Verdict(holds_pods=True, trouble=str(error))
         except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
-            return _evicted(str(error)[: protocol.MAX_MESSAGE])
+            return _evicted(str(error)[:MAX_MESSAGE])
 
     def _after(self, ctx: ReconcileContext) -> Verdict:
         """Tell Kueue that nothing of an attempt, or of the Framework, is left."""
@@ -196,8 +196,8 @@ class QueuePass:
             self._patch(workload, protocol.finish(workload, "Failed" if failed else "Succeeded", message, ctx.stamp))
         elif status.state is State.ATTEMPT_COMPLETED and protocol.needs_release(workload):
             self._patch(workload, protocol.release(workload, ctx.stamp))
-        elif retries and (patch := protocol.report(workload, ready=False, reclaimable={}, now=ctx.stamp)):
-            self._patch(workload, patch)
+        elif retries:
+            self._patch(workload, protocol.report(workload, ready=False, reclaimable={}, now=ctx.stamp))
         return FREE
 
     def _set_queue(self, queue: QueueStatus | None) -> None:
@@ -262,9 +262,8 @@ class QueuePass:
         if self._state.revisions.all_persisted:
             live = self._live()
             reclaimable = {one.name: one.count - live.get(one.name, 0) for one in workload.spec.pod_sets}
-        patch = protocol.report(workload, ready=summary.complete, reclaimable=reclaimable, now=ctx.stamp)
-        if patch:
-            self._patch(workload, patch)
+        ready = summary.complete
+        self._patch(workload, protocol.report(workload, ready=ready, reclaimable=reclaimable, now=ctx.stamp))
 
     def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> CreateCompanion:
         spec = {"queueName": labels.queue, "podSets": [msgspec.Raw(one.document) for one in wanted]}
@@ -278,7 +277,8 @@ class QueuePass:
 
     def _patch(self, workload: Workload, patch: dict[str, object]) -> None:
         meta = workload.metadata
-        self._next = PatchCompanion(*self._named, meta.uid, {"status": patch}, meta.resource_version)
+        if patch:
+            self._next = PatchCompanion(*self._named, meta.uid, {"status": patch}, meta.resource_version)
 
     def apply_outcome(self, effect: CompanionEffect, outcome: Outcome, now: Now) -> None:
         """Take in what has become of a change of the Workload; the cache will show it."""
