@@ -18,16 +18,8 @@ from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.pod_group import KINDS, NONE, PER_ROLE, SCHEDULED, GangScheduling, PodGroup
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core import effects
 from frameworkcontroller.core.clock import EARLIEST, Now
-from frameworkcontroller.core.effects import (
-    GROUP,
-    CompanionEffect,
-    CreateCompanion,
-    Done,
-    Missing,
-    Outcome,
-    PatchCompanion,
-)
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.role import RoleState
@@ -68,7 +60,7 @@ class GroupPass:
         self, meta: Identity, config: CoreConfig, state: FrameworkState, in_flight: InFlight, pace: Pace
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._pace = meta, config, state, in_flight, pace
-        self._next: CompanionEffect | None = None
+        self._next: effects.CompanionEffect | None = None
         self._turn: datetime | None = None
         """When that may be sent."""
         self._unseen = ""
@@ -136,7 +128,9 @@ class GroupPass:
                 missing = missing or name
             elif found.min_count != _count(roles) and any(map(_has_waiting, roles)):
                 patch = {"spec": kind.spec(asked, _count(roles))}
-                self._next = self._next or PatchCompanion(GROUP, kind.api_version, name, found.metadata.uid, patch)
+                self._next = self._next or effects.PatchCompanion(
+                    effects.GROUP, kind.api_version, name, found.metadata.uid, patch
+                )
             else:
                 del self._changed[name]
                 self._unplaced[name] = None
@@ -169,8 +163,8 @@ class GroupPass:
             return False, GROUPS_REFUSED, TOO_MANY
         kind = KINDS[asked.scheduler]
         spec = kind.spec(asked, _count(self._wanted[name]))
-        self._next = CreateCompanion(GROUP, kind.api_version, name, spec, config_map_uid=owner)
-        failure = self._in_flight.last_failure(GROUP)
+        self._next = effects.CreateCompanion(effects.GROUP, kind.api_version, name, spec, config_map_uid=owner)
+        failure = self._in_flight.last_failure(effects.GROUP)
         return (False, GROUPS_REFUSED, failure[:MAX_MESSAGE]) if failure else None
 
     def _follow_roles(self, asked: GangScheduling) -> None:
@@ -234,9 +228,9 @@ class GroupPass:
 
     def write(self, ctx: ReconcileContext) -> None:
         """Do what was decided, once its turn has come."""
-        if self._next is None or self._in_flight.is_busy(GROUP):
+        if self._next is None or self._in_flight.is_busy(effects.GROUP):
             return
-        if (until := self._in_flight.delayed_until(GROUP, ctx.now)) is not None:
+        if (until := self._in_flight.delayed_until(effects.GROUP, ctx.now)) is not None:
             ctx.decision.wake(until)
             return
         if self._turn is None:
@@ -259,16 +253,16 @@ class GroupPass:
     def _see(self, name: str) -> None:
         if name and name == self._unseen:
             self._unseen = ""
-            self._in_flight.reset_delay(GROUP)
+            self._in_flight.reset_delay(effects.GROUP)
 
-    def apply_outcome(self, effect: CompanionEffect, outcome: Outcome, now: Now) -> None:
+    def apply_outcome(self, effect: effects.CompanionEffect, outcome: effects.Outcome, now: Now) -> None:
         """Take in what has become of a group; the cache will show it."""
-        if isinstance(effect, CreateCompanion) and isinstance(outcome, Done):
+        if isinstance(effect, effects.CreateCompanion) and isinstance(outcome, effects.Done):
             self._made[1].add(effect.name)
-        elif isinstance(effect, CreateCompanion) or not isinstance(outcome, Done | Missing):
+        elif isinstance(effect, effects.CreateCompanion) or not isinstance(outcome, effects.Done | effects.Missing):
             return
         self._unseen = effect.name
-        self._in_flight.recheck_later(GROUP, now.steady)
+        self._in_flight.recheck_later(effects.GROUP, now.steady)
 
 
 def _number(role: RoleState) -> int:

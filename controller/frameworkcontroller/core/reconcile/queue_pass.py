@@ -19,17 +19,8 @@ from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import QueueStatus
 from frameworkcontroller.api.workload import FINISHED, KUEUE, KUEUE_API, QueueLabels, Workload
-from frameworkcontroller.core import events
+from frameworkcontroller.core import effects, events
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import (
-    WORKLOAD,
-    CompanionEffect,
-    CreateCompanion,
-    DeleteCompanion,
-    Done,
-    Outcome,
-    PatchCompanion,
-)
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.queue import protocol, verdict
@@ -62,7 +53,7 @@ class QueuePass:
     ) -> None:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
-        self._named = (WORKLOAD, KUEUE_API, self._name)
+        self._named = (effects.WORKLOAD, KUEUE_API, self._name)
         self._generation = 0
         """Of the spec that was followed last, 0 for none; that itself would keep all bytes of its version."""
         # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
@@ -74,7 +65,7 @@ class QueuePass:
         self._labels = QueueLabels()
         self._ended = ""
         """The UID of a Workload that was to be finished or deleted: the cache may still show it admitted."""
-        self._next: CompanionEffect | None = None
+        self._next: effects.CompanionEffect | None = None
 
     # --- what the Workload means -------------------------------------------------------------------------------------
 
@@ -114,7 +105,7 @@ class QueuePass:
             return Verdict(hold=(verdict.NO_QUEUE, _NO_QUEUE)) if begins and self._config.kueue_manages_all else FREE
         self._set_queue(QueueStatus(labels.queue, self._name, waiting=True))
         waits = (verdict.WAITING, f"it waits for admission by LocalQueue {labels.queue}, as Workload {self._name}")
-        if failure := self._in_flight.last_failure(WORKLOAD):
+        if failure := self._in_flight.last_failure(effects.WORKLOAD):
             waits = (verdict.REFUSED, failure[:MAX_MESSAGE])
         if unknown := ctx.view.unknown(KUEUE):
             return Verdict(hold=(verdict.UNKNOWN, unknown))
@@ -213,7 +204,7 @@ class QueuePass:
         generation = ctx.framework.metadata.generation
         if self._generation and (generation, labels) != (self._generation, self._labels):
             self._wanted, self._given, self._made = None, None, ""
-            self._in_flight.reset_delay(WORKLOAD)
+            self._in_flight.reset_delay(effects.WORKLOAD)
         self._generation, self._labels = generation, labels
 
     def _pod_sets(self, spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
@@ -265,27 +256,27 @@ class QueuePass:
         ready = summary.complete
         self._patch(workload, protocol.report(workload, ready=ready, reclaimable=reclaimable, now=ctx.stamp))
 
-    def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> CreateCompanion:
+    def _creation(self, labels: QueueLabels, wanted: tuple[WantedPodSet, ...]) -> effects.CreateCompanion:
         spec = {"queueName": labels.queue, "podSets": [msgspec.Raw(one.document) for one in wanted]}
         of_pods = next((one.priority_class for one in wanted if one.priority_class), "")
-        return CreateCompanion(*self._named, spec, priority=(labels.priority_class, of_pods))
+        return effects.CreateCompanion(*self._named, spec, priority=(labels.priority_class, of_pods))
 
     def _give_up(self, workload: Workload | None) -> None:
         if workload is not None and workload.metadata.deletion_timestamp is None:
             self._ended = workload.metadata.uid
-            self._next = DeleteCompanion(*self._named, self._ended)
+            self._next = effects.DeleteCompanion(*self._named, self._ended)
 
     def _patch(self, workload: Workload, patch: dict[str, object]) -> None:
         meta = workload.metadata
         if patch:
-            self._next = PatchCompanion(*self._named, meta.uid, {"status": patch}, meta.resource_version)
+            self._next = effects.PatchCompanion(*self._named, meta.uid, {"status": patch}, meta.resource_version)
 
-    def apply_outcome(self, effect: CompanionEffect, outcome: Outcome, now: Now) -> None:
+    def apply_outcome(self, effect: effects.CompanionEffect, outcome: effects.Outcome, now: Now) -> None:
         """Take in what has become of a change of the Workload; the cache will show it."""
-        if isinstance(effect, CreateCompanion) and isinstance(outcome, Done):
+        if isinstance(effect, effects.CreateCompanion) and isinstance(outcome, effects.Done):
             self._made = outcome.uid
-        if self._in_flight.delayed_until(WORKLOAD, now.steady) is None:
-            self._in_flight.recheck_later(WORKLOAD, now.steady)
+        if self._in_flight.delayed_until(effects.WORKLOAD, now.steady) is None:
+            self._in_flight.recheck_later(effects.WORKLOAD, now.steady)
 
 
 def _evicted(why: str) -> Verdict:
