@@ -37,7 +37,7 @@ def _settings() -> dict[str, Schema]:
     for name, keys in BY_THE_CHART.items():
         for key in keys:
             del definitions[name]["properties"][key]
-    for name in ("ForeignGangsSettings", "KueueSettings", "ProgressSettings", "RankTopologySettings"):
+    for name in ("KueueSettings", "ProgressSettings", "Switch"):
         del definitions[name]
     for definition in definitions.values():
         properties, required = definition.get("properties", {}), definition.get("required", ())

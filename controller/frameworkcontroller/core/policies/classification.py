@@ -4,10 +4,11 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import re2
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRASE, Code
@@ -19,6 +20,10 @@ W = TypeVar("W", bound=Wire)
 
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False  # RE2 would print a line of its own
+_IN_SETTINGS: Final = {name: f"{name}Regex" for name in ("name", "reason", "message")} | {
+    name: f"{name}Range" for name in ("signal", "code")
+}
+Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 EPOCH: Final = datetime.min.replace(tzinfo=UTC)
 END_BYTES: Final = 64
 """Of a terminated container as JSON, beside its texts."""
@@ -26,27 +31,32 @@ KEPT_CONTAINERS: Final = 4
 """Of a Pod whose end is shortened."""
 
 
-@dataclass(frozen=True)
 class Regex:
-    """A user's regular expression in RE2 syntax, found anywhere in a text: linear time, as Pods choose the text."""
+    """A user's regular expression in RE2 syntax, found anywhere in a text: linear time, as Pods choose the text.
 
-    source: str
-    compiled: Any
+    Raises:
+        ValueError: with RE2's reason.
+    """
 
-    @classmethod
-    def parse(cls, source: str) -> Self:
-        """Compile the expression. Raises ValueError with RE2's reason."""
+    def __init__(self, source: str) -> None:
+        self._source = source
         try:
-            return cls(source, re2.compile(source, _QUIET))
+            self._compiled = re2.compile(source, _QUIET)
         except re2.error as error:
             # The library reports the reason as bytes.
             why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
             reason = f"{source!r} is not a regular expression in RE2 syntax: {why}"
             raise ValueError(reason) from error
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Regex) and other._source == self._source
+
+    def __hash__(self) -> int:
+        return hash(self._source)
+
     def find(self, text: str) -> str | None:
         """Return the text that matched, or None."""
-        return _found(self.compiled, text)
+        return _found(self._compiled, text)
 
 
 @functools.lru_cache(maxsize=64)
@@ -56,19 +66,25 @@ def _found(compiled: Any, text: str) -> str | None:
     return None if match is None else str(match.group(0))
 
 
-@dataclass(frozen=True)
-class Range:
+class _Pattern(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what the settings say of failed Pods, as they say it."""
+
+
+class Range(_Pattern, frozen=True):
     """An inclusive range of integers, either side open."""
 
-    min: int | None = None
-    max: int | None = None
+    min: Int32 | None = None
+    max: Int32 | None = None
+
+    def __post_init__(self) -> None:
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min {self.min} is greater than max {self.max}")
 
     def __contains__(self, value: int) -> bool:
         return (self.min is None or self.min <= value) and (self.max is None or value <= self.max)
 
 
-@dataclass(frozen=True)
-class ContainerPattern:
+class ContainerPattern(_Pattern, frozen=True, rename=_IN_SETTINGS):
     """Matches a terminated container if all given fields do; with only a name, also one that never ran."""
 
     name: Regex | None = None
@@ -78,8 +94,7 @@ class ContainerPattern:
     code: Range | None = None
 
 
-@dataclass(frozen=True)
-class PodPattern:
+class PodPattern(_Pattern, frozen=True, rename=_IN_SETTINGS):
     """Matches a Pod if all given fields do; each container pattern must match some container."""
 
     name: Regex | None = None
@@ -112,7 +127,7 @@ class Matched(Wire, frozen=True, omit_defaults=True):
 def _container_exit(code: Code) -> CodeInfo:
     """Return the entry of an exit code; it matches any name and message, so that the diagnostics show both."""
     phrase, kind = PREDEFINED[code]
-    anything = Regex.parse("(?s).*")
+    anything = Regex("(?s).*")
     container = ContainerPattern(name=anything, message=anything, code=Range(code, code))
     return CodeInfo(code, phrase, kind, (PodPattern(containers=(container,)),))
 

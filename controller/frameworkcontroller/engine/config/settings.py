@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-import msgspec
 from msgspec import Meta, Struct, field
+from msgspec.structs import asdict, force_setattr, replace
 
 from frameworkcontroller.api.pod_group import NONE, GangScheduling, lacking
 from frameworkcontroller.core.pods.snapshots import HistoryCause
@@ -90,8 +90,7 @@ class SnapshotSettings(_Group, frozen=True):
     @property
     def triggers(self) -> frozenset[HistoryCause]:
         """The occasions on which a snapshot is written."""
-        asdict = msgspec.structs.asdict
-        chosen = asdict(self.framework) | asdict(self.task) | asdict(self.pod)
+        chosen: dict[str, bool] = asdict(self.framework) | asdict(self.task) | asdict(self.pod)
         return frozenset(cause for cause in HistoryCause if chosen[f"on_{cause.name.lower()}"])
 
 
@@ -132,21 +131,13 @@ class GangSchedulingSettings(_Group, frozen=True):
     def groups(self) -> GangScheduling | None:
         """The default, None for no groups."""
         is_none = self.default.scheduler == NONE
-        return None if is_none else GangScheduling(**msgspec.structs.asdict(self.default))
+        return None if is_none else GangScheduling(**asdict(self.default))
 
 
-class ForeignGangsSettings(_Group, frozen=True):
-    """`foreignGangs`: gangs of other controllers, whose Pods have the barrier's label."""
-
-    enabled: bool = False
-    """Whether this controller keeps their rosters."""
-
-
-class RankTopologySettings(_Group, frozen=True):
-    """`rankTopology`: ranks in the order of labels of nodes, where a Framework asks for it."""
+class Switch(_Group, frozen=True):
+    """What may be switched on."""
 
     enabled: bool = False
-    """Whether this controller reads the labels of nodes."""
 
 
 class ProgressSettings(_Group, frozen=True):
@@ -220,8 +211,10 @@ class Settings(_Group, frozen=True):
     """To the API server at a time."""
     kueue: KueueSettings = KueueSettings()
     gang_scheduling: GangSchedulingSettings = GangSchedulingSettings()
-    foreign_gangs: ForeignGangsSettings = ForeignGangsSettings()
-    rank_topology: RankTopologySettings = RankTopologySettings()
+    foreign_gangs: Switch = Switch()
+    """Whether the rosters of gangs of other controllers are kept, whose Pods have the barrier's label."""
+    rank_topology: Switch = Switch()
+    """Whether labels of nodes are read, for ranks in their order where a Framework asks for it."""
     progress: ProgressSettings = ProgressSettings()
     history: HistorySettings = HistorySettings()
     leader_election: LeaderElectionSettings = LeaderElectionSettings()
@@ -232,10 +225,10 @@ class Settings(_Group, frozen=True):
         low, high = self.framework_min_retry_delay_sec, self.framework_max_retry_delay_sec
         if low > high:
             raise ValueError(f"{_MIN_DELAY}: must not be greater than {_MAX_DELAY}, which is {high}; found {low}")
-        check_codes("podFailureSpec", self.pod_failure_spec)
+        check_codes(self.pod_failure_spec)
         for name in self.__struct_fields__:
             if name.endswith("_sec"):
-                msgspec.structs.force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
+                force_setattr(self, name, min(getattr(self, name), FOREVER_SECONDS))
 
     def in_namespaces(self, namespaces: Sequence[str]) -> Self:
         """Return the same settings for these namespaces.
@@ -246,7 +239,7 @@ class Settings(_Group, frozen=True):
         for namespace in namespaces:
             if not re.fullmatch(_NAME, namespace):
                 raise SettingsError(f"--namespace: must be {_NAME_RULE}; found {namespace!r}")
-        return msgspec.structs.replace(self, namespaces=tuple(namespaces))
+        return replace(self, namespaces=tuple(namespaces))
 
     @property
     def slots(self) -> int:

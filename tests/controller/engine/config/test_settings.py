@@ -82,7 +82,7 @@ def test_every_key_is_read() -> None:
 
 
 def test_configured_codes_come_after_the_container_contract_with_defaults_for_what_is_left_out() -> None:
-    regex = Regex.parse
+    regex = Regex
     container = ContainerPattern(regex("^main$"), regex("^Error$"), regex("licen[cs]e"), Range(0, 64), Range(1, 255))
     words = (regex("worker-[0-9]+$"), regex("^NodeShutdown$"), regex("(?i)maintenance window"))
     ranges = (ContainerPattern(code=Range(None, 0)), ContainerPattern(code=Range()), ContainerPattern())
