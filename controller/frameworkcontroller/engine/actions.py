@@ -13,23 +13,9 @@ from typing import Final
 
 import structlog
 
+from frameworkcontroller.core import effects
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import (
-    AskLogs,
-    AskProgress,
-    CreatePod,
-    DeletePod,
-    Done,
-    Dropped,
-    Effect,
-    Failed,
-    Missing,
-    Outcome,
-    Refused,
-    RetainPod,
-    Subject,
-    WriteStatus,
-)
+from frameworkcontroller.core.effects import Done, Dropped, Effect, Failed, Missing, Outcome, Refused, Subject
 from frameworkcontroller.core.pods.facts import LARGE_BYTES
 from frameworkcontroller.core.reconcile.outcomes import failure_of
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
@@ -123,10 +109,10 @@ class Actions:
             for executor in (self._objects, self._statuses, self._large, self._asks, self._log_asks):
                 group.create_task(executor.run())
 
-    def submit(self, work: Work, effects: list[Effect]) -> None:
+    def submit(self, work: Work, wanted: list[Effect]) -> None:
         """Queue the effects of a pass."""
-        for effect in effects:
-            if isinstance(effect, WriteStatus) and work.history is not None and not work.history.done():
+        for effect in wanted:
+            if isinstance(effect, effects.WriteStatus) and work.history is not None and not work.history.done():
                 # It may overwrite what a snapshot shows.
                 work.history.add_done_callback(partial(self._enqueue, work, effect))
             else:
@@ -135,18 +121,18 @@ class Actions:
     def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
         executor = self._objects
         match effect:
-            case AskProgress():
+            case effects.AskProgress():
                 executor = self._asks
-            case AskLogs():
+            case effects.AskLogs():
                 executor = self._log_asks
-            case CreatePod() if effect.source.size > LARGE_BYTES:
+            case effects.CreatePod() if effect.source.size > LARGE_BYTES:
                 executor = self._large
-            case WriteStatus():
+            case effects.WriteStatus():
                 is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
                 # The API server writes the whole object, and sends it to whoever watches.
                 is_large = is_large or effect.rest_bytes > LARGE_BYTES
                 executor = self._large if is_large else self._statuses
-        urgent = not isinstance(effect, CreatePod | DeletePod | RetainPod)
+        urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent)
 
     async def _perform(self, work: Work, effect: Effect) -> None:
@@ -161,10 +147,10 @@ class Actions:
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
         outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
-        if isinstance(effect, CreatePod) and isinstance(outcome, Refused | Failed):
+        if isinstance(effect, effects.CreatePod) and isinstance(outcome, Refused | Failed):
             work.reconciler.count_late(effect, outcome, self._now())
-        work.settled = work.settled or (isinstance(effect, WriteStatus) and isinstance(outcome, Done | Refused))
-        if isinstance(effect, WriteStatus) and not isinstance(outcome, Done):
+        work.settled = work.settled or (isinstance(effect, effects.WriteStatus) and isinstance(outcome, Done | Refused))
+        if isinstance(effect, effects.WriteStatus) and not isinstance(outcome, Done):
             self._metrics.status_write_failed(outcome)
             if isinstance(outcome, Missing):
                 _log.warning("status not written: there is no such Framework", framework="/".join(work.key))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from frameworkcontroller.api import names
+<<<<<<< HEAD
 from frameworkcontroller.api.pod_group import PLURAL
 from frameworkcontroller.api.workload import QUEUE_LABEL, WORKLOADS
 from frameworkcontroller.core.effects import (
@@ -23,6 +24,12 @@ from frameworkcontroller.core.effects import (
     Subject,
     WriteRoster,
 )
+=======
+from frameworkcontroller.api.pod_group import KINDS
+from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
+from frameworkcontroller.core import effects
+from frameworkcontroller.core.effects import Owner, Subject
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
 
 COMPANIONS: Final = {WORKLOAD: ("Workload", WORKLOADS), GROUP: ("PodGroup", PLURAL)}
 """Kind and plural of objects beside the ConfigMap, by the key of their effects."""
@@ -35,8 +42,19 @@ def _owned_by(*owners: Owner, controller: bool = True) -> list[dict[str, Any]]:
     ]
 
 
+<<<<<<< HEAD
 def _config_map(subject: Subject, uid: str) -> Owner:
     return Owner("v1", "ConfigMap", names.config_map_name(subject.name), uid)
+=======
+def _named(subject: Subject, name: str, *owners: Owner) -> dict[str, Any]:
+    """Return the metadata of an object of the Framework, which has its label."""
+    return {
+        "namespace": subject.namespace,
+        "name": name,
+        "labels": {names.FRAMEWORK_NAME: subject.name},
+        "ownerReferences": _owned_by(*owners),
+    }
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
@@ -51,10 +69,14 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
     return msgspec.json.encode(whole)
 
 
-def finalizers(subject: Subject, effect: SetFinalizers) -> bytes:
+def finalizers(subject: Subject, effect: effects.SetFinalizers) -> bytes:
     """Return a merge patch of the finalizers, for this version of the Framework alone."""
     version = {"uid": subject.uid, "resourceVersion": effect.resource_version}
     return msgspec.json.encode({"metadata": version | {"finalizers": effect.finalizers}})
+
+
+def _config_map_owner(subject: Subject, uid: str) -> Owner:
+    return Owner("v1", "ConfigMap", names.config_map_name(subject.name), uid)
 
 
 def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
@@ -75,7 +97,7 @@ def _config_map_metadata(subject: Subject, attempt_id: int) -> dict[str, Any]:
     }
 
 
-def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
+def config_map(subject: Subject, effect: effects.CreateConfigMap) -> bytes:
     """Return the ConfigMap of a Framework attempt; its Pods are deleted before it."""
     metadata = _config_map_metadata(subject, effect.attempt_id) | {
         "namespace": subject.namespace,
@@ -90,6 +112,7 @@ def config_map(subject: Subject, effect: CreateConfigMap) -> bytes:
     return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
+<<<<<<< HEAD
 def companion(subject: Subject, effect: CreateCompanion, priority: Mapping[str, Any]) -> bytes:
     """Return a Workload of a Framework, or a group of an attempt, whose end does not wait for the group."""
     owners = _owned_by(subject.object)
@@ -115,14 +138,44 @@ def companion_patch(effect: PatchCompanion) -> bytes:
     """Return a merge patch; the UID is a precondition, and so is the version of which it is made, if there is one."""
     version = {"resourceVersion": effect.resource_version} if effect.resource_version else {}
     return msgspec.json.encode({"metadata": {"uid": effect.uid, **version}, **effect.patch})
+=======
+def workload(subject: Subject, effect: effects.CreateWorkload, priority: tuple[dict[str, str] | None, int]) -> bytes:
+    """Return the Workload of a Framework."""
+    reference, value = priority
+    spec = {"queueName": effect.queue, "priority": value, "podSets": msgspec.Raw(effect.pod_sets)}
+    if reference is not None:
+        spec["priorityClassRef"] = reference
+    metadata = _named(subject, effect.name, subject.object)
+    return msgspec.json.encode({"apiVersion": KUEUE_API, "kind": "Workload", "metadata": metadata, "spec": spec})
 
 
-def config_map_patch(subject: Subject, effect: LabelConfigMap) -> bytes:
+def group(subject: Subject, effect: effects.CreateGroup) -> bytes:
+    """Return a group of Pods of an attempt; it goes after them, and the attempt's end does not wait for it."""
+    metadata = _named(subject, effect.name, _config_map_owner(subject, effect.config_map_uid))
+    metadata["ownerReferences"][0]["blockOwnerDeletion"] = False
+    api_version = KINDS[effect.scheduler].api_version
+    document = {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": msgspec.Raw(effect.spec)}
+    return msgspec.json.encode(document)
+
+
+def group_patch(effect: effects.PatchGroup) -> bytes:
+    """Return a merge patch of the spec; the UID is a precondition."""
+    return msgspec.json.encode({"metadata": {"uid": effect.uid}, "spec": msgspec.Raw(effect.spec)})
+
+
+def workload_patch(effect: effects.PatchWorkload) -> bytes:
+    """Return a merge patch of the status, for this version of the Workload alone."""
+    metadata = {"uid": effect.uid, "resourceVersion": effect.resource_version}
+    return msgspec.json.encode({"metadata": metadata, "status": msgspec.Raw(effect.status)})
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
+
+
+def config_map_patch(subject: Subject, effect: effects.LabelConfigMap) -> bytes:
     """Return a merge patch that sets what the metadata always says; the UID is a precondition."""
     return msgspec.json.encode({"metadata": _config_map_metadata(subject, effect.attempt_id) | {"uid": effect.uid}})
 
 
-def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
+def retained_pod_patch(subject: Subject, effect: effects.RetainPod) -> bytes:
     """Return a merge patch that gives a Pod to the Framework, and hides it from the caches."""
     metadata = {
         "uid": effect.uid,
@@ -132,7 +185,7 @@ def retained_pod_patch(subject: Subject, effect: RetainPod) -> bytes:
     return msgspec.json.encode({"metadata": metadata})
 
 
-def roster_patch(subject: Subject, effect: WriteRoster, packed: bytes | None) -> bytes:
+def roster_patch(subject: Subject, effect: effects.WriteRoster, packed: bytes | None) -> bytes:
     """Return a merge patch that replaces the roster, plain or gzipped; the UID is a precondition.
 
     It also sets what the controller has written beside the roster, in case somebody else has changed that.
@@ -148,12 +201,13 @@ def roster_patch(subject: Subject, effect: WriteRoster, packed: bytes | None) ->
     )
 
 
-def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple[str, dict[str, Any]]]:
+def roster_access(subject: Subject, effect: effects.GrantRosterAccess) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the Role and RoleBinding by which the Framework's Pods may read its roster and nothing else, by resource.
 
     The ConfigMap of the attempt owns them, so that the garbage collector deletes them with it.
     """
     group = "rbac.authorization.k8s.io"
+<<<<<<< HEAD
     name, config_map_name = names.roster_access_name(subject.name), names.config_map_name(subject.name)
     metadata = {
         "namespace": subject.namespace,
@@ -161,10 +215,14 @@ def roster_access(subject: Subject, effect: GrantRosterAccess) -> Iterator[tuple
         "labels": _config_map_metadata(subject, 0)["labels"],
         "ownerReferences": _owned_by(_config_map(subject, effect.config_map_uid)),
     }
+=======
+    name, owner = names.roster_access_name(subject.name), _config_map_owner(subject, effect.config_map_uid)
+    metadata = _named(subject, name, owner) | {"labels": _config_map_metadata(subject, 0)["labels"]}
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],
-        "resourceNames": [config_map_name],
+        "resourceNames": [owner.name],
         "verbs": ["get", "watch"],
     }
     yield "roles", {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}

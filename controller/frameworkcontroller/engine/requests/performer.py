@@ -19,6 +19,7 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
+<<<<<<< HEAD
 from frameworkcontroller.core.effects import (
     AskLogs,
     AskProgress,
@@ -52,6 +53,11 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
+=======
+from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
+from frameworkcontroller.core import effects
+from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Missing, Outcome, Refused, Subject
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
 from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
@@ -132,47 +138,46 @@ class Performer:
             return Failed(f"the API server's answer cannot be decoded: {error}")
 
     async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
+        path = _path_of(subject, effect)
         match effect:
-            case AskProgress():
-                return Told(await pod_answer.ask(effect.ip, effect.port, "/gang"))
-            case AskLogs():
+            case effects.AskProgress():
+                return effects.Told(await pod_answer.ask(effect.ip, effect.port, "/gang"))
+            case effects.AskLogs():
                 return await self._ask_logs(effect)
-            case SetFinalizers():
-                return await self._patch_version(_framework_path(subject), manifests.finalizers(subject, effect))
-            case WriteStatus():
-                return await self._write_status(subject, effect)
-            case CreatePod():
-                path = resource_path("v1", "pods", namespace=subject.namespace)
+            case effects.SetFinalizers():
+                return await self._patch_version(path, manifests.finalizers(subject, effect))
+            case effects.WriteStatus():
+                return await self._write_status(subject, path, effect)
+            case effects.CreatePod():
                 try:
                     body = await self._bodies.render(effect)
                 except TemplateError as error:
                     return Refused(PERMANENT, str(error), sent=False)
                 return await self._create(path, body, creation_error.describe)
-            case CreateConfigMap():
-                path = resource_path("v1", "configmaps", namespace=subject.namespace)
+            case effects.CreateConfigMap():
                 return await self._create(path, manifests.config_map(subject, effect))
-            case FindPod():
-                path = _pod_path(subject, effect)
+            case effects.FindPod():
                 meta = await self._read(path)
                 # Anybody may use the name of a Pod for one of some MiB; only of one that was let go more is asked.
                 ended = meta.labels.retained is not None and has_ended(POD_DECODER.decode(await self._get(path, JSON)))
                 return Found(meta, ended)
-            case FindConfigMap():
-                return Found(await self._read(_config_map_path(subject)))
-            case DeletePod():
-                return await self._delete_pod(subject, effect)
-            case RetainPod():
-                return await self._retain_pod(subject, effect)
-            case DeleteConfigMap():
-                return await self._delete(_config_map_path(subject), effect.uid, propagation="Foreground")
-            case LabelConfigMap():
-                return await self._patch_version(_config_map_path(subject), manifests.config_map_patch(subject, effect))
-            case WriteRoster():
-                return await self._write_roster(subject, effect)
-            case FindOwner():
-                return await self._find_owner(subject, effect)
-            case GrantRosterAccess():
+            case effects.FindConfigMap():
+                return Found(await self._read(path))
+            case effects.DeletePod():
+                return await self._delete_pod(path, effect)
+            case effects.RetainPod():
+                return await self._retain_pod(path, manifests.retained_pod_patch(subject, effect))
+            case effects.DeleteConfigMap():
+                return await self._delete(path, effect.uid, propagation="Foreground")
+            case effects.LabelConfigMap():
+                return await self._patch_version(path, manifests.config_map_patch(subject, effect))
+            case effects.WriteRoster():
+                return await self._write_roster(subject, path, effect)
+            case effects.FindOwner():
+                return await self._find_owner(path, effect)
+            case effects.GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
+<<<<<<< HEAD
             case CreateCompanion():
                 return await self._create_companion(subject, effect)
             case PatchCompanion():
@@ -183,24 +188,40 @@ class Performer:
                 return await self._delete(_companion_path(subject, effect), effect.uid)
             case DeleteFramework():
                 path, version = _framework_path(subject), effect.resource_version or None
+=======
+            case effects.CreateWorkload():
+                return await self._create_workload(subject, path, effect)
+            case effects.PatchWorkload():
+                return await self._patch_version(f"{path}/status", manifests.workload_patch(effect))
+            case effects.DeleteWorkload():
+                return await self._delete(path, effect.uid)
+            case effects.CreateGroup():
+                body = manifests.group(subject, effect)
+                return await self._create_labelled(subject, path, body, effect.config_map_uid)
+            case effects.PatchGroup():
+                return await self._patch(path, manifests.group_patch(effect))
+            case effects.DeleteFramework():
+                version = effect.resource_version or None
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
 
-    async def _ask_logs(self, effect: AskLogs) -> Outcome:
+    async def _ask_logs(self, effect: effects.AskLogs) -> Outcome:
         """Ask the archive, which answers as soon as it has something to say, after a second at the latest."""
         assert self._history is not None
         body = msgspec.json.encode({"uids": effect.uids})
         answer = self._history.request(
             "POST", "/kept", body=body, timeout_seconds=LOGS_SECONDS, max_bytes=LOGS_BYTES, flow_controlled=False
         )
-        return Told(await answer)
+        return effects.Told(await answer)
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
     async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = str) -> Outcome:
+        """Create the object that is to have this path."""
         try:
-            answer = await self._client.create(path, body, accept=PARTIAL_METADATA)
+            answer = await self._client.create(path.rpartition("/")[0], body, accept=PARTIAL_METADATA)
         except AlreadyExistsError as error:
-            return NameTaken(f"the name is in use: {error.message}")
+            return effects.NameTaken(f"the name is in use: {error.message}")
         except ApiStatusError as error:
             if error.code in PERMANENT_CODES and not _is_transient(error):
                 return Refused(error.code, describe(error))
@@ -224,9 +245,7 @@ class Performer:
         async with self._large_read:
             return await self._client.get(path, accept=accept)
 
-    async def _find_owner(self, subject: Subject, effect: FindOwner) -> Outcome:
-        row = foreign.KINDS[effect.kind]
-        path = resource_path(row.api_version, row.plural, namespace=subject.namespace, name=effect.name)
+    async def _find_owner(self, path: str, effect: effects.FindOwner) -> Outcome:
         try:
             document = await self._client.get(path, max_bytes=ANSWER_BYTES)
         except AnswerTooLargeError:
@@ -236,8 +255,7 @@ class Performer:
             document = await self._get_large(path, JSON)
         return Found(PARTIAL_DECODER.decode(document).metadata.slim(FOUND_ANNOTATIONS), document=document)
 
-    async def _delete_pod(self, subject: Subject, effect: DeletePod) -> Outcome:
-        path = _pod_path(subject, effect)
+    async def _delete_pod(self, path: str, effect: effects.DeletePod) -> Outcome:
         if effect.on_node or effect.grace_seconds is not None:
             return await self._delete(path, effect.uid, grace_period_seconds=effect.grace_seconds)
         # The API server removes a Pod without a node at once. It decides so before admission, and would also remove one
@@ -250,9 +268,9 @@ class Performer:
             return Failed(f"Pod {found.name} changed while it was to be deleted")
         return outcome
 
-    async def _retain_pod(self, subject: Subject, effect: RetainPod) -> Outcome:
+    async def _retain_pod(self, path: str, patch: bytes) -> Outcome:
         try:
-            return await self._patch(_pod_path(subject, effect), manifests.retained_pod_patch(subject, effect))
+            return await self._patch(path, patch)
         except ApiStatusError as error:
             # A policy or a webhook of somebody. Everything else may pass.
             is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
@@ -273,7 +291,7 @@ class Performer:
 
     # --- the status --------------------------------------------------------------------------------------------------
 
-    async def _write_status(self, subject: Subject, effect: WriteStatus) -> Outcome:
+    async def _write_status(self, subject: Subject, path: str, effect: effects.WriteStatus) -> Outcome:
         """Write the status, again if only the rest of the object has changed, without a pause: it holds a slot.
 
         If a write took effect whose answer was lost, the next one conflicts with it and knows it (`unanswered`).
@@ -283,20 +301,19 @@ class Performer:
         for conflicts in range(STATUS_TRIES):
             outcome: Outcome | SendUpon
             try:
-                outcome = await self._send_status(subject, version, status)
+                outcome = await self._send_status(path, manifests.status_update(subject, version, status))
             except ConflictError:
-                live = FRAMEWORK_DECODER.decode(await self._client.get(_framework_path(subject)))
+                live = FRAMEWORK_DECODER.decode(await self._client.get(path))
                 outcome = resolve_conflict(effect, subject.uid, live)
             if not isinstance(outcome, SendUpon):
                 return replace(outcome, roles=digest, conflicts=conflicts) if isinstance(outcome, Done) else outcome
             version = outcome.resource_version
         return Failed("the Framework changed during each of several attempts to write its status")
 
-    async def _send_status(self, subject: Subject, version: str, status: bytes) -> Outcome:
+    async def _send_status(self, path: str, body: bytes) -> Outcome:
         """Send the status once; a conflict is raised, and errors of which another try may be rid."""
-        body = manifests.status_update(subject, version, status)
         try:
-            answer = await self._client.replace(f"{_framework_path(subject)}/status", body, accept=PARTIAL_METADATA)
+            answer = await self._client.replace(f"{path}/status", body, accept=PARTIAL_METADATA)
         except ApiStatusError as error:
             if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
                 return Refused(TOO_LARGE_CODE, error.message)
@@ -305,7 +322,7 @@ class Performer:
             return Refused(error.code, error.message)
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
-    async def _encode(self, effect: WriteStatus) -> tuple[bytes, int | None]:
+    async def _encode(self, effect: effects.WriteStatus) -> tuple[bytes, int | None]:
         """Return the status as it is sent, and the digest of its roles: a plain one is not read for that."""
         encoded = msgspec.json.encode(effect.status)
         if not self._compress or status_encoding.is_small(len(encoded), effect.rest_bytes):
@@ -315,12 +332,12 @@ class Performer:
 
     # --- the roster --------------------------------------------------------------------------------------------------
 
-    async def _write_roster(self, subject: Subject, effect: WriteRoster) -> Outcome:
+    async def _write_roster(self, subject: Subject, path: str, effect: effects.WriteRoster) -> Outcome:
         packed = None
         if len(effect.document) >= ROSTER_GZIP_FROM_BYTES:
             # Without the time, so that the same roster is the same object.
             packed = await asyncio.to_thread(gzip.compress, effect.document, 6, mtime=0)
-        return await self._patch_version(_config_map_path(subject), manifests.roster_patch(subject, effect, packed))
+        return await self._patch_version(path, manifests.roster_patch(subject, effect, packed))
 
     async def _patch_version(self, path: str, patch: bytes) -> Outcome:
         """Send a merge patch; where the object has changed, what is to be said may be something else now."""
@@ -340,7 +357,7 @@ class Performer:
             raise
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
-    async def _grant_roster_access(self, subject: Subject, effect: GrantRosterAccess) -> Outcome:
+    async def _grant_roster_access(self, subject: Subject, effect: effects.GrantRosterAccess) -> Outcome:
         """Create Role and RoleBinding, or update what the ConfigMap owns, or the Framework, as in earlier versions.
 
         An object of another owner is left alone. The ConfigMap of the last attempt may still be one for a moment.
@@ -363,6 +380,7 @@ class Performer:
 
     # --- objects of others --------------------------------------------------------------------------------------------
 
+<<<<<<< HEAD
     async def _create_companion(self, subject: Subject, effect: CreateCompanion) -> Outcome:
         """Create it; one of the same owner that the cache does not show gets back the label for that."""
         priority: dict[str, Any] = {}
@@ -374,6 +392,19 @@ class Performer:
         path = _companion_path(subject, effect)
         outcome = await self._create(path.rpartition("/")[0], manifests.companion(subject, effect, priority))
         if not isinstance(outcome, NameTaken):
+=======
+    async def _create_workload(self, subject: Subject, path: str, effect: effects.CreateWorkload) -> Outcome:
+        try:
+            priority = await workload_priority.find(self._client, effect)
+        except NotFoundError as error:
+            return Refused(error.code, error.message)
+        return await self._create_labelled(subject, path, manifests.workload(subject, effect, priority), subject.uid)
+
+    async def _create_labelled(self, subject: Subject, path: str, body: bytes, owner: str) -> Outcome:
+        """Create an object of this owner; one that the cache does not show gets back the label for that."""
+        outcome = await self._create(path, body)
+        if not isinstance(outcome, effects.NameTaken):
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)
             return outcome
         found = await self._read(path)
         if not is_ours(found, effect.config_map_uid or subject.uid):
@@ -393,6 +424,7 @@ def _is_transient(error: ApiStatusError) -> bool:
     return error.message.startswith(MISSING_PERMISSIONS) or (words is not None and words in error.message)
 
 
+<<<<<<< HEAD
 def _framework_path(subject: Subject) -> str:
     return resource_path(names.API_VERSION, names.PLURAL, namespace=subject.namespace, name=subject.name)
 
@@ -409,3 +441,22 @@ def _companion_path(subject: Subject, effect: OfCompanion) -> str:
 
 def _config_map_path(subject: Subject) -> str:
     return resource_path("v1", "configmaps", namespace=subject.namespace, name=names.config_map_name(subject.name))
+=======
+def _path_of(subject: Subject, effect: Effect) -> str:
+    """Return the path of the object that an effect is about."""
+    match effect:
+        case effects.PodEffect():
+            api, plural, name = "v1", "pods", names.pod_name(subject.name, effect.role, effect.index)
+        case effects.CreateWorkload() | effects.PatchWorkload() | effects.DeleteWorkload():
+            api, plural, name = KUEUE_API, WORKLOADS, effect.name
+        case effects.CreateGroup() | effects.PatchGroup():
+            api, plural, name = KINDS[effect.scheduler].api_version, PLURAL, effect.name
+        case effects.FindOwner():
+            row, name = foreign.KINDS[effect.kind], effect.name
+            api, plural = row.api_version, row.plural
+        case effects.WriteStatus() | effects.SetFinalizers() | effects.DeleteFramework():
+            api, plural, name = names.API_VERSION, names.PLURAL, subject.name
+        case _:
+            api, plural, name = "v1", "configmaps", names.config_map_name(subject.name)
+    return resource_path(api, plural, namespace=subject.namespace, name=name)
+>>>>>>> 44050f86 (Find the path of an effect's object in one place)

@@ -8,20 +8,15 @@ step: long texts first, then what the Pods show. What is left out here stays in 
 import gzip
 from base64 import b64encode
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from frameworkcontroller.api.status import (
-    FrameworkStatus,
-    PodEnd,
-    TaskCompletion,
-    TaskRoleStatus,
-    TaskStatus,
-    cut,
-    excess_of,
-)
+from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, TaskStatus, cut, excess_of
+
+W = TypeVar("W", bound=Wire)
 
 COMPRESS_FROM_BYTES: Final = 700 * 1024
 """Of the status: about what FC compresses from on."""
@@ -79,7 +74,7 @@ def compress(status: FrameworkStatus, rest_bytes: int) -> bytes:
 
 
 def _abridged(roles: tuple[TaskRoleStatus, ...], step: Step) -> tuple[TaskRoleStatus, ...]:
-    if step == STEPS[0]:
+    if step.text is None:
         return roles
     return tuple(
         replace(role, task_statuses=tuple(_abridged_task(task, step) for task in role.task_statuses)) for role in roles
@@ -88,24 +83,18 @@ def _abridged(roles: tuple[TaskRoleStatus, ...], step: Step) -> tuple[TaskRoleSt
 
 def _abridged_task(task: TaskStatus, step: Step) -> TaskStatus:
     attempt = task.attempt_status
-    if attempt.completion_status is not None:
-        attempt = replace(attempt, completion_status=_abridged_end(attempt.completion_status, step))
+    if (end := attempt.completion_status) is not None:
+        pod = end.pod if step.pods else None
+        if pod is not None:
+            containers = tuple(_cut(one, step, "reason", "message") for one in pod.containers)
+            pod = _cut(pod, step, "reason", "message", containers=containers)
+        attempt = replace(attempt, completion_status=_cut(end, step, "diagnostics", pod=pod))
     if not step.places:
         attempt = replace(attempt, pod_node_name=None, pod_host_ip=None)
     return replace(task, attempt_status=attempt)
 
 
-def _abridged_end(end: TaskCompletion, step: Step) -> TaskCompletion:
-    pod = _abridged_pod(end.pod, step) if end.pod is not None and step.pods else None
-    return replace(end, diagnostics=_cut(end.diagnostics, step), pod=pod)
-
-
-def _abridged_pod(pod: PodEnd, step: Step) -> PodEnd:
-    containers = tuple(
-        replace(one, reason=_cut(one.reason, step), message=_cut(one.message, step)) for one in pod.containers
-    )
-    return replace(pod, reason=_cut(pod.reason, step), message=_cut(pod.message, step), containers=containers)
-
-
-def _cut(text: str, step: Step) -> str:
-    return text if step.text is None else cut(text, step.text)
+def _cut(part: W, step: Step, *texts: str, **changes: object) -> W:
+    """Return a part with these texts cut, and these changes."""
+    assert step.text is not None
+    return replace(part, **changes, **{text: cut(getattr(part, text), step.text) for text in texts})
