@@ -1,7 +1,6 @@
 """Gangs of other controllers, by the rosters that the controller keeps of them. Pure."""
 
 import zlib
-from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -42,7 +41,7 @@ class RosterMap(Struct, frozen=True, rename="camel"):
 
     metadata: Meta
     data: dict[str, str] = {}
-    binary_data: dict[str, str] = {}
+    binary_data: dict[str, bytes] = {}
 
     def roster(self, most_bytes: int) -> bytes:
         """Return the roster as JSON, of a compressed one no more than so many bytes.
@@ -52,7 +51,7 @@ class RosterMap(Struct, frozen=True, rename="camel"):
         """
         if text := self.data.get(names.ROSTER_KEY, ""):
             return text.encode()
-        packed = b64decode(self.binary_data.get(names.ROSTER_GZIP_KEY, ""))
+        packed = self.binary_data.get(names.ROSTER_GZIP_KEY, b"")
         try:
             return zlib.decompressobj(wbits=31).decompress(packed, most_bytes)
         except zlib.error as error:

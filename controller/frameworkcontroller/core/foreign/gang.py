@@ -14,40 +14,20 @@ import msgspec
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.meta import Meta, Partial
-from frameworkcontroller.core import events
+from frameworkcontroller.core import effects, events
 from frameworkcontroller.core.clock import EARLIEST
-from frameworkcontroller.core.effects import (
-    ACCESS,
-    CONFIG_MAP,
-    OWNER,
-    ROSTER,
-    CreateConfigMap,
-    DeleteConfigMap,
-    Done,
-    Effect,
-    Failed,
-    FindConfigMap,
-    FindOwner,
-    Found,
-    GrantRosterAccess,
-    NameTaken,
-    Outcome,
-    Owner,
-    Readiness,
-    Refused,
-    Subject,
-    WriteRoster,
-)
+from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Outcome, Owner, Readiness, Refused, Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
 from frameworkcontroller.core.gang.keeper import RosterKeeper
-from frameworkcontroller.core.gang.publisher import PROGRESS_EVERY, Phase, Publisher
+from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
+from frameworkcontroller.core.reconcile.outcomes import failure_of
 from frameworkcontroller.core.status.reports import Milestone
 
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
@@ -72,10 +52,9 @@ class ForeignGang:
         self._size: Size | None = None
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
         self._keeper: RosterKeeper[Readiness] | None = None
-        self._granted: GrantRosterAccess | None = None
+        self._granted: effects.GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
-        self._told_at = EARLIEST
         self._is_open = self._had_config_map = False
         self._events: list[KubeEvent] = []
 
@@ -100,42 +79,42 @@ class ForeignGang:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to do for it, as long as no ConfigMap of its name is seen."""
-        return not self.members and not any(map(self._in_flight.is_busy, (CONFIG_MAP, ROSTER, ACCESS, OWNER)))
+        return not self.members and not any(
+            map(self._in_flight.is_busy, (effects.CONFIG_MAP, effects.ROSTER, effects.ACCESS, effects.OWNER))
+        )
 
     def apply_outcome(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
         key = effect.key
         self._in_flight.finish(key)
         match effect, outcome:
-            case _, Failed() as failure:
+            case _ if (failure := failure_of(effect, outcome)) is not None:
                 self._in_flight.back_off(key, failure, now)
-            case _, Refused(_, message):
-                self._in_flight.back_off(key, Failed(message, refused=True), now)
-                self._events.append(events.of_failure(f"ConfigMap {names.config_map_name(self._name)}", message))
-            case FindOwner(), _:
+                if isinstance(outcome, Refused):
+                    what = f"ConfigMap {names.config_map_name(self._name)}"
+                    self._events.append(events.of_failure(what, failure.message))
+            case effects.FindOwner(), _:
                 self._learn(outcome.document if isinstance(outcome, Found) else None)
                 self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
-            case CreateConfigMap(), NameTaken():
+            case effects.FindConfigMap(), Found(metadata):
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
-                self._in_flight.back_off(key, Failed("its name is in use", refused=True), now)
-            case FindConfigMap(), Found(metadata):
                 if metadata.labels.gang is None:
                     text = f"ConfigMap {metadata.name} is somebody else's: the gang waits until it is deleted"
                     self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
                 self._in_flight.back_off(key, Failed("its name is in use", refused=True), now)
-            case GrantRosterAccess(), _:
+            case effects.GrantRosterAccess(), _:
                 self._granted = effect if isinstance(outcome, Done) else None
                 self._in_flight.recheck_later(key, now)
-            case WriteRoster(), Done():
+            case effects.WriteRoster(), Done():
                 pass
-            case FindConfigMap(), _:
+            case effects.FindConfigMap(), _:
                 # That is not why it could not be created.
                 self._in_flight.go_on(key, now)
-            case DeleteConfigMap(), Done():
+            case effects.DeleteConfigMap(), Done():
                 self._in_flight.recheck_later(key, now, longer=True)
             case _:
                 self._in_flight.recheck_later(key, now)
-        if isinstance(effect, WriteRoster):
+        if isinstance(effect, effects.WriteRoster):
             self._apply_written(effect, outcome)
 
     def decide(self, now: datetime, config_map: Partial | None) -> Decision:
@@ -155,12 +134,12 @@ class ForeignGang:
             self._keeper, self._granted, self._told = None, None, ""
         if config_map is None and self._had_config_map:
             # It is gone: the next one need not wait for that.
-            self._in_flight.reset_delay(CONFIG_MAP)
+            self._in_flight.reset_delay(effects.CONFIG_MAP)
         self._had_config_map = config_map is not None
         claim = next(iter(self.members.claims), None)
         if claim is None:
             if config_map is not None and config_map.metadata.deletion_timestamp is None:
-                yield DeleteConfigMap(config_map.metadata.uid)
+                yield effects.DeleteConfigMap(config_map.metadata.uid)
             return
         if config_map is not None and config_map.metadata.deletion_timestamp is not None:
             # What is written there would go with it, and another one follows at the pace of new gangs.
@@ -169,24 +148,20 @@ class ForeignGang:
         if self._size is None:
             return
         if config_map is None:
-            failures = self._in_flight.failures(CONFIG_MAP)
+            failures = self._in_flight.failures(effects.CONFIG_MAP)
             roster = document(self._attempt(claim, ""), 0, 0, self._size.total)
-            yield FindConfigMap() if failures % 2 else CreateConfigMap(claim.attempt, roster)
+            yield effects.FindConfigMap() if failures % 2 else effects.CreateConfigMap(claim.attempt, roster)
             return
         uid = config_map.metadata.uid
         accounts = sorted({one.account for one in self.members.claims})[:MOST_ACCOUNTS]
-        access = GrantRosterAccess(tuple(accounts), uid)
+        access = effects.GrantRosterAccess(tuple(accounts), uid)
         if self._grants and access != self._granted:
             yield access
-        if self._keeper is None:
-            publisher = Publisher(config_map.metadata, self._attempt(claim, uid), self.members.rows)
-            self._keeper = RosterKeeper(config_map.metadata.name, publisher)
-            self._is_open = publisher.opened
         # What is decided counts as written, so it is decided only when it can be.
-        if (until := self._in_flight.delayed_until(ROSTER, now)) is not None:
+        if (until := self._in_flight.delayed_until(effects.ROSTER, now)) is not None:
             decision.wake(until)
-        elif not self._in_flight.is_busy(ROSTER):
-            yield from self._write(claim, self._keeper, config_map.metadata, now, decision)
+        elif not self._in_flight.is_busy(effects.ROSTER):
+            yield from self._write(claim, self._size, config_map.metadata, now, decision)
 
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
@@ -198,7 +173,7 @@ class ForeignGang:
         elif now < self._look_at:
             decision.wake(self._look_at)
         else:
-            yield FindOwner(claim.kind, claim.owner, claim.uid)
+            yield effects.FindOwner(claim.kind, claim.owner, claim.uid)
 
     def _learn(self, found: bytes | None) -> None:
         """Take in what the owner says, None if there is none."""
@@ -218,15 +193,19 @@ class ForeignGang:
         instance = names.attempt_instance_uid(claim.attempt, config_map_uid) if config_map_uid else None
         return AttemptName(self._namespace, claim.owner, uid, claim.attempt, instance)
 
-    def _write(
-        self, claim: Claim, keeper: RosterKeeper[Readiness], config_map: Meta, now: datetime, decision: Decision
-    ) -> Iterator[Effect]:
-        assert self._size is not None
-        if self._size.never:
-            yield from self._give_up(claim, config_map.uid, self._size, now, decision)
-            return
-        keeper.publisher.more = {"first": self._size.first} if self._size.first else {}
-        found = keeper.decide(self.members.summary(), self.members.missing, now, config_map.resource_version)
+    def _write(self, claim: Claim, size: Size, config_map: Meta, now: datetime, decision: Decision) -> Iterator[Effect]:
+        never = size.never
+        if self._keeper is None:
+            publisher = Publisher(config_map, self._attempt(claim, config_map.uid), self.members.rows)
+            self._keeper = RosterKeeper(config_map.name, publisher)
+            self._is_open = publisher.opened
+            if never:  # which is told at once
+                publisher.apply_outcome(done=False, complete=False)
+        keeper = self._keeper
+        keeper.publisher.more = {"never": never} if never else {"first": size.first} if size.first else {}
+        why = ((f"{claim.kind} {claim.owner}", never),)
+        missing = (lambda: why) if never else self.members.missing
+        found = keeper.decide(self.members.summary(), missing, now, config_map.resource_version)
         decision.wake(found.wake_at)
         if found.event is not None:
             decision.reports.append(found.event)
@@ -234,29 +213,16 @@ class ForeignGang:
             self._is_open = True
             decision.reports.append(Milestone("open", keeper.publisher.age(now).total_seconds()))
         if found.write is not None:
-            self._told = ""
+            if never and never != self._told:
+                text = f"The gang can never be complete: {never}"
+                decision.reports.append(KubeEvent("GangImpossible", text, warning=True))
+            self._told = never
             yield found.write
 
-    def _give_up(self, claim: Claim, uid: str, size: Size, now: datetime, decision: Decision) -> Iterator[Effect]:
-        """Tell barriers and people, once, that the gang can never be complete; another text waits a while."""
-        if size.never == self._told:
-            return
-        if now < (due := self._told_at + PROGRESS_EVERY):
-            decision.wake(due)
-            return
-        self._told, self._told_at = size.never, now
-        text = f"The gang can never be complete: {size.never}"
-        decision.reports.append(KubeEvent("GangImpossible", text, warning=True))
-        missing = ((f"{claim.kind} {claim.owner}", size.never),)
-        roster = document(self._attempt(claim, uid), 0, 0, size.total, missing, more={"never": size.never})
-        yield WriteRoster(uid, claim.attempt, roster, "{}", complete=False)
-
-    def _apply_written(self, effect: WriteRoster, outcome: Outcome) -> None:
+    def _apply_written(self, effect: effects.WriteRoster, outcome: Outcome) -> None:
         if self._keeper is None or self._keeper.publisher.config_map_uid != effect.config_map_uid:
             return
         version = outcome.resource_version if isinstance(outcome, Done) else None
-        if version is None:
-            self._told = ""
         event = self._keeper.apply_outcome(effect, version)
         if event is not None:
             self._events.append(event)

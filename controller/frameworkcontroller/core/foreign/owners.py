@@ -54,12 +54,20 @@ class Size(Struct, frozen=True):
         return sum(role.number for role in self.roles.values())
 
 
-class _Metadata(Wire, frozen=True):
+class _Part(Wire, frozen=True):
+    """The fields of the small parts of a spec, whose names do not meet."""
+
+    name: str = ""
     labels: Labels = Labels()
+    replicated_job: str = ""
+    job_index: int = 0
+    pod_index: int = 0
+    startup_policy_order: str = ""
+    start: int = 0
 
 
 class _Template(Wire, frozen=True):
-    metadata: _Metadata = _Metadata()
+    metadata: _Part = _Part()
 
 
 class _JobSpec(Wire, frozen=True):
@@ -72,39 +80,22 @@ class _JobTemplate(Wire, frozen=True):
     spec: _JobSpec = _JobSpec()
 
 
-class _Named(Wire, frozen=True):
+class _ReplicatedJob(Wire, frozen=True):
     name: str = ""
-
-
-class _ReplicatedJob(_Named, frozen=True):
     template: _JobTemplate = _JobTemplate()
     replicas: int = 1
-    depends_on: tuple[_Named, ...] = ()
-
-
-class _Coordinator(Wire, frozen=True):
-    replicated_job: str = ""
-    job_index: int = 0
-    pod_index: int = 0
-
-
-class _Startup(Wire, frozen=True):
-    startup_policy_order: str = ""
-
-
-class _Ordinals(Wire, frozen=True):
-    start: int = 0
+    depends_on: tuple[_Part, ...] = ()
 
 
 class _Spec(_JobSpec, frozen=True):
     """The fields of all kinds, whose names do not meet."""
 
     replicated_jobs: tuple[_ReplicatedJob, ...] = ()
-    coordinator: _Coordinator = _Coordinator()
-    startup_policy: _Startup | str | None = None
+    coordinator: _Part = _Part()
+    startup_policy: _Part | str | None = None
     replicas: int = 1
     pod_management_policy: str = "OrderedReady"
-    ordinals: _Ordinals = _Ordinals()
+    ordinals: _Part = _Part()
 
 
 class _Owner(Wire, frozen=True):
@@ -172,11 +163,8 @@ def _jobset(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
 
 def _never(spec: _Spec, members: list[_ReplicatedJob]) -> Iterator[str]:
     names = {job.name for job in members if job.replicas > 0}
-    if (
-        len(names) > 1
-        and isinstance(spec.startup_policy, _Startup)
-        and spec.startup_policy.startup_policy_order == "InOrder"
-    ):
+    order = spec.startup_policy.startup_policy_order if isinstance(spec.startup_policy, _Part) else ""
+    if len(names) > 1 and order == "InOrder":
         yield (
             "spec.startupPolicy.startupPolicyOrder is InOrder: each replicated job is created when the one before is "
             "ready, which is when all are there; remove it, or set AnyOrder"
