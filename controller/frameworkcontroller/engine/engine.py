@@ -25,7 +25,6 @@ import structlog
 from msgspec import Raw
 
 from frameworkcontroller.api.framework import Framework
-from frameworkcontroller.api.status import GangRestart, Hang
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
@@ -36,7 +35,7 @@ from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
-from frameworkcontroller.core.status.reports import Milestone, Transition
+from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.engine.actions import Actions, Work
 from frameworkcontroller.engine.beginning import Beginning
 from frameworkcontroller.engine.cache.caches import Caches, CacheView, FrameworkKey
@@ -50,14 +49,12 @@ from frameworkcontroller.engine.quarantine import Reloader, edition_of
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.rest import Rest
 from frameworkcontroller.engine.workers import DEFAULT_SLOTS, REST, Executor
-from frameworkcontroller.engine.workqueue import WorkQueue, make_way
+from frameworkcontroller.engine.workqueue import WorkQueue
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.watch_events import UndecodableObject
 
 _log = structlog.get_logger(__name__)
 
-# Decisions are made in a row for so long; then other tasks of the event loop get their turn: lease, health, requests.
-DECIDING_SECONDS: Final = 0.01
 # Statuses that can be put off leave their turn to others of their namespace for so long for each that waits, or was
 # written lately.
 PUT_OFF_SECONDS: Final = 0.5
@@ -96,6 +93,7 @@ class Engine:
         self._config, self._clock = config, clock
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._history, self._may_act = History(lines, triggers), may_act
+        self.on_framework_deletion, self.on_pod_gone = self._history.write_framework, self._history.write_pod
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
@@ -109,6 +107,7 @@ class Engine:
         self._rest = Rest(performer, config, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
+        self.metrics.events_dropped.set_function(lambda: self._events.dropped)
         self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
         self._foreign = None
         if foreign_gangs:
@@ -177,10 +176,6 @@ class Engine:
         self._queue.forget(key)
         self._reloader.forget(key)
 
-    def on_framework_deletion(self, last: Framework) -> None:
-        """Write the Framework's last state to the history."""
-        self._history.write_framework(last)
-
     def on_undecodable_framework(self, found: UndecodableObject) -> None:
         """Tell its users that the Framework cannot be read; the watch shows it again when they have mended it."""
         subject = Subject(found.identity.namespace, found.identity.name, found.identity.uid)
@@ -212,25 +207,12 @@ class Engine:
         if (work := self._works.get(key)) is not None and work.reconciler.touch_pod(name):
             self._wake(key)
 
-    def on_pod_gone(self, document: bytes) -> None:
-        """Write the Pod's last state to the history."""
-        self._history.write_pod(document)
-
     # --- decide ------------------------------------------------------------------------------------------------------
 
     async def _dispatch(self) -> NoReturn:
         await self._caches.synced()
         _log.info("caches are full", **self._caches.sizes)
-        since = time.perf_counter()
-        while True:
-            key = await self._queue.take()
-            spent = time.thread_time()
-            self._decide(key, time.perf_counter() + DECIDING_SECONDS)
-            # Of this thread alone: nobody pays for others, nor for a machine that stood still.
-            self._queue.charge(key, time.thread_time() - spent)
-            if time.perf_counter() - since > DECIDING_SECONDS:
-                await make_way()
-                since = time.perf_counter()
+        await self._queue.serve(self._decide)
 
     def _decide(self, key: FrameworkKey, until: float) -> None:
         """Decide on a Framework until this time; what is left goes on in its next turn."""
@@ -330,13 +312,9 @@ class Engine:
         for place, report in enumerate(decision.reports):
             if ends_turn(place):
                 yield
+            self.metrics.reported(report)
             match report:
-                case Milestone():
-                    self.metrics.milestone_reached(report)
-                case GangRestart() | Hang():
-                    self.metrics.gang_reported(report)
                 case Transition():
-                    self.metrics.state_changed(report)
                     _log.info(
                         "state changed",
                         framework="/".join(work.key),
@@ -348,7 +326,6 @@ class Engine:
                     )
                 case KubeEvent():
                     self._events.record(work.subject, report)
-                    self.metrics.events_dropped.set(self._events.dropped)
 
     def _start(self, key: FrameworkKey, seen: Framework) -> Work:
         reconciler = FrameworkReconciler(

@@ -6,7 +6,6 @@ rosters of their gangs. One loop decides on one gang after the other; the reques
 
 import asyncio
 import random
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Effect, Failed
 from frameworkcontroller.core.events import KubeEvent
@@ -25,17 +24,15 @@ from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPo
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.shares import new_retries
-from frameworkcontroller.core.status.reports import Milestone
-from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
+from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
+from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
-from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkcontroller.engine.workers import Executor
-from frameworkcontroller.engine.workqueue import WorkQueue, make_way
-from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkcontroller.engine.workqueue import WorkQueue
+from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
-from frameworkkube.paths import resource_path
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +45,6 @@ NEW_AT_ONCE: Final = 100
 AGAIN_A_SECOND: Final = 0.1
 AGAIN_AT_ONCE: Final = 3
 """ConfigMaps of one gang that others delete."""
-DECIDING_SECONDS: Final = 0.01
 AFTER_ERROR_SECONDS: Final = 60.0
 
 
@@ -77,45 +73,37 @@ class ForeignGangs:
         self._gangs: dict[GangKey, ForeignGang] = {}
         self._begins: dict[GangKey, float] = {}
         """When a gang that had no ConfigMap may begin, by the clock of the loop."""
-        self._paces: defaultdict[str, RateLimiter] = defaultdict(
-            partial(RateLimiter, NEW_A_SECOND, NEW_AT_ONCE, clock=_loop_time)
-        )
-        self._again: defaultdict[GangKey, RateLimiter] = defaultdict(
-            partial(RateLimiter, AGAIN_A_SECOND, AGAIN_AT_ONCE, clock=_loop_time)
-        )
+        self._paces: defaultdict[str, Pace] = defaultdict(partial(Pace, NEW_A_SECOND, NEW_AT_ONCE))
+        self._again: defaultdict[GangKey, Pace] = defaultdict(partial(Pace, AGAIN_A_SECOND, AGAIN_AT_ONCE))
         self._looks: defaultdict[str, Pace] = defaultdict(partial(Pace, LOOKS_A_SECOND, LOOKS_AT_ONCE))
         self._retries: defaultdict[str, Pace] = defaultdict(new_retries)
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
-        self._informers: list[Informer[Any]] = []
-        self._config_maps: dict[str, Informer[Partial]] = {}
-        self._slim_pods = SlimPods()
-        self._namespaces, keep = namespaces, ForeignPods(self._slim_pods)
-        for where in namespaces or [""]:
-            pods, config_maps = (resource_path("v1", kind, namespace=where or None) for kind in ("pods", "configmaps"))
-            self._informers.append(
-                Informer(client, pods, FOREIGN_POD_DECODER, on_change=self._on_pod, keep=keep, label_selector=PODS)
-            )
-            self._config_maps[where] = Informer(
-                client,
-                config_maps,
-                PARTIAL_DECODER,
-                on_change=self._on_config_map,
-                keep=slim_config_map,
-                label_selector=names.GANG_LABEL,
-                accept=PARTIAL_METADATA,
-            )
-        self._informers += self._config_maps.values()
-        metrics.watch_foreign(self.phases)
+        self._slim_pods, self._namespaces = SlimPods(), namespaces
+        self._pods = of_each(
+            client,
+            namespaces,
+            "v1",
+            "pods",
+            FOREIGN_POD_DECODER,
+            on_change=self._on_pod,
+            keep=ForeignPods(self._slim_pods),
+            label_selector=PODS,
+        )
+        self._config_maps = config_maps_of_each(client, namespaces, names.GANG_LABEL, self._on_config_map)
+        metrics.frameworks.foreign = self.phases
 
     def phases(self) -> Iterable[Phase]:
         """Return how far the gangs are that have a roster."""
         return [phase for gang in self._gangs.values() if (phase := gang.phase) is not None]
 
+    def _informers(self) -> list[Informer[Any]]:
+        return [*self._pods.values(), *self._config_maps.values()]
+
     @property
     def has_synced(self) -> bool:
         """Whether the caches are full, so that decisions are made."""
-        return all(informer.has_synced for informer in self._informers)
+        return all(informer.has_synced for informer in self._informers())
 
     @property
     def stalled_seconds(self) -> float:
@@ -125,7 +113,7 @@ class ForeignGangs:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in self._informers:
+            for informer in self._informers():
                 group.create_task(informer.run())
             group.create_task(self._executor.run())
             group.create_task(self._dispatch())
@@ -146,7 +134,8 @@ class ForeignGangs:
         gang = self._gang(key)
         if new is None and gang.members:
             # Somebody has deleted it, and another one, with 10,000 Pods as its owners, is two MiB.
-            self._begins[key] = _loop_time() + max(self._paces[key[0]].reserve(), self._again[key].reserve())
+            now = asyncio.get_running_loop().time()
+            self._begins[key] = now + max(self._paces[key[0]].reserve(now), self._again[key].reserve(now))
         self._queue.add(key)
 
     def _gang(self, key: GangKey) -> ForeignGang:
@@ -156,23 +145,16 @@ class ForeignGangs:
         return self._gangs[key]
 
     async def _dispatch(self) -> NoReturn:
-        for informer in self._informers:
+        for informer in self._informers():
             await informer.synced.wait()
-        since = time.perf_counter()
-        while True:
-            key = await self._queue.take()
-            spent = time.thread_time()
-            with self._isolated(key):
-                self._decide(key)
-            self._queue.charge(key, time.thread_time() - spent)
-            if time.perf_counter() - since > DECIDING_SECONDS:
-                await make_way()
-                since = time.perf_counter()
+        await self._queue.serve(self._decide)
 
-    def _decide(self, key: GangKey) -> None:
-        gang = self._gangs.get(key)
-        if gang is None:
-            return
+    def _decide(self, key: GangKey, _until: float) -> None:
+        if (gang := self._gangs.get(key)) is not None:
+            with self._isolated(key):
+                self._decide_on(key, gang)
+
+    def _decide_on(self, key: GangKey, gang: ForeignGang) -> None:
         now = self._now().steady
         config_map = self._config_maps[key[0] if self._namespaces else ""].get(key[0], names.config_map_name(key[1]))
         if config_map is None and not gang.is_over and (seconds := self._waits(key)) > 0:
@@ -180,10 +162,9 @@ class ForeignGangs:
             return
         decision = gang.decide(now, config_map)
         for report in decision.reports:
+            self._metrics.reported(report)
             if isinstance(report, KubeEvent):
                 self._events.record(gang.subject, report)
-            elif isinstance(report, Milestone):
-                self._metrics.milestone_reached(report)
         for effect in decision.effects:
             self._executor.submit(key, partial(self._perform, key, gang, effect))
         if decision.wake_at is not None:
@@ -196,9 +177,10 @@ class ForeignGangs:
 
     def _waits(self, key: GangKey) -> float:
         """Return in how many seconds a gang may begin: a Pod can name another one twenty times a second."""
+        now = asyncio.get_running_loop().time()
         if key not in self._begins:
-            self._begins[key] = _loop_time() + self._paces[key[0]].reserve()
-        return self._begins[key] - _loop_time()
+            self._begins[key] = now + self._paces[key[0]].reserve(now)
+        return self._begins[key] - now
 
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         if not self._may_act():
@@ -220,10 +202,6 @@ class ForeignGangs:
         except Exception:  # noqa: BLE001 -- as the engine does it for Frameworks
             _log.exception("a gang cannot be processed and will be tried again", gang="/".join(key))
             self._queue.add_after(key, AFTER_ERROR_SECONDS)
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _key_of(member: Member) -> GangKey:

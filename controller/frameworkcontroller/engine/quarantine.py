@@ -47,7 +47,7 @@ Edition = tuple[str, int]
 
 @dataclass
 class _Case:
-    """What is known of a Framework that raised."""
+    """A Framework that waits to be read, and what is known of one that raised."""
 
     failures: int = 0
     until: float = float("-inf")
@@ -94,7 +94,7 @@ class Reloader:
         """Read the Framework, at once or after so many seconds: the cache may be older."""
         _log.info("reading the Framework again", framework="/".join(key), why=why, after=after)
         self._loading.add(key)
-        self._group.create_task(self._load(key, None, after))
+        self._group.create_task(self._load(key, _Case(until=self._clock() + after)))
 
     def isolate(self, key: FrameworkKey, error: Exception, edition: Edition) -> None:
         """Leave the Framework that raised in this edition alone for a while, longer with each failure, then read it."""
@@ -128,13 +128,11 @@ class Reloader:
         if (case := self._cases.pop(key, None)) is not None:
             case.edited.set()
 
-    async def _load(self, key: FrameworkKey, case: _Case | None, after: float = 0.0) -> None:
-        """Read the Framework, as often as it takes."""
-        await asyncio.sleep(after)
-        if case is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(case.until - self._clock()):
-                    await case.edited.wait()
+    async def _load(self, key: FrameworkKey, case: _Case) -> None:
+        """Read the Framework once its time has come, as often as it takes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(case.until - self._clock()):
+                await case.edited.wait()
 
         def failed(state: tenacity.RetryCallState) -> None:
             self._metrics.retries.inc()
@@ -151,7 +149,7 @@ class Reloader:
             self._loading.discard(key)
             self._cases.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers
-            self.isolate(key, error, edition_of(seen) or (case.edition if case is not None else ("", 0)))
+            self.isolate(key, error, edition_of(seen) or case.edition)
 
     async def _get(self, key: FrameworkKey) -> bytes:
         """Read once: one whose read fails waits without a place."""

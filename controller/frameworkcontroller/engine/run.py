@@ -147,7 +147,7 @@ class _Controller:
             retry_period_seconds=chosen.retry_period_sec,
             on_overdue=_end_at_once,
         )
-        self._metrics.watch_lease(chosen.name, lambda: self.may_act)
+        self._metrics.leads.labels(chosen.name).set_function(lambda: self.may_act)
         await self._election.run(self._lead)
 
     async def _lead(self) -> None:

@@ -1,18 +1,21 @@
 """The work queue: keys of Frameworks that wait for a decision, now or at a time.
 
-The engine adds a key for every change and every outcome, and one loop takes them (client-go's `workqueue`, for one
-worker in one event loop). Namespaces and Frameworks whose decisions take long come behind the others (`turns`).
+The engine adds a key for every change and every outcome, and one loop, `serve`, has each decided on (client-go's
+`workqueue`, for one worker in one event loop). Namespaces and Frameworks whose decisions take long come behind the
+others (`turns`).
 """
 
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 from frameworkcontroller.engine.turns import Turns
 
 K = TypeVar("K", bound=tuple[str, ...])
 
+DECIDING_SECONDS: Final = 0.01
+"""Decisions are made in a row for so long; then other tasks of the loop get their turn: lease, health, requests."""
 WAY_SECONDS: Final = 0.02
 WAY_TURNS: Final = 10
 """Turns of the event loop that a request takes from its answer to the next request, and some more."""
@@ -98,3 +101,16 @@ class WorkQueue(Generic[K]):
     def charge(self, key: K, seconds: float) -> None:
         """Note how long the decision took: the next one waits until the others that wait have had as much time."""
         self._turns.charge(key, seconds)
+
+    async def serve(self, decide: Callable[[K, float], object]) -> NoReturn:
+        """Have one key after the other decided on, each until the time of `perf_counter` that `decide` is given."""
+        since = time.perf_counter()
+        while True:
+            key = await self.take()
+            spent = time.thread_time()
+            decide(key, time.perf_counter() + DECIDING_SECONDS)
+            # Of this thread alone: nobody pays for others, nor for a machine that stood still.
+            self.charge(key, time.thread_time() - spent)
+            if time.perf_counter() - since > DECIDING_SECONDS:
+                await make_way()
+                since = time.perf_counter()

@@ -131,7 +131,7 @@ async def test_between_decisions_that_take_long_a_request_gets_on_by_several_tur
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With one turn after each ten milliseconds, gangs beside a busy namespace took 0.3 s instead of 0.06."""
-    monkeypatch.setattr("frameworkcontroller.engine.engine.DECIDING_SECONDS", -1.0)
+    monkeypatch.setattr("frameworkcontroller.engine.workqueue.DECIDING_SECONDS", -1.0)
     turns, decided = 0, list[int]()
     async with running(Client(framework_of(1)), Performer()) as engine:
         monkeypatch.setattr(engine, "_decide", lambda *_args: decided.append(turns))
@@ -146,7 +146,7 @@ async def test_between_decisions_that_take_long_a_request_gets_on_by_several_tur
 @in_virtual_time
 async def test_what_comes_during_a_long_pass_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever was queued for the rest of a pass was not queued again for what came meanwhile."""
-    monkeypatch.setattr("frameworkcontroller.engine.engine.DECIDING_SECONDS", -1.0)
+    monkeypatch.setattr("frameworkcontroller.engine.workqueue.DECIDING_SECONDS", -1.0)
     client, performer = Client(framework_of(1)), Performer()
     async with running(client, performer) as engine:
         await until(lambda: performer.writes)

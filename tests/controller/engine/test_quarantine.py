@@ -25,8 +25,7 @@ from frameworkcontroller.api.status import (
 from frameworkcontroller.core.effects import Done, Effect, Outcome, StaleStatus, Subject, WriteStatus
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-from frameworkcontroller.engine import engine as engine_module
-from frameworkcontroller.engine import quarantine
+from frameworkcontroller.engine import quarantine, workqueue
 from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import NotFoundError
 from tests.controller.core.values import framework as status_of
@@ -298,7 +297,7 @@ async def test_a_long_pass_over_one_framework_makes_way_for_others(monkeypatch: 
 
     monkeypatch.setattr(FrameworkReconciler, "steps", long_steps)
     monkeypatch.setattr(FrameworkReconciler, "apply_outcome", apply)
-    monkeypatch.setattr(engine_module, "DECIDING_SECONDS", -1.0)
+    monkeypatch.setattr(workqueue, "DECIDING_SECONDS", -1.0)
     client, performer = TwoFrameworks(named("bad")), Performer()
     async with running(client, performer):
         await works(performer, "bad")

@@ -14,16 +14,16 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkcontroller.api.meta import PARTIAL_DECODER, Partial
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
 from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.rank_topology import NODES
 from frameworkcontroller.api.workload import FLAVORS, KUEUE, Flavor, Workload
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.cache.companions import Companions
-from frameworkcontroller.engine.cache.each import of_each
-from frameworkcontroller.engine.cache.slim_pods import SlimPods, slim_config_map
-from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
+from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
+from frameworkcontroller.engine.cache.slim_pods import SlimPods
+from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.watch_events import UndecodableObject
 
@@ -69,15 +69,10 @@ class Listener(Protocol):
 class CacheView:
     """One Framework as the caches show it: the `View` of the reconciler."""
 
-    def __init__(
-        self,
-        framework: Framework,
-        config_maps: Informer[Partial],
-        pods: Informer[Pod],
-        companions: Companions,
-    ) -> None:
-        self.framework, self._config_maps, self._pods, self._companions = framework, config_maps, pods, companions
-        self._namespace = framework.metadata.namespace
+    def __init__(self, caches: "Caches", where: str, framework: Framework) -> None:
+        self.framework, self._namespace = framework, framework.metadata.namespace
+        self._config_maps, self._pods = caches.config_maps[where], caches.pods[where]
+        self._companions = caches.companions
 
     def config_map(self) -> Partial | None:
         """Return the ConfigMap that has the name of the Framework's."""
@@ -127,7 +122,7 @@ class Caches:
         config: CoreConfig,
         on_scheduled: Callable[[float], None],
     ) -> None:
-        self._companions = Companions(client, namespaces, config, listener.on_companion, listener.on_news, on_scheduled)
+        self.companions = Companions(client, namespaces, config, listener.on_companion, listener.on_news, on_scheduled)
         self._listener, self._namespaces = listener, namespaces
         self._slim_pods = SlimPods()
         self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
@@ -144,18 +139,8 @@ class Caches:
             on_deleted=self._on_framework_deletion,
             on_undecodable=listener.on_undecodable_framework,
         )
-        self._config_maps = of_each(
-            client,
-            namespaces,
-            "v1",
-            "configmaps",
-            PARTIAL_DECODER,
-            on_change=self._on_config_map,
-            keep=slim_config_map,
-            label_selector=names.FRAMEWORK_NAME,
-            accept=PARTIAL_METADATA,
-        )
-        self._pods = of_each(
+        self.config_maps = config_maps_of_each(client, namespaces, names.FRAMEWORK_NAME, self._on_config_map)
+        self.pods = of_each(
             client,
             namespaces,
             "v1",
@@ -168,8 +153,8 @@ class Caches:
         )
         self._informers: dict[str, list[Informer[Any]]] = {
             "frameworks": list(self._frameworks.values()),
-            "configmaps": list(self._config_maps.values()),
-            "pods": list(self._pods.values()),
+            "configmaps": list(self.config_maps.values()),
+            "pods": list(self.pods.values()),
         }
 
     @property
@@ -190,9 +175,8 @@ class Caches:
     async def run(self) -> None:
         """Fill the caches and keep them current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for informer in self._all():
-                group.create_task(informer.run())
-            group.create_task(self._companions.run())
+            for part in (*self._all(), self.companions):
+                group.create_task(part.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
@@ -204,9 +188,7 @@ class Caches:
         """Return the Framework as the caches show it, None if it is not there."""
         where = self._where(key[0])
         framework = self._frameworks[where].get(*key)
-        if framework is None:
-            return None
-        return CacheView(framework, self._config_maps[where], self._pods[where], self._companions)
+        return None if framework is None else CacheView(self, where, framework)
 
     def keep(self, same: Framework) -> None:
         """Keep another form of a Framework, unless the caches have another state of it."""

@@ -1,4 +1,4 @@
-"""Pods and ConfigMaps as the caches keep them: without what nothing reads, and with equal parts in memory once.
+"""Pods as the caches keep them: without what nothing reads, and with equal parts in memory once.
 
 `Caches` calls a `SlimPods` for each Pod that it has seen. Thousands of Pods of a role differ in little: their names,
 UIDs, addresses and times. The rest is shared, so that 100,000 Pods take 120 MiB at most.
@@ -14,17 +14,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.meta import Partial, Wire
-from frameworkcontroller.api.pod import (
-    Container,
-    ContainerState,
-    ContainerStatus,
-    Pod,
-    PodCondition,
-    PodSpec,
-    Running,
-    Times,
-)
+from frameworkcontroller.api.meta import Wire
+from frameworkcontroller.api.pod import ContainerState, ContainerStatus, Pod, PodCondition, PodSpec, Running, Times
 from frameworkcontroller.api.pod_group import DISRUPTED
 from frameworkcontroller.core.clock import latest
 
@@ -38,7 +29,6 @@ ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.BARRIER_READS_ANNO
     names.TASK_UID,
 }
 """What many Pods have in common: the index is in the name, and the Task's UID in the status."""
-CONFIG_MAP_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING, DISRUPTED})
 RUNS: Final = ContainerState(running=Running())
@@ -97,6 +87,7 @@ class SlimPods:
         containers = self._containers(status.container_statuses, most, left)
         init_containers = self._containers(status.init_container_statuses, most - len(containers), left)
         conditions = {one.type: one for one in reversed(status.conditions) if _is_kept(one)}  # the first of each type
+        untimed = (replace(one, last_transition_time=UNSET) for one in reversed(conditions.values()))
         spec = self._spec(pod.spec, most)
         slim = replace(
             pod,
@@ -114,7 +105,7 @@ class SlimPods:
                 status,
                 phase=self._share(status.phase),
                 host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(_slim_condition(one, left) for one in reversed(conditions.values()))),
+                conditions=self._share(tuple(_cut(one, left) for one in untimed)),
                 init_container_statuses=init_containers,
                 container_statuses=containers,
             ),
@@ -135,8 +126,9 @@ class SlimPods:
 
     def _spec(self, spec: PodSpec, most: int) -> PodSpec:
         """Keep the init containers that decisions look for: the barrier and sidecars."""
-        looked_for = filter(_is_looked_for, spec.init_containers)
-        kept = tuple(sorted(looked_for, key=lambda one: one.name != names.BARRIER_CONTAINER)[:most])
+        barrier = names.BARRIER_CONTAINER
+        looked_for = [one for one in spec.init_containers if one.name == barrier or one.restart_policy == "Always"]
+        kept = tuple(sorted(looked_for, key=lambda one: one.name != barrier)[:most])
         slim = replace(_cut(spec, {}), init_containers=kept)
         return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
@@ -169,15 +161,6 @@ class SlimPods:
         return found
 
 
-def slim_config_map(found: Partial) -> Partial:
-    """Return the ConfigMap without annotations and owners of others."""
-    return replace(found, metadata=found.metadata.slim(CONFIG_MAP_ANNOTATIONS))
-
-
-def _is_looked_for(container: Container) -> bool:
-    return container.name == names.BARRIER_CONTAINER or container.restart_policy == "Always"
-
-
 def _is_kept(condition: PodCondition) -> bool:
     return condition.type in CONDITIONS or (condition.type in CONDITIONS_WHILE_TRUE and condition.status == "True")
 
@@ -201,10 +184,6 @@ def _slim_status(status: C, left: dict[str, int]) -> C:
         last = replace(last, started_at=UNSET)
     state = replace(status.state, terminated=_cut(end, left), waiting=_cut(waiting, left))
     return replace(status, state=state, last_state=replace(status.last_state, terminated=_cut(last, left)))
-
-
-def _slim_condition(condition: PodCondition, left: dict[str, int]) -> PodCondition:
-    return _cut(replace(condition, last_transition_time=UNSET), left)
 
 
 def _times_of(pod: Pod) -> Times:

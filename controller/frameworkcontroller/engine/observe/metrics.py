@@ -19,7 +19,7 @@ from frameworkcontroller.core.effects import Missing, Outcome, Refused
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-from frameworkcontroller.core.status.reports import Milestone, Transition
+from frameworkcontroller.core.status.reports import Milestone, Report, Transition
 
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"
@@ -149,14 +149,14 @@ class Metrics:
     """
 
     def __init__(self, codes: Iterable[CodeInfo] = ()) -> None:
-        self._known: set[tuple[int | None, str]] = {(code, phrase) for code, (phrase, _) in PREDEFINED.items()}
-        self._known |= {(info.code, info.phrase) for info in codes}
+        self._codes: set[tuple[int | None, str]] = {(code, phrase) for code, (phrase, _) in PREDEFINED.items()}
+        self._codes |= {(info.code, info.phrase) for info in codes}
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
-        self._frameworks = _Frameworks()
-        registry.register(self._frameworks)
-        self.seconds = _Seconds(self._frameworks)
+        self.frameworks = _Frameworks()
+        registry.register(self.frameworks)
+        self.seconds = _Seconds(self.frameworks)
         registry.register(self.seconds)
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
@@ -208,13 +208,13 @@ class Metrics:
             ("phase",),
             buckets=_START,
         )
-        self.hangs = counter("frameworkcontroller_gang_hangs", "Times that a gang was found to make no progress.")
+        self._hangs = counter("frameworkcontroller_gang_hangs", "Times that a gang was found to make no progress.")
         self.group_seconds = histogram(
             "frameworkcontroller_gang_scheduling_seconds",
             "From the creation of a group of Pods until its scheduler had a place for all of them.",
             buckets=_START,
         )
-        self._leads = gauge("leader_election_master_status", "1 while this replica holds the lease.", ("name",))
+        self.leads = gauge("leader_election_master_status", "1 while this replica holds the lease.", ("name",))
         self._quarantined = gauge(
             "frameworkcontroller_quarantined_frameworks", "Frameworks that raised an error and wait to be tried again."
         )
@@ -243,23 +243,15 @@ class Metrics:
         queue: Sized,
     ) -> None:
         """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
-        self._frameworks.reconcilers, self._frameworks.at_rest = reconcilers, at_rest
+        self.frameworks.reconcilers, self.frameworks.at_rest = reconcilers, at_rest
         self._depth.set_function(lambda: len(queue))
         self.seconds.begin()
-
-    def watch_foreign(self, phases: Callable[[], Iterable[Phase]]) -> None:
-        """Read these at each scrape: how far the gangs of other controllers are."""
-        self._frameworks.foreign = phases
 
     def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
         """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""
         self._quarantined.set_function(quarantined)
         for resource in undecodable():
             self._undecodable.labels(resource).set_function(partial(lambda at: undecodable()[at], resource))
-
-    def watch_lease(self, name: str, holds: Callable[[], bool]) -> None:
-        """Read at each scrape whether this replica holds the lease."""
-        self._leads.labels(name).set_function(holds)
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
         """Count one HTTP exchange that has ended (see `frameworkkube.http.transport.RequestObserver`)."""
@@ -282,30 +274,25 @@ class Metrics:
         code = outcome.code if isinstance(outcome, Refused) else 404 if isinstance(outcome, Missing) else ""
         self._status_failures.labels(type(outcome).__name__, str(code)).inc()
 
-    def state_changed(self, transition: Transition) -> None:
-        """Count an attempt that started or ended."""
-        if transition.after is State.CREATION_REQUESTED:
-            self._attempts.labels(transition.kind).inc()
-        elif transition.after is State.ATTEMPT_COMPLETED:
-            # Applications choose exit codes, and each value of a label is kept for ever.
-            known = (transition.code, transition.reason) in self._known
-            code = str(transition.code) if known else OTHER
-            phrase = transition.reason if known or transition.reason == UNRECOGNIZED_PHRASE else OTHER
-            self._completions.labels(transition.kind, code, phrase).inc()
-
-    def milestone_reached(self, milestone: Milestone) -> None:
-        """Observe how long a gang took to reach a milestone of its start."""
-        match milestone.phase.partition("-"):
-            case "restart", _, phase:
-                self._restart.labels(phase).observe(milestone.seconds)
-            case "released", _, _:
-                self._release.observe(milestone.seconds)
-            case phase, _, _:
-                self._start.labels(phase).observe(milestone.seconds)
-
-    def gang_reported(self, report: GangRestart | Hang) -> None:
-        """Count the end of an epoch of a gang that restarts in place, or a gang that makes no progress."""
-        (self.hangs if isinstance(report, Hang) else self._restarts.labels(report.reason)).inc()
+    def reported(self, report: Report) -> None:
+        """Count what a pass reports, or observe how long it took."""
+        match report:
+            case Transition(kind, after=State.CREATION_REQUESTED):
+                self._attempts.labels(kind).inc()
+            case Transition(kind, after=State.ATTEMPT_COMPLETED, reason=reason, code=code):
+                # Applications choose exit codes, and each value of a label is kept for ever.
+                known = (code, reason) in self._codes
+                phrase = reason if known or reason == UNRECOGNIZED_PHRASE else OTHER
+                self._completions.labels(kind, str(code) if known else OTHER, phrase).inc()
+            case Milestone("released", seconds):
+                self._release.observe(seconds)
+            case Milestone(phase, seconds):
+                durations = self._restart if phase.startswith("restart-") else self._start
+                durations.labels(phase.removeprefix("restart-")).observe(seconds)
+            case GangRestart():
+                self._restarts.labels(report.reason).inc()
+            case Hang():
+                self._hangs.inc()
 
     def text(self) -> bytes:
         """Return the text that a scrape reads."""

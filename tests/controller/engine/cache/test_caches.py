@@ -10,9 +10,8 @@ from typing import Any, cast
 from unittest.mock import Mock, call
 
 from frameworkcontroller.api.pod_group import GROUP_DECODER
-from frameworkcontroller.engine.cache.caches import Caches
+from frameworkcontroller.engine.cache.caches import Caches, Listener
 from frameworkcontroller.engine.cache.companions import Companions
-from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import GoneError
 from tests.controller.core.values import core_config
 from tests.controller.engine.stubs import beside
@@ -97,7 +96,7 @@ class Relabelling(Client):
 @contextlib.asynccontextmanager
 async def running(client: Client) -> AsyncIterator[tuple[Caches, Mock]]:
     """Caches that have listed what the client lists first, and who is told."""
-    told = Mock(spec=Engine)
+    told = Mock(spec=Listener)
     told.keep_framework = lambda found: found
     caches = Caches(cast("Any", client), (), told, core_config(), Mock())
     async with beside(caches.run()):

@@ -9,10 +9,9 @@ from unittest.mock import Mock
 import msgspec
 
 from frameworkcontroller.api.rank_topology import NODES
-from frameworkcontroller.engine.cache.caches import Caches, CacheView
+from frameworkcontroller.engine.cache.caches import Caches, CacheView, Listener
 from frameworkcontroller.engine.cache.companions import NODES_DISABLED, UNKNOWN
 from frameworkcontroller.engine.cache.nodes import MAX_LABELS, MAX_SHARED, NODE_DECODER, Node, SharedLabels
-from frameworkcontroller.engine.engine import Engine
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import PARTIAL_METADATA_LIST
 from tests.controller.core.values import core_config
@@ -44,7 +43,7 @@ class Refusing(Client):
 @contextlib.asynccontextmanager
 async def shown(client: Client, *, rank_topology: bool = True) -> AsyncIterator[CacheView]:
     """A Framework as caches show it; all but that of nodes are full."""
-    told = Mock(spec=Engine)
+    told = Mock(spec=Listener)
     told.keep_framework = lambda found: found
     caches = Caches(cast("Any", client), (), told, core_config(rank_topology=rank_topology), Mock())
     async with beside(caches.run()):

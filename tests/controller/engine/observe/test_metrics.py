@@ -15,9 +15,9 @@ COMPLETIONS = "frameworkcontroller_attempt_completions"
 
 def test_restarts_are_counted_by_reason_and_timed_by_phase() -> None:
     metrics = Metrics()
-    metrics.gang_reported(GangRestart(epoch=1, time=START, reason="Exited"))
+    metrics.reported(GangRestart(epoch=1, time=START, reason="Exited"))
     for phase, seconds in (("restart-open", 1.5), ("restart-running", 3.0), ("open", 7.0), ("released", 0.2)):
-        metrics.milestone_reached(Milestone(phase, seconds))
+        metrics.reported(Milestone(phase, seconds))
     text = metrics.text().decode()
     for line in (
         'frameworkcontroller_gang_restarts_total{reason="Exited"} 1.0',
@@ -69,9 +69,7 @@ def test_exit_codes_that_nobody_defined_share_one_series() -> None:
     metrics = Metrics((preempted,))
 
     def ended(code: int, phrase: str) -> None:
-        metrics.state_changed(
-            Transition("task", "pod", State.RUNNING, State.ATTEMPT_COMPLETED, reason=phrase, code=code)
-        )
+        metrics.reported(Transition("task", "pod", State.RUNNING, State.ATTEMPT_COMPLETED, reason=phrase, code=code))
 
     # On Windows an exit code has 32 bits; one may be that of a pattern that did not match.
     for code in range(-1000, 1000):
