@@ -7,16 +7,18 @@ each term of leadership, next to the health server.
 import asyncio
 import os
 import signal
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NoReturn
 
 import structlog
 
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.engine.actions import LOG_ASKS
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR
 from frameworkcontroller.engine.observe.metrics import Metrics
-from frameworkcontroller.engine.rate_limiter import RateLimiter
 from frameworkcontroller.engine.requests.discovery import NotServedError, wait_until_served
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.election.election import LeaderElection, exit_at_once, unique_identity
@@ -48,14 +50,13 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         loop.add_signal_handler(number, stopping.set)
     metrics = Metrics(settings.core.codes)
     metrics.dropped_lines.set_function(lambda: STDERR.dropped)
-    limiter = RateLimiter(settings.kube_client_qps, settings.kube_client_burst)
     client = KubeClient(
         endpoint,
         # Half for what one namespace has on its way at most: slots of Frameworks, and as many of others' gangs.
         max_connections=4 * settings.slots,
         observer=metrics,
         may_write=lambda: controller.may_act,
-        throttle=limiter.wait,
+        throttle=_throttle(settings.kube_client_qps, settings.kube_client_burst),
     )
     # Requests about the Lease wait neither for a connection nor for the rate.
     lease_client = KubeClient(endpoint, max_connections=2, observer=metrics)
@@ -76,6 +77,22 @@ async def serve(settings: Settings, endpoint: Endpoint, *, health_port: int) -> 
         await health.stop()
         await client.close()
         await lease_client.close()
+
+
+def _throttle(rate: float | None, burst: int) -> Callable[[], Awaitable[None]] | None:
+    """Return what waits until one more request may be sent, None where the rate a second has no limit.
+
+    It is in addition to the server's flow control (docs/reference/framework-api.md, section 11).
+    """
+    if rate is None:
+        return None
+    pace = Pace(rate, burst)
+
+    async def wait() -> None:
+        if (seconds := pace.reserve(time.monotonic())) > 0:
+            await asyncio.sleep(seconds)
+
+    return wait
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

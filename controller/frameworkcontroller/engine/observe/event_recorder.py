@@ -8,7 +8,7 @@ together as well, since of thousands of Frameworks not each is remembered.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ import structlog
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.engine.workers import Executor
 from frameworkkube.errors import NotFoundError
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
@@ -38,33 +39,14 @@ WAITING: Final = 1000
 """Events of a namespace."""
 
 
-@dataclass
-class _Bucket:
-    burst: int
-    refill_seconds: float
-    filled_at: float
-    tokens: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.tokens = float(self.burst)
-
-    def take(self, now: float) -> bool:
-        self.tokens = min(float(self.burst), self.tokens + max(0.0, now - self.filled_at) / self.refill_seconds)
-        self.filled_at = now
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
-
-
 class EventRecorder:
     """Writes Events in the background; `clock` gives the time of day, aware."""
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._clock = client, clock
         self._queue = Executor(slots=1)
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self._namespaces: dict[str, _Bucket] = {}
+        self._paces: OrderedDict[str, Pace] = OrderedDict()
+        self._namespaces: dict[str, Pace] = {}
         # Name and count by what an Event says.
         self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
         self.dropped = 0
@@ -73,10 +55,10 @@ class EventRecorder:
     def record(self, subject: Subject, event: KubeEvent) -> None:
         """Queue the Event, unless a limit is reached."""
         now, where = self._clock().timestamp(), subject.namespace
-        bucket = self._buckets.setdefault(subject.uid, _Bucket(BURST, REFILL_SECONDS, now))
-        together = self._namespaces.setdefault(where, _Bucket(NAMESPACE_BURST, NAMESPACE_REFILL_SECONDS, now))
-        _used(self._buckets, subject.uid)
-        if self._queue.load(where) >= WAITING or not (bucket.take(now) and together.take(now)):
+        pace = self._paces.setdefault(subject.uid, Pace(1 / REFILL_SECONDS, BURST))
+        together = self._namespaces.setdefault(where, Pace(1 / NAMESPACE_REFILL_SECONDS, NAMESPACE_BURST))
+        _used(self._paces, subject.uid)
+        if self._queue.load(where) >= WAITING or not (pace.take(now) and together.take(now)):
             self.dropped += 1
             return
         short = replace(event, message=event.message[:MESSAGE_CHARACTERS])
