@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 from msgspec.structs import fields, replace
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.meta import Labels, Meta, Wire
 from frameworkcontroller.api.pod import Pod, PodSpec
+from frameworkcontroller.core.pods.facts import gpus_of
 
 MOST_CLAIMS: Final = 10_000
 """What Pods say of their gangs that is in memory once; with more, sharing begins again."""
@@ -49,12 +50,8 @@ class ForeignMeta(Meta, frozen=True):
     labels: ForeignLabels = ForeignLabels()
 
 
-class _Resources(Wire, frozen=True):
-    limits: dict[str, str | int] | None = None
-
-
 class _Container(Wire, frozen=True):
-    resources: _Resources = _Resources()
+    resources: Raw = Raw(b"null")
 
 
 class ForeignSpec(PodSpec, frozen=True):
@@ -125,14 +122,9 @@ class ForeignPods:
             return slim
         if len(self._claims) >= MOST_CLAIMS:
             self._claims.clear()
-        claim, (place, gpus) = self._claims.setdefault(found[0], found[0]), (found[1], _gpus(pod))
+        claim, place = self._claims.setdefault(found[0], found[0]), found[1]
+        gpus = sum(gpus_of(one.resources) for one in pod.spec.containers)
         return Member(metadata=slim.metadata, spec=slim.spec, status=slim.status, claim=claim, place=place, gpus=gpus)
-
-
-def _gpus(pod: ForeignPod) -> int:
-    limits = (item for one in pod.spec.containers for item in (one.resources.limits or {}).items())
-    numbers = (str(number) for name, number in limits if name.endswith(names.GPU_SUFFIX))
-    return sum(int(number) for number in numbers if _NUMBER.fullmatch(number))
 
 
 def _read(pod: ForeignPod) -> tuple[Claim, Place] | None:

@@ -8,7 +8,7 @@ in which further changes join it. Progress is for barriers alone. Each roster sp
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from enum import Enum, auto
+from enum import StrEnum, auto
 from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -32,7 +32,7 @@ Progress: TypeAlias = tuple[int, int, tuple[Missing, ...]]
 """Tasks that are ready, Tasks in all, and some that are missing."""
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """How far the gang is, as its peers and people know it."""
 
     GATHERING = auto()

@@ -59,6 +59,19 @@ class _Resources(Struct, frozen=True):
     limits: dict[str, Raw] | None = None
 
 
+def gpus_of(resources: Raw) -> int:
+    """Return the GPUs that a container asks for; resources that cannot be read count as none."""
+    if names.GPU_SUFFIX.encode() not in bytes(resources):
+        return 0
+    try:
+        asked = msgspec.json.decode(resources, type=_Resources | None)
+    except _UNREADABLE:
+        return 0
+    limits = (asked.limits if asked else None) or {}
+    found = (_GPUS.fullmatch(number) for name, number in limits.items() if name.endswith(names.GPU_SUFFIX))
+    return sum(int(number[1]) for number in found if number is not None)
+
+
 class _Container(Struct, frozen=True):
     name: str = ""
     image: str | None = None
@@ -66,19 +79,6 @@ class _Container(Struct, frozen=True):
     command: tuple[str, ...] | None = ()
     args: tuple[str, ...] | None = ()
     resources: Raw = Raw(b"null")
-
-    @property
-    def gpus(self) -> int:
-        """The GPUs that it asks for; resources that cannot be read count as none."""
-        if names.GPU_SUFFIX.encode() not in bytes(self.resources):
-            return 0
-        try:
-            asked = msgspec.json.decode(self.resources, type=_Resources | None)
-        except _UNREADABLE:
-            return 0
-        limits = (asked.limits if asked else None) or {}
-        found = (_GPUS.fullmatch(number) for name, number in limits.items() if name.endswith(names.GPU_SUFFIX))
-        return sum(int(number[1]) for number in found if number is not None)
 
     @property
     def is_barrier(self) -> bool:
@@ -157,7 +157,7 @@ def read(template: bytes | Raw) -> RoleFacts:
         annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
         is_injected=is_asked and not has_own,
         waits_for_arrival=waits,
-        gpus=sum(container.gpus for container in pod.containers or ()),
+        gpus=sum(gpus_of(container.resources) for container in pod.containers or ()),
     )
 
 

@@ -4,7 +4,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -21,6 +21,8 @@ from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.status.reports import Milestone, Report, Transition
 
+V = TypeVar("V", bound=str)
+
 CONTROLLER: Final = "framework"
 OTHER: Final = "other"
 _FAST: Final = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0, 10.0)
@@ -29,10 +31,10 @@ _RELEASE: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _START: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600, 1800)
 
 
-def _family(name: str, text: str, label: str, values: Mapping[str, int]) -> GaugeMetricFamily:
+def _family(name: str, text: str, label: str, values: Iterable[V], counted: Mapping[V, int]) -> GaugeMetricFamily:
     family = GaugeMetricFamily(name, text, labels=[label])
-    for value, number in values.items():
-        family.add_metric([value], number)
+    for value in values:
+        family.add_metric([value], counted[value])
     return family
 
 
@@ -51,13 +53,13 @@ class _Frameworks(Collector):
         tasks: Tally[State] = Tally()
         for reconciler in reconcilers:
             tasks.update(reconciler.tasks_by_state)
-        by_state = {str(state): frameworks[state] for state in State}
-        yield _family("frameworkcontroller_frameworks", "Frameworks by state.", "state", by_state)
+        yield _family("frameworkcontroller_frameworks", "Frameworks by state.", "state", State, frameworks)
         yield _family(
             "frameworkcontroller_tasks",
             "Tasks by state, without those of Frameworks at rest: Completed, or not to start.",
             "state",
-            {str(state): tasks[state] for state in State},
+            State,
+            tasks,
         )
         yield GaugeMetricFamily(
             "frameworkcontroller_suspended_frameworks",
@@ -70,12 +72,10 @@ class _Frameworks(Collector):
             value=sum(one.waiting_tasks for one in reconcilers),
         )
         gangs = [gang for one in reconcilers if (gang := one.gang) is not None]
-        phases = Tally(gang.phase for gang in gangs)
-        by_phase = {phase.name.lower(): phases[phase] for phase in Phase}
-        yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", by_phase)
-        others = Tally(self.foreign())
-        by_phase = {phase.name.lower(): others[phase] for phase in Phase}
-        yield _family("frameworkcontroller_foreign_gangs", "Gangs of other controllers by phase.", "phase", by_phase)
+        phases, others = Tally(gang.phase for gang in gangs), Tally(self.foreign())
+        yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", Phase, phases)
+        text = "Gangs of other controllers by phase."
+        yield _family("frameworkcontroller_foreign_gangs", text, "phase", Phase, others)
         waiting = [gang for gang in gangs if gang.phase in {Phase.GATHERING, Phase.LATE}]
         missing = {
             "not-created": sum(gang.not_created for gang in waiting),
@@ -85,6 +85,7 @@ class _Frameworks(Collector):
             "frameworkcontroller_gang_missing_tasks",
             "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
             "reason",
+            missing,
             missing,
         )
         yield GaugeMetricFamily(
