@@ -32,14 +32,16 @@ class Contents(Generic[T]):
         path: str,
         on_change: Change[T],
         keep: Callable[[T], T] | None,
-        on_deleted: Callable[[bytes], None] | None,
+        on_deleted: Callable[[T, bytes | None], None] | None,
         on_undecodable: Callable[[UndecodableObject], None] | None,
     ) -> None:
         self._path = path
         self._keep: Callable[[T], T] = keep or (lambda found: found)
-        self._on_deleted = on_deleted
+        self._on_change, self._on_deleted = on_change, on_deleted
+        self._watched: bytes | None = None
+        """The JSON of the object whose deletion a watch shows."""
         self._on_undecodable = on_undecodable
-        self.store: Store[T] = Store(lambda old, new: self._call(on_change, old, new))
+        self.store: Store[T] = Store(self._changed)
         self._reported: set[str] = set()
         self.failures = 0
         self.undecodable: dict[ObjectKey, UndecodableObject] = {}
@@ -76,8 +78,9 @@ class Contents(Generic[T]):
             case EventType.ADDED | EventType.MODIFIED if found is not None:
                 self.store.seen(self._keep(found))
             case EventType.DELETED if found is not None:
-                if self.store.deleted(found) and self._on_deleted is not None:
-                    self._call(self._on_deleted, event.raw)
+                self._watched = event.raw
+                self.store.deleted(found)
+                self._watched = None
             case unknown:
                 self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
 
@@ -98,6 +101,11 @@ class Contents(Generic[T]):
         known = self.store.get(*key)
         if known is not None and (deleted or known.metadata.uid != identity.uid):
             self.store.vanished(key)
+
+    def _changed(self, old: T | None, new: T | None) -> None:
+        self._call(self._on_change, old, new)
+        if new is None and self._on_deleted is not None:
+            self._call(self._on_deleted, old, self._watched)
 
     def _call(self, handler: Callable[..., None], *arguments: object) -> None:
         try:

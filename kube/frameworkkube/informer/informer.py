@@ -92,7 +92,8 @@ class Informer(Generic[T]):
         decoder: of one object, preferably to a slim frozen struct.
         on_change: called with the object before and after, see `Store`. It must be quick; what it raises is logged and
             counted, and loses only this call.
-        on_deleted: called with the JSON of an object whose deletion was watched (not of one that a list misses).
+        on_deleted: called after that with what was kept of an object that is gone, and with its last JSON; None if its
+            deletion was not watched, since a list misses it or another object has its name.
         keep: makes of an object what the cache keeps of it, with the same identity; all of it by default.
         on_undecodable: called once for each object that does not decode, and again if the reason changes.
         field_selector: as the API has it, such as `metadata.name=web-0`.
@@ -117,7 +118,7 @@ class Informer(Generic[T]):
         *,
         on_change: Change[T],
         keep: Callable[[T], T] | None = None,
-        on_deleted: Callable[[bytes], None] | None = None,
+        on_deleted: Callable[[T, bytes | None], None] | None = None,
         on_undecodable: Callable[[UndecodableObject], None] | None = None,
         label_selector: str = "",
         field_selector: str = "",

@@ -111,7 +111,7 @@ async def test_what_the_server_deleted_is_told_to_the_handler_although_its_line_
     odd = event("DELETED", item(spec=b'{"a":1e999}'))
     lab.listed(5, pod("bad", 5), then=[b"\xef\xbb\xbf" + odd])
     gone: list[bytes] = []
-    lab.follow(on_deleted=gone.append)
+    lab.follow(on_deleted=lambda _kept, document: gone.append(document))
     await lab.eventually(lambda: gone)
     assert json.loads(gone[0])["metadata"]["name"] == "bad"
 

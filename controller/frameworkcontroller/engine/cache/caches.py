@@ -7,7 +7,7 @@ must return quickly, because one loop reads all watches.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -29,7 +29,6 @@ from frameworkkube.informer.watch_events import UndecodableObject
 
 FrameworkKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Framework."""
-T = TypeVar("T")
 
 
 class Listener(Protocol):
@@ -125,9 +124,6 @@ class Caches:
         self.companions = Companions(client, namespaces, config, listener.on_companion, listener.on_news, on_scheduled)
         self._listener, self._namespaces = listener, namespaces
         self._slim_pods = SlimPods()
-        self._gone_pods: Departures[Pod] = Departures(lambda last: listener.on_pod_gone(msgspec.json.encode(last)))
-        self._gone_frameworks: Departures[Framework] = Departures(listener.on_framework_deletion)
-
         self._frameworks = of_each(
             client,
             namespaces,
@@ -205,11 +201,9 @@ class Caches:
             self._listener.on_framework((new.metadata.namespace, new.metadata.name))
         elif old is not None:
             self._listener.on_framework_gone((old.metadata.namespace, old.metadata.name))
-            self._gone_frameworks.add(old)
 
-    def _on_framework_deletion(self, document: bytes) -> None:
-        self._gone_frameworks.withdraw()
-        self._listener.on_framework_deletion(FRAMEWORK_DECODER.decode(document))
+    def _on_framework_deletion(self, kept: Framework, watched: bytes | None) -> None:
+        self._listener.on_framework_deletion(kept if watched is None else FRAMEWORK_DECODER.decode(watched))
 
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
         # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
@@ -224,41 +218,12 @@ class Caches:
             return
         if new is None:
             self._slim_pods.forget(seen)
-            self._gone_pods.add(seen)
         # All: somebody may have changed the label, or use the name of a Task's Pod.
         for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:
             self._listener.on_pod(key, seen.metadata.name)
 
-    def _on_pod_deletion(self, document: bytes) -> None:
-        self._gone_pods.withdraw()
-        self._listener.on_pod_gone(document)
-
-
-class Departures(Generic[T]):
-    """Objects that are gone, until it is known whether their deletion was watched.
-
-    An informer says first that an object is gone, and right after it, if it has watched that, what the object was last.
-    If a new list does not have the object, what the cache kept of it is all that is known, and is reported.
-    """
-
-    def __init__(self, report: Callable[[T], None]) -> None:
-        self._report = report
-        self._waiting: list[T] = []
-
-    def add(self, kept: T) -> None:
-        """Note that an object is gone, of which this was kept."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._report_all)
-        self._waiting.append(kept)
-
-    def withdraw(self) -> None:
-        """Forget the object that was added last: its deletion was watched."""
-        self._waiting.pop()
-
-    def _report_all(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for kept in waiting:
-            self._report(kept)
+    def _on_pod_deletion(self, kept: Pod, watched: bytes | None) -> None:
+        self._listener.on_pod_gone(msgspec.json.encode(kept) if watched is None else watched)
 
 
 def _says_the_same(old: Pod, new: Pod) -> bool:
