@@ -19,11 +19,9 @@ from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Effect, Failed
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE, ForeignGang
+from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import Phase
-from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -39,12 +37,6 @@ _log = structlog.get_logger(__name__)
 GangKey = tuple[str, str]
 """Namespace and name of a gang."""
 PODS: Final = f"{names.BARRIER_LABEL}=enabled,!{names.FRAMEWORK_NAME}"
-NEW_A_SECOND: Final = 10.0
-"""So many gangs of a namespace begin, since each costs four requests, beside the first ones (`NEW_AT_ONCE`)."""
-NEW_AT_ONCE: Final = 100
-AGAIN_A_SECOND: Final = 0.1
-AGAIN_AT_ONCE: Final = 3
-"""ConfigMaps of one gang that others delete."""
 AFTER_ERROR_SECONDS: Final = 60.0
 
 
@@ -71,12 +63,7 @@ class ForeignGangs:
         self._performer, self._events, self._metrics = performer, events, metrics
         self._grants, self._may_act, self._now = grants, may_act, now
         self._gangs: dict[GangKey, ForeignGang] = {}
-        self._begins: dict[GangKey, float] = {}
-        """When a gang that had no ConfigMap may begin, by the clock of the loop."""
-        self._paces: defaultdict[str, Pace] = defaultdict(partial(Pace, NEW_A_SECOND, NEW_AT_ONCE))
-        self._again: defaultdict[GangKey, Pace] = defaultdict(partial(Pace, AGAIN_A_SECOND, AGAIN_AT_ONCE))
-        self._looks: defaultdict[str, Pace] = defaultdict(partial(Pace, LOOKS_A_SECOND, LOOKS_AT_ONCE))
-        self._retries: defaultdict[str, Pace] = defaultdict(new_retries)
+        self._paces: defaultdict[str, Paces] = defaultdict(Paces)
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._slim_pods, self._namespaces = SlimPods(), namespaces
@@ -129,19 +116,13 @@ class ForeignGangs:
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
         seen = new or old
         assert seen is not None
-        found = seen.metadata
-        key = found.namespace, found.name.removesuffix(names.config_map_name(""))
-        gang = self._gang(key)
-        if new is None and gang.members:
-            # Somebody has deleted it, and another one, with 10,000 Pods as its owners, is two MiB.
-            now = asyncio.get_running_loop().time()
-            self._begins[key] = now + max(self._paces[key[0]].reserve(now), self._again[key].reserve(now))
+        key = seen.metadata.namespace, seen.metadata.name.removesuffix(names.config_map_name(""))
+        self._gang(key)
         self._queue.add(key)
 
     def _gang(self, key: GangKey) -> ForeignGang:
         if key not in self._gangs:
-            looks, retries = self._looks[key[0]], self._retries[key[0]]
-            self._gangs[key] = ForeignGang(*key, random.random, looks, retries, grants=self._grants)
+            self._gangs[key] = ForeignGang(*key, random.random, self._paces[key[0]], grants=self._grants)
         return self._gangs[key]
 
     async def _dispatch(self) -> NoReturn:
@@ -157,9 +138,6 @@ class ForeignGangs:
     def _decide_on(self, key: GangKey, gang: ForeignGang) -> None:
         now = self._now().steady
         config_map = self._config_maps[key[0] if self._namespaces else ""].get(key[0], names.config_map_name(key[1]))
-        if config_map is None and not gang.is_over and (seconds := self._waits(key)) > 0:
-            self._queue.add_after(key, seconds)
-            return
         decision = gang.decide(now, config_map)
         for report in decision.reports:
             self._metrics.reported(report)
@@ -172,15 +150,6 @@ class ForeignGangs:
         is_gone = config_map is None or config_map.metadata.deletion_timestamp is not None
         if is_gone and gang.is_over:
             del self._gangs[key]
-            self._begins.pop(key, None)
-            self._again.pop(key, None)
-
-    def _waits(self, key: GangKey) -> float:
-        """Return in how many seconds a gang may begin: a Pod can name another one twenty times a second."""
-        now = asyncio.get_running_loop().time()
-        if key not in self._begins:
-            self._begins[key] = now + self._paces[key[0]].reserve(now)
-        return self._begins[key] - now
 
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         if not self._may_act():

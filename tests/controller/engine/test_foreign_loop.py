@@ -72,7 +72,7 @@ def made(client: Client, performer: Performer, metrics: Metrics) -> ForeignGangs
         grants=True,
         slots=4,
         may_act=lambda: True,
-        now=lambda: Now(datetime.now(UTC), datetime.now(UTC)),
+        now=lambda: Now(*[datetime.fromtimestamp(asyncio.get_running_loop().time(), UTC)] * 2),
     )
 
 

@@ -7,7 +7,9 @@ API server does not show again, so that any controller can go on at any time.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -25,6 +27,7 @@ from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
 from frameworkcontroller.core.reconcile.outcomes import failure_of
@@ -36,19 +39,35 @@ LOOK_MAX: Final = timedelta(seconds=60)
 LOOKS_A_SECOND: Final = 5
 LOOKS_AT_ONCE: Final = 100
 """Second and later looks of all gangs of a namespace, as one Job can be the owner that thousands of them name."""
+NEW_A_SECOND: Final = 10
+NEW_AT_ONCE: Final = 100
+"""Gangs of a namespace that begin: each costs four requests, and a Pod can name another one twenty times a second."""
+AGAIN_A_SECOND: Final = 0.1
+AGAIN_AT_ONCE: Final = 3
+"""ConfigMaps of one gang that others delete: another one, with 10,000 Pods as its owners, is two MiB."""
 MOST_ACCOUNTS: Final = 100
 """Service accounts of a gang that may read its roster."""
+
+
+@dataclass(frozen=True)
+class Paces:
+    """What all gangs of a namespace share."""
+
+    begins: Pace = field(default_factory=partial(Pace, NEW_A_SECOND, NEW_AT_ONCE))
+    looks: Pace = field(default_factory=partial(Pace, LOOKS_A_SECOND, LOOKS_AT_ONCE))
+    retries: Pace = field(default_factory=new_retries)
 
 
 class ForeignGang:
     """One attempt of a gang, by its namespace and name."""
 
-    def __init__(
-        self, namespace: str, name: str, draw: Callable[[], float], looks: Pace, retries: Pace, *, grants: bool
-    ) -> None:
-        self._namespace, self._name, self._looks, self._grants = namespace, name, looks, grants
+    def __init__(self, namespace: str, name: str, draw: Callable[[], float], paces: Paces, *, grants: bool) -> None:
+        self._namespace, self._name, self._paces, self._grants = namespace, name, paces, grants
         self.members = Members()
-        self._in_flight = Tries(draw, retries)
+        self._in_flight = Tries(draw, paces.retries)
+        self._begins: datetime | None = None
+        """When it may, where there was no ConfigMap."""
+        self._again = Pace(AGAIN_A_SECOND, AGAIN_AT_ONCE)
         self._size: Size | None = None
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
         self._keeper: RosterKeeper[Readiness] | None = None
@@ -95,7 +114,7 @@ class ForeignGang:
                     self._events.append(events.of_failure(what, failure.message))
             case effects.FindOwner(), _:
                 self._learn(outcome.document if isinstance(outcome, Found) else None)
-                self._look_at = now + max(self._pause, timedelta(seconds=self._looks.reserve(now.timestamp())))
+                self._look_at = now + max(self._pause, _turn(self._paces.looks, now))
             case effects.FindConfigMap(), Found(metadata):
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 if metadata.labels.gang is None:
@@ -130,38 +149,41 @@ class ForeignGang:
         return decision
 
     def _wanted(self, now: datetime, config_map: Partial | None, decision: Decision) -> Iterator[Effect]:
-        if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.metadata.uid):
-            self._keeper, self._granted, self._told = None, None, ""
-        if config_map is None and self._had_config_map:
-            # It is gone: the next one need not wait for that.
-            self._in_flight.reset_delay(effects.CONFIG_MAP)
-        self._had_config_map = config_map is not None
-        claim = next(iter(self.members.claims), None)
-        if claim is None:
-            if config_map is not None and config_map.metadata.deletion_timestamp is None:
-                yield effects.DeleteConfigMap(config_map.metadata.uid)
-            return
-        if config_map is not None and config_map.metadata.deletion_timestamp is not None:
+        meta = None if config_map is None else config_map.metadata
+        self._see(meta, now)
+        if meta is not None and meta.deletion_timestamp is not None:
             # What is written there would go with it, and another one follows at the pace of new gangs.
             return
+        claim = next(iter(self.members.claims), None)
+        if claim is None:
+            if meta is not None:
+                yield effects.DeleteConfigMap(meta.uid)
+            return
+        if meta is None:
+            self._begins = self._begins or now + _turn(self._paces.begins, now)
+            if now < self._begins:
+                decision.wake(self._begins)
+                return
         yield from self._look(claim, now, decision)
         if self._size is None:
             return
-        if config_map is None:
+        if meta is None:
             failures = self._in_flight.failures(effects.CONFIG_MAP)
             roster = document(self._attempt(claim, ""), 0, 0, self._size.total)
             yield effects.FindConfigMap() if failures % 2 else effects.CreateConfigMap(claim.attempt, roster)
-            return
-        uid = config_map.metadata.uid
-        accounts = sorted({one.account for one in self.members.claims})[:MOST_ACCOUNTS]
-        access = effects.GrantRosterAccess(tuple(accounts), uid)
-        if self._grants and access != self._granted:
-            yield access
-        # What is decided counts as written, so it is decided only when it can be.
-        if (until := self._in_flight.delayed_until(effects.ROSTER, now)) is not None:
-            decision.wake(until)
-        elif not self._in_flight.is_busy(effects.ROSTER):
-            yield from self._write(claim, self._size, config_map.metadata, now, decision)
+        else:
+            yield from self._tell(claim, self._size, meta, now, decision)
+
+    def _see(self, config_map: Meta | None, now: datetime) -> None:
+        """Take in that the ConfigMap is gone, or another one."""
+        if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.uid):
+            self._keeper, self._granted, self._told = None, None, ""
+        if config_map is None and self._had_config_map:
+            # The next one need not wait for that, but where somebody else has deleted it, for its turn.
+            self._in_flight.reset_delay(effects.CONFIG_MAP)
+            if self.members:
+                self._begins = now + max(_turn(self._paces.begins, now), _turn(self._again, now))
+        self._had_config_map = config_map is not None
 
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
@@ -193,7 +215,17 @@ class ForeignGang:
         instance = names.attempt_instance_uid(claim.attempt, config_map_uid) if config_map_uid else None
         return AttemptName(self._namespace, claim.owner, uid, claim.attempt, instance)
 
-    def _write(self, claim: Claim, size: Size, config_map: Meta, now: datetime, decision: Decision) -> Iterator[Effect]:
+    def _tell(self, claim: Claim, size: Size, config_map: Meta, now: datetime, decision: Decision) -> Iterator[Effect]:
+        accounts = sorted({one.account for one in self.members.claims})[:MOST_ACCOUNTS]
+        access = effects.GrantRosterAccess(tuple(accounts), config_map.uid)
+        if self._grants and access != self._granted:
+            yield access
+        # What is decided counts as written, so it is decided only when it can be.
+        if (until := self._in_flight.delayed_until(effects.ROSTER, now)) is not None:
+            decision.wake(until)
+            return
+        if self._in_flight.is_busy(effects.ROSTER):
+            return
         never = size.never
         if self._keeper is None:
             publisher = Publisher(config_map, self._attempt(claim, config_map.uid), self.members.rows)
@@ -226,3 +258,7 @@ class ForeignGang:
         event = self._keeper.apply_outcome(effect, version)
         if event is not None:
             self._events.append(event)
+
+
+def _turn(pace: Pace, now: datetime) -> timedelta:
+    return timedelta(seconds=pace.reserve(now.timestamp()))

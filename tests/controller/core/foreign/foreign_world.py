@@ -34,10 +34,9 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
 )
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE, ForeignGang
+from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
 from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 
@@ -71,7 +70,7 @@ class World:
         """Replace the controller by one that knows nothing but what the API server shows."""
         self._keep = ForeignPods(SlimPods())
         self._gangs: dict[str, ForeignGang] = {}
-        self._looks, self._retries = Pace(LOOKS_A_SECOND, LOOKS_AT_ONCE), new_retries()
+        self._paces = Paces(begins=Pace(1000, 1000))
         self._cached: dict[str, Member] = {}
         self.sync()
 
@@ -94,9 +93,7 @@ class World:
 
     def gang(self, name: str) -> ForeignGang:
         """Return the gang of this name."""
-        return self._gangs.setdefault(
-            name, ForeignGang("default", name, lambda: 0.5, self._looks, self._retries, grants=True)
-        )
+        return self._gangs.setdefault(name, ForeignGang("default", name, lambda: 0.5, self._paces, grants=True))
 
     def put(self, *pods: dict[str, Any]) -> None:
         """Create or replace Pods."""

@@ -14,12 +14,10 @@ import pytest
 
 from frameworkcontroller.api.meta import Meta, Partial
 from frameworkcontroller.core.effects import Done, FindOwner, Found
-from frameworkcontroller.core.foreign.gang import ForeignGang
+from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import size_of
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
-from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.foreign.foreign_world import START, World
 from tests.controller.core.reconcile.test_cost import calls
@@ -44,7 +42,7 @@ def member(keep: ForeignPods, pod: dict[str, Any]) -> Member:
 def gathering(number: int) -> tuple[ForeignGang, Callable[[int], Member]]:
     """A gang of a Job whose Pods are all there and wait for their addresses."""
     keep = ForeignPods(SlimPods())
-    gang = ForeignGang("default", "gang-job.train.uid-of-train", lambda: 0.5, Pace(5, 100), new_retries(), grants=True)
+    gang = ForeignGang("default", "gang-job.train.uid-of-train", lambda: 0.5, Paces(), grants=True)
     for index in range(number):
         gang.members.replace(None, member(keep, make.of_job(index)))
     (effect,) = gang.decide(START, None).effects
@@ -95,7 +93,7 @@ HOSTILE: dict[str, Callable[[int], dict[str, Any]]] = {
 def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
     keep, pod = ForeignPods(SlimPods()), HOSTILE[kind]
     members = [member(keep, pod(number)) for number in range(10_000)]
-    gang = ForeignGang("default", members[0].claim.gang, lambda: 0.5, Pace(5, 100), new_retries(), grants=True)
+    gang = ForeignGang("default", members[0].claim.gang, lambda: 0.5, Paces(), grants=True)
     for one in members:
         gang.members.replace(None, one)
     draw = random.Random(7)
@@ -162,7 +160,7 @@ def test_owners_that_are_gone_are_asked_for_seldom() -> None:
 def test_the_deletion_of_a_roster_that_stays_is_asked_for_seldom_and_not_once_it_is_deleted(
     deleted: datetime | None, most: int
 ) -> None:
-    gang, asked = ForeignGang("default", "gang-pod.mine", lambda: 0.5, Pace(5, 100), new_retries(), grants=True), 0
+    gang, asked = ForeignGang("default", "gang-pod.mine", lambda: 0.5, Paces(), grants=True), 0
     config_map = Partial(Meta(name="gang-pod.mine-attempt", uid="u", resource_version="7", deletion_timestamp=deleted))
     for seconds in range(0, 3600, 5):
         now = START + timedelta(seconds=seconds)
