@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
@@ -74,15 +75,8 @@ def outline_of(found: Framework) -> Outline | None:
     # A deletion counts as a generation, which nobody writes any more.
     if status.observed_generation != meta.generation and not is_going:
         return None
-    identity: dict[str, Any] = {
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-        "generation": meta.generation,
-    }
-    if is_going:
-        identity["deletionTimestamp"] = meta.deletion_timestamp
+    known: dict[str, Any] = msgspec.to_builtins(replace(meta, creation_timestamp=None))
+    identity = {name: value for name, value in known.items() if value is not None}
     if found.is_held:
         identity["finalizers"] = [names.HISTORY_FINALIZER]
     return Outline(
