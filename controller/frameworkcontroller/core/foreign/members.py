@@ -19,6 +19,7 @@ from frameworkcontroller.core.policies import readiness
 
 FAILED: Final = "Failed"
 _LEADER: Final = 0
+_NOTHING: Final = Size("", {})
 _UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -30,7 +31,7 @@ class Members:
         """The Pods at each place, the youngest last, which costs little however many claim one."""
         self._seen: dict[Place, tuple[str, str]] = {}
         """UID and address of each Pod that is ready."""
-        self._size: Size | None = None
+        self._size = _NOTHING
         self._ready = self._placed = 0
         """Those of them, and those of all, that the gang has a place for."""
         self._revision = 0
@@ -79,7 +80,7 @@ class Members:
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""
-        self._size = size
+        self._size = size or _NOTHING
         self._placed, self._ready = (sum(map(self._has, places)) for places in (self._at, self._seen))
         self._revision += 1
 
@@ -95,7 +96,7 @@ class Members:
     @property
     def fits(self) -> bool:
         """Whether the size that the owner said is what its Pods show: each has a place, and each place a Pod."""
-        return self._size is not None and self._placed == len(self._at) == self._size.total
+        return self._placed == len(self._at) == self._size.total
 
     def all(self) -> Iterator[Member]:
         """Yield all Pods."""
@@ -107,7 +108,7 @@ class Members:
         if self._has_new_rule:
             self._has_new_rule = False
             self._judge([*self._at])
-        total = 0 if self._size is None else self._size.total
+        total = self._size.total
         return Readiness(ready=self._ready, total=total, by_arrival=self.by_arrival, member_revision=self._revision)
 
     def rows(self, _summary: Readiness) -> list[dict[str, Any]]:
@@ -132,12 +133,12 @@ class Members:
                     yield f"{role}-{index}", self._why(self.current(place))
 
     def _places(self) -> Iterator[tuple[str, Iterable[Place]]]:
-        for role, size in ({} if self._size is None else self._size.roles).items():
+        for role, size in self._size.roles.items():
             first = size.first
             yield role, (Place(role, job, first + index) for job in range(size.jobs) for index in range(size.each))
 
     def _has(self, place: Place) -> bool:
-        role = None if self._size is None else self._size.roles.get(place.role)
+        role = self._size.roles.get(place.role)
         return role is not None and role.index(place) is not None
 
     def _judge(self, places: Iterable[Place]) -> None:

@@ -6,11 +6,11 @@ client-go's spam filter: a burst of 25 for a Framework, then one in five minutes
 together as well, since of thousands of Frameworks not each is remembered.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -45,8 +45,8 @@ class EventRecorder:
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._client, self._clock = client, clock
         self._queue = Executor(slots=1)
-        self._paces: OrderedDict[str, Pace] = OrderedDict()
-        self._namespaces: dict[str, Pace] = {}
+        self._pace_of = lru_cache(REMEMBERED)(lambda _uid: Pace(1 / REFILL_SECONDS, BURST))
+        self._namespaces = defaultdict[str, Pace](lambda: Pace(1 / NAMESPACE_REFILL_SECONDS, NAMESPACE_BURST))
         # Name and count by what an Event says.
         self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
         self.dropped = 0
@@ -55,9 +55,7 @@ class EventRecorder:
     def record(self, subject: Subject, event: KubeEvent) -> None:
         """Queue the Event, unless a limit is reached."""
         now, where = self._clock().timestamp(), subject.namespace
-        pace = self._paces.setdefault(subject.uid, Pace(1 / REFILL_SECONDS, BURST))
-        together = self._namespaces.setdefault(where, Pace(1 / NAMESPACE_REFILL_SECONDS, NAMESPACE_BURST))
-        _used(self._paces, subject.uid)
+        pace, together = self._pace_of(subject.uid), self._namespaces[where]
         if self._queue.load(where) >= WAITING or not (pace.take(now) and together.take(now)):
             self.dropped += 1
             return
@@ -81,18 +79,19 @@ class EventRecorder:
         name, count = self._written.get(key, ("", 0))
         if name:
             self._written[key] = name, count + 1
+            self._written.move_to_end(key)
             again = msgspec.json.encode({"count": count + 1, "lastTimestamp": now})
             try:
                 await self._client.patch(f"{events}/{name}", again, accept=PARTIAL_METADATA)
             except NotFoundError:
-                del self._written[key]
+                self._written.pop(key, None)
             else:
-                _used(self._written, key)
                 return
         body = msgspec.json.encode(_manifest(subject, event, now))
         answer = await self._client.create(events, body, accept=PARTIAL_METADATA)
         self._written[key] = PARTIAL_DECODER.decode(answer).metadata.name, 1
-        _used(self._written, key)
+        if len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)
 
 
 def _manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
@@ -117,9 +116,3 @@ def _manifest(subject: Subject, event: KubeEvent, now: str) -> dict[str, Any]:
         "lastTimestamp": now,
         "count": 1,
     }
-
-
-def _used(memory: OrderedDict[Any, Any], key: Hashable) -> None:
-    memory.move_to_end(key)
-    while len(memory) > REMEMBERED:
-        memory.popitem(last=False)
