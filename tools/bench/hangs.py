@@ -221,8 +221,7 @@ def main() -> None:
         more.append([name, *cells])
         beside.append([name, cells[0], *(f"{count * 1000 / hours:.3g} / {after:.0f}" for count, after in otherwise)])
     for head, *body in (rows, more, beside):
-        print("", *table(head, body), sep="
-")
+        print("", *table(head, body), sep="\n")
 
 
 if __name__ == "__main__":

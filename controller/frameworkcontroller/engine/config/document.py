@@ -29,6 +29,10 @@ _MAX_EXCERPT: Final = 60
 _MAX_LINE: Final = 500
 
 
+class Group(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Base of the mappings in a document."""
+
+
 class DocumentError(ValueError):
     """One line: the key's path, or the line and column, and what is wrong there."""
 

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from frameworkcontroller.api.codes import Attribute, TypeName, is_reserved
 from frameworkcontroller.api.status import CompletionType
 from frameworkcontroller.core.policies.classification import CodeInfo, Int32, PodPattern, Regex
+from frameworkcontroller.engine.config.document import Group
 
 
 def parse_regex(_wanted: type, value: Any) -> Regex:
@@ -21,18 +22,14 @@ def parse_regex(_wanted: type, value: Any) -> Regex:
     return Regex(value)
 
 
-class _Spec(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Base of the values in the file."""
-
-
-class TypeSpec(_Spec, frozen=True):
+class TypeSpec(Group, frozen=True):
     """The kind of failure, by which `fancyRetryPolicy` decides."""
 
     name: Literal["Failed"] = "Failed"
     attributes: tuple[Attribute, ...] = ()
 
 
-class CodeSpec(_Spec, frozen=True):
+class CodeSpec(Group, frozen=True):
     """One entry: the code of a Pod that any of the patterns matches."""
 
     code: Int32

@@ -13,14 +13,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 from msgspec.structs import asdict, force_setattr, replace
 
 from frameworkcontroller.api.pod_group import NONE, GangScheduling, lacking
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
-from frameworkcontroller.engine.config.document import DocumentError, decode
+from frameworkcontroller.engine.config.document import DocumentError, Group, decode
 from frameworkcontroller.engine.config.failure_spec import CodeSpec, check_codes, parse_regex
 from frameworkkube.election.election import (
     LEASE_DURATION_SECONDS,
@@ -56,31 +56,27 @@ def _check_address(key: str, address: str) -> None:
         raise ValueError(f"{key}: must be http[s]://host:port, found the text {address!r}") from None
 
 
-class _Group(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Base of the mappings in the file."""
-
-
-class FrameworkSnapshots(_Group, frozen=True):
+class FrameworkSnapshots(Group, frozen=True):
     """`logObjectSnapshot.framework`."""
 
     on_framework_retry: bool = True
     on_framework_deletion: bool = True
 
 
-class TaskSnapshots(_Group, frozen=True):
+class TaskSnapshots(Group, frozen=True):
     """`logObjectSnapshot.task`."""
 
     on_task_retry: bool = True
     on_task_deletion: bool = True
 
 
-class PodSnapshots(_Group, frozen=True):
+class PodSnapshots(Group, frozen=True):
     """`logObjectSnapshot.pod`."""
 
     on_pod_deletion: bool = True
 
 
-class SnapshotSettings(_Group, frozen=True):
+class SnapshotSettings(Group, frozen=True):
     """`logObjectSnapshot`: which history snapshots are written."""
 
     framework: FrameworkSnapshots = FrameworkSnapshots()
@@ -94,7 +90,7 @@ class SnapshotSettings(_Group, frozen=True):
         return frozenset(cause for cause in HistoryCause if chosen[f"on_{cause.name.lower()}"])
 
 
-class KueueSettings(_Group, frozen=True):
+class KueueSettings(Group, frozen=True):
     """`kueue`: whether Kueue queues Frameworks that have its label, and those that have not."""
 
     enabled: bool = False
@@ -114,7 +110,7 @@ class DefaultGroups(GangScheduling, frozen=True, omit_defaults=False, forbid_unk
     disruption_mode: Literal["All", "Single"] = "All"
 
 
-class GangSchedulingSettings(_Group, frozen=True):
+class GangSchedulingSettings(Group, frozen=True):
     """`gangScheduling`: in which groups schedulers place the Pods of Frameworks."""
 
     schedulers: tuple[Scheduler, ...] = ()
@@ -134,20 +130,20 @@ class GangSchedulingSettings(_Group, frozen=True):
         return None if is_none else GangScheduling(**asdict(self.default))
 
 
-class Switch(_Group, frozen=True):
+class Switch(Group, frozen=True):
     """What may be switched on."""
 
     enabled: bool = False
 
 
-class ProgressSettings(_Group, frozen=True):
+class ProgressSettings(Group, frozen=True):
     """`progress`: how far gangs are whose applications say so."""
 
     ask_pods: bool = True
     """Whether their sidecars are asked."""
 
 
-class HistorySettings(_Group, frozen=True):
+class HistorySettings(Group, frozen=True):
     """`history`: the archive that keeps what has run."""
 
     url: str = ""
@@ -158,7 +154,7 @@ class HistorySettings(_Group, frozen=True):
             _check_address("url", self.url)
 
 
-class LeaderElectionSettings(_Group, frozen=True):
+class LeaderElectionSettings(Group, frozen=True):
     """`leaderElection`: which of several replicas works, as in `LeaderElection`; times are in seconds."""
 
     enabled: bool = True
@@ -174,7 +170,7 @@ class LeaderElectionSettings(_Group, frozen=True):
         check_times(self.lease_duration_sec, self.renew_deadline_sec, self.retry_period_sec)
 
 
-class Settings(_Group, frozen=True):
+class Settings(Group, frozen=True):
     """What can be configured; times are in seconds."""
 
     kube_api_server_address: str = ""

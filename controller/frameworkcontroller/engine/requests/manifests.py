@@ -7,29 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from frameworkcontroller.api import names
-<<<<<<< HEAD
 from frameworkcontroller.api.pod_group import PLURAL
 from frameworkcontroller.api.workload import QUEUE_LABEL, WORKLOADS
-from frameworkcontroller.core.effects import (
-    GROUP,
-    WORKLOAD,
-    CreateCompanion,
-    CreateConfigMap,
-    GrantRosterAccess,
-    LabelConfigMap,
-    Owner,
-    PatchCompanion,
-    RetainPod,
-    SetFinalizers,
-    Subject,
-    WriteRoster,
-)
-=======
-from frameworkcontroller.api.pod_group import KINDS
-from frameworkcontroller.api.workload import KUEUE_API, QUEUE_LABEL
 from frameworkcontroller.core import effects
-from frameworkcontroller.core.effects import Owner, Subject
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
+from frameworkcontroller.core.effects import GROUP, WORKLOAD, Owner, Subject
 
 COMPANIONS: Final = {WORKLOAD: ("Workload", WORKLOADS), GROUP: ("PodGroup", PLURAL)}
 """Kind and plural of objects beside the ConfigMap, by the key of their effects."""
@@ -42,10 +23,6 @@ def _owned_by(*owners: Owner, controller: bool = True) -> list[dict[str, Any]]:
     ]
 
 
-<<<<<<< HEAD
-def _config_map(subject: Subject, uid: str) -> Owner:
-    return Owner("v1", "ConfigMap", names.config_map_name(subject.name), uid)
-=======
 def _named(subject: Subject, name: str, *owners: Owner) -> dict[str, Any]:
     """Return the metadata of an object of the Framework, which has its label."""
     return {
@@ -54,7 +31,6 @@ def _named(subject: Subject, name: str, *owners: Owner) -> dict[str, Any]:
         "labels": {names.FRAMEWORK_NAME: subject.name},
         "ownerReferences": _owned_by(*owners),
     }
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
 
 
 def status_update(subject: Subject, resource_version: str, status: bytes) -> bytes:
@@ -112,62 +88,20 @@ def config_map(subject: Subject, effect: effects.CreateConfigMap) -> bytes:
     return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-<<<<<<< HEAD
-def companion(subject: Subject, effect: CreateCompanion, priority: Mapping[str, Any]) -> bytes:
+def companion(subject: Subject, effect: effects.CreateCompanion, priority: Mapping[str, Any]) -> bytes:
     """Return a Workload of a Framework, or a group of an attempt, whose end does not wait for the group."""
-    owners = _owned_by(subject.object)
-    if effect.config_map_uid:
-        owners = [one | {"blockOwnerDeletion": False} for one in _owned_by(_config_map(subject, effect.config_map_uid))]
-    metadata = {
-        "namespace": subject.namespace,
-        "name": effect.name,
-        "labels": {names.FRAMEWORK_NAME: subject.name},
-        "ownerReferences": owners,
-    }
-    kind = COMPANIONS[effect.key][0]
-    document = {
-        "apiVersion": effect.api_version,
-        "kind": kind,
-        "metadata": metadata,
-        "spec": {**effect.spec, **priority},
-    }
-    return msgspec.json.encode(document)
+    is_group = bool(effect.config_map_uid)
+    owner = _config_map_owner(subject, effect.config_map_uid) if is_group else subject.object
+    metadata = _named(subject, effect.name, owner)
+    metadata["ownerReferences"][0]["blockOwnerDeletion"] = not is_group
+    head = {"apiVersion": effect.api_version, "kind": COMPANIONS[effect.key][0]}
+    return msgspec.json.encode(head | {"metadata": metadata, "spec": {**effect.spec, **priority}})
 
 
-def companion_patch(effect: PatchCompanion) -> bytes:
+def companion_patch(effect: effects.PatchCompanion) -> bytes:
     """Return a merge patch; the UID is a precondition, and so is the version of which it is made, if there is one."""
     version = {"resourceVersion": effect.resource_version} if effect.resource_version else {}
     return msgspec.json.encode({"metadata": {"uid": effect.uid, **version}, **effect.patch})
-=======
-def workload(subject: Subject, effect: effects.CreateWorkload, priority: tuple[dict[str, str] | None, int]) -> bytes:
-    """Return the Workload of a Framework."""
-    reference, value = priority
-    spec = {"queueName": effect.queue, "priority": value, "podSets": msgspec.Raw(effect.pod_sets)}
-    if reference is not None:
-        spec["priorityClassRef"] = reference
-    metadata = _named(subject, effect.name, subject.object)
-    return msgspec.json.encode({"apiVersion": KUEUE_API, "kind": "Workload", "metadata": metadata, "spec": spec})
-
-
-def group(subject: Subject, effect: effects.CreateGroup) -> bytes:
-    """Return a group of Pods of an attempt; it goes after them, and the attempt's end does not wait for it."""
-    metadata = _named(subject, effect.name, _config_map_owner(subject, effect.config_map_uid))
-    metadata["ownerReferences"][0]["blockOwnerDeletion"] = False
-    api_version = KINDS[effect.scheduler].api_version
-    document = {"apiVersion": api_version, "kind": "PodGroup", "metadata": metadata, "spec": msgspec.Raw(effect.spec)}
-    return msgspec.json.encode(document)
-
-
-def group_patch(effect: effects.PatchGroup) -> bytes:
-    """Return a merge patch of the spec; the UID is a precondition."""
-    return msgspec.json.encode({"metadata": {"uid": effect.uid}, "spec": msgspec.Raw(effect.spec)})
-
-
-def workload_patch(effect: effects.PatchWorkload) -> bytes:
-    """Return a merge patch of the status, for this version of the Workload alone."""
-    metadata = {"uid": effect.uid, "resourceVersion": effect.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": msgspec.Raw(effect.status)})
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
 
 
 def config_map_patch(subject: Subject, effect: effects.LabelConfigMap) -> bytes:
@@ -207,18 +141,8 @@ def roster_access(subject: Subject, effect: effects.GrantRosterAccess) -> Iterat
     The ConfigMap of the attempt owns them, so that the garbage collector deletes them with it.
     """
     group = "rbac.authorization.k8s.io"
-<<<<<<< HEAD
-    name, config_map_name = names.roster_access_name(subject.name), names.config_map_name(subject.name)
-    metadata = {
-        "namespace": subject.namespace,
-        "name": name,
-        "labels": _config_map_metadata(subject, 0)["labels"],
-        "ownerReferences": _owned_by(_config_map(subject, effect.config_map_uid)),
-    }
-=======
     name, owner = names.roster_access_name(subject.name), _config_map_owner(subject, effect.config_map_uid)
     metadata = _named(subject, name, owner) | {"labels": _config_map_metadata(subject, 0)["labels"]}
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
     rule = {
         "apiGroups": [""],
         "resources": ["configmaps"],

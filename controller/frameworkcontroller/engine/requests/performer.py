@@ -19,45 +19,8 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
 from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
-<<<<<<< HEAD
-from frameworkcontroller.core.effects import (
-    AskLogs,
-    AskProgress,
-    CreateCompanion,
-    CreateConfigMap,
-    CreatePod,
-    DeleteCompanion,
-    DeleteConfigMap,
-    DeleteFramework,
-    DeletePod,
-    Done,
-    Effect,
-    Failed,
-    FindConfigMap,
-    FindOwner,
-    FindPod,
-    Found,
-    GrantRosterAccess,
-    LabelConfigMap,
-    Missing,
-    NameTaken,
-    OfCompanion,
-    Outcome,
-    PatchCompanion,
-    PodEffect,
-    Refused,
-    RetainPod,
-    SetFinalizers,
-    Subject,
-    Told,
-    WriteRoster,
-    WriteStatus,
-)
-=======
-from frameworkcontroller.api.workload import KUEUE_API, WORKLOADS
 from frameworkcontroller.core import effects
 from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Missing, Outcome, Refused, Subject
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
 from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
@@ -177,32 +140,16 @@ class Performer:
                 return await self._find_owner(path, effect)
             case effects.GrantRosterAccess():
                 return await self._grant_roster_access(subject, effect)
-<<<<<<< HEAD
-            case CreateCompanion():
-                return await self._create_companion(subject, effect)
-            case PatchCompanion():
-                path = _companion_path(subject, effect) + ("/status" if "status" in effect.patch else "")
+            case effects.CreateCompanion():
+                return await self._create_companion(subject, path, effect)
+            case effects.PatchCompanion():
                 send = self._patch_version if effect.resource_version else self._patch
-                return await send(path, manifests.companion_patch(effect))
-            case DeleteCompanion():
-                return await self._delete(_companion_path(subject, effect), effect.uid)
-            case DeleteFramework():
-                path, version = _framework_path(subject), effect.resource_version or None
-=======
-            case effects.CreateWorkload():
-                return await self._create_workload(subject, path, effect)
-            case effects.PatchWorkload():
-                return await self._patch_version(f"{path}/status", manifests.workload_patch(effect))
-            case effects.DeleteWorkload():
+                part = "/status" if "status" in effect.patch else ""
+                return await send(path + part, manifests.companion_patch(effect))
+            case effects.DeleteCompanion():
                 return await self._delete(path, effect.uid)
-            case effects.CreateGroup():
-                body = manifests.group(subject, effect)
-                return await self._create_labelled(subject, path, body, effect.config_map_uid)
-            case effects.PatchGroup():
-                return await self._patch(path, manifests.group_patch(effect))
             case effects.DeleteFramework():
                 version = effect.resource_version or None
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
                 return await self._delete(path, subject.uid, resource_version=version, propagation="Foreground")
 
     async def _ask_logs(self, effect: effects.AskLogs) -> Outcome:
@@ -380,8 +327,7 @@ class Performer:
 
     # --- objects of others --------------------------------------------------------------------------------------------
 
-<<<<<<< HEAD
-    async def _create_companion(self, subject: Subject, effect: CreateCompanion) -> Outcome:
+    async def _create_companion(self, subject: Subject, path: str, effect: effects.CreateCompanion) -> Outcome:
         """Create it; one of the same owner that the cache does not show gets back the label for that."""
         priority: dict[str, Any] = {}
         if effect.priority is not None:
@@ -389,22 +335,8 @@ class Performer:
                 priority = await workload_priority.find(self._client, *effect.priority)
             except NotFoundError as error:
                 return Refused(error.code, error.message)
-        path = _companion_path(subject, effect)
-        outcome = await self._create(path.rpartition("/")[0], manifests.companion(subject, effect, priority))
-        if not isinstance(outcome, NameTaken):
-=======
-    async def _create_workload(self, subject: Subject, path: str, effect: effects.CreateWorkload) -> Outcome:
-        try:
-            priority = await workload_priority.find(self._client, effect)
-        except NotFoundError as error:
-            return Refused(error.code, error.message)
-        return await self._create_labelled(subject, path, manifests.workload(subject, effect, priority), subject.uid)
-
-    async def _create_labelled(self, subject: Subject, path: str, body: bytes, owner: str) -> Outcome:
-        """Create an object of this owner; one that the cache does not show gets back the label for that."""
-        outcome = await self._create(path, body)
+        outcome = await self._create(path, manifests.companion(subject, effect, priority))
         if not isinstance(outcome, effects.NameTaken):
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
             return outcome
         found = await self._read(path)
         if not is_ours(found, effect.config_map_uid or subject.uid):
@@ -424,33 +356,13 @@ def _is_transient(error: ApiStatusError) -> bool:
     return error.message.startswith(MISSING_PERMISSIONS) or (words is not None and words in error.message)
 
 
-<<<<<<< HEAD
-def _framework_path(subject: Subject) -> str:
-    return resource_path(names.API_VERSION, names.PLURAL, namespace=subject.namespace, name=subject.name)
-
-
-def _pod_path(subject: Subject, effect: PodEffect) -> str:
-    name = names.pod_name(subject.name, effect.role, effect.index)
-    return resource_path("v1", "pods", namespace=subject.namespace, name=name)
-
-
-def _companion_path(subject: Subject, effect: OfCompanion) -> str:
-    plural = manifests.COMPANIONS[effect.key][1]
-    return resource_path(effect.api_version, plural, namespace=subject.namespace, name=effect.name)
-
-
-def _config_map_path(subject: Subject) -> str:
-    return resource_path("v1", "configmaps", namespace=subject.namespace, name=names.config_map_name(subject.name))
-=======
 def _path_of(subject: Subject, effect: Effect) -> str:
     """Return the path of the object that an effect is about."""
     match effect:
         case effects.PodEffect():
             api, plural, name = "v1", "pods", names.pod_name(subject.name, effect.role, effect.index)
-        case effects.CreateWorkload() | effects.PatchWorkload() | effects.DeleteWorkload():
-            api, plural, name = KUEUE_API, WORKLOADS, effect.name
-        case effects.CreateGroup() | effects.PatchGroup():
-            api, plural, name = KINDS[effect.scheduler].api_version, PLURAL, effect.name
+        case effects.OfCompanion():
+            api, plural, name = effect.api_version, manifests.COMPANIONS[effect.key][1], effect.name
         case effects.FindOwner():
             row, name = foreign.KINDS[effect.kind], effect.name
             api, plural = row.api_version, row.plural
@@ -459,4 +371,3 @@ def _path_of(subject: Subject, effect: Effect) -> str:
         case _:
             api, plural, name = "v1", "configmaps", names.config_map_name(subject.name)
     return resource_path(api, plural, namespace=subject.namespace, name=name)
->>>>>>> 44050f86 (Find the path of an effect's object in one place)
