@@ -160,7 +160,7 @@ class Trainer(Operator):
         return ["unshare", "--mount", "--", "sh", "-c", script, str(self.folder)]
 
     def _chart(self) -> list[Json]:
-        base = go_modules.folder_of(go_modules.of_program(self.name)) / "manifests" / "base"
+        base = go_modules.folder_of(*go_modules.of_program(self.name)) / "manifests" / "base"
         files = (*base.glob("crds/trainer*.yaml"), base / "rbac/role.yaml", base / "rbac/role_binding.yaml")
         found = [one for file in files for one in yaml.safe_load_all(file.read_text()) if one]
         for binding in (one for one in found if one["kind"] == "ClusterRoleBinding"):

@@ -171,8 +171,9 @@ class Caches:
     async def run(self) -> None:
         """Fill the caches and keep them current until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for part in (*self._all(), self.companions):
-                group.create_task(part.run())
+            for informer in self._all():
+                group.create_task(informer.run())
+            group.create_task(self.companions.run())
 
     async def synced(self) -> None:
         """Wait until all caches have been filled once."""
