@@ -14,15 +14,13 @@ import structlog
 import tenacity
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector as Collects
 from sqlalchemy.exc import SQLAlchemyError
 
 from frameworkclient.access import DEFAULT_NAMESPACE, Access
 from frameworkclient.aio import AsyncClient
 from frameworkclient.logs.collector import read_logs
-from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.retention import Retention
@@ -105,7 +103,7 @@ async def listening(
         listener.abort()
 
 
-class History(Collects):
+class History:
     """All parts of the program; created inside a running event loop."""
 
     def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
@@ -132,9 +130,7 @@ class History(Collects):
         )
         self._is_open = False
         more = {kept.PATH: kept.kept_handler(None if settings.log_link else self._collector)}
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        self._health = HealthServer(str, self.not_ready, lambda: generate_latest(registry), INTERNAL, more=more)
+        self._health = HealthServer(str, self.not_ready, lambda: generate_latest(self), INTERNAL, more=more)
 
     async def _stored(self, framework: str, pod: str) -> set[tuple[str, int]]:
         rows = await asyncio.to_thread(self._reader.pod_logs, framework, pod)
@@ -181,18 +177,10 @@ class History(Collects):
     def _page(self, key: str) -> web.Application:
         settings = self._settings
         people = People(self._kube, password_file=settings.proxy_password_file, key=key)
-        site = Site(
-            self._reader,
-            people,
-            self._current,
-            self._collector.pods,
-            # Not by the client that follows and asks for rights: a kubelet that is away would hold up both.
-            partial(read_logs, self._client.kube),
-            self._storage,
-            self._feed,
-            settings.log_link,
-            has_actions=settings.actions,
-        )
+        # Not by the client that follows and asks for rights: a kubelet that is away would hold up both.
+        log, seen = partial(read_logs, self._client.kube), self._follower.current
+        site = Site(self._reader, people, seen, self._collector.pods, log, self._storage, self._feed, settings.log_link)
+        site.has_actions = settings.actions
         app = make_app(site)
         if settings.actions:
             actions.setup(app, people, self._client, site.render)
@@ -213,10 +201,6 @@ class History(Collects):
                 await asyncio.to_thread(retention.tidy)
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])
-
-    def _current(self, namespace: str, name: str) -> FrameworkView | None:
-        found = self._follower.current(namespace, name)
-        return None if found is None else FrameworkView(found)
 
     def collect(self) -> Iterator[Metric]:
         """Yield what `/metrics` shows."""

@@ -67,10 +67,6 @@ def _cursor(*key: object) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def _answer(**values: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(values), content_type="application/json")
-
-
 async def listing(site: Site, request: web.Request) -> web.StreamResponse:
     """Answer with the list."""
     rows, after = await _found(site, await _search_of(site, request))
@@ -82,7 +78,7 @@ async def listing(site: Site, request: web.Request) -> web.StreamResponse:
 async def listing_data(site: Site, request: web.Request) -> web.StreamResponse:
     """Answer with a page of the list as JSON, and with what the next one begins before."""
     rows, after = await _found(site, await _search_of(site, request))
-    return _answer(frameworks=rows, next=after)
+    return web.json_bytes_response({"frameworks": rows, "next": after}, dumps=msgspec.json.encode)
 
 
 async def listing_file(site: Site, request: web.Request) -> web.StreamResponse:
@@ -223,7 +219,8 @@ async def framework_data(site: Site, _request: web.Request, row: Row) -> web.Str
     raw = await site.read(reader.whole, row["id"]) or await site.read(reader.document, row["id"]) or b"null"
     archive = {key: row[key] for key in ("uid", "deleted", "seen", "gap")}
     attempts, epochs = await site.read(reader.attempts, row["id"]), await site.read(reader.epochs, row["id"])
-    return _answer(framework=msgspec.Raw(raw), archive=archive, attempts=attempts, epochs=epochs)
+    whole = {"framework": msgspec.Raw(raw), "archive": archive, "attempts": attempts, "epochs": epochs}
+    return web.json_bytes_response(whole, dumps=msgspec.json.encode)
 
 
 async def roster(site: Site, request: web.Request, row: Row) -> web.StreamResponse:
@@ -233,7 +230,7 @@ async def roster(site: Site, request: web.Request, row: Row) -> web.StreamRespon
     document = await site.read(site.reader.roster, row["id"], attempt)
     if document is None:
         raise PageError(404, "The archive has no roster of this attempt: no gang was complete in it.")
-    return web.Response(body=document, content_type="application/json")
+    return web.json_response(body=document)
 
 
 def _gathered(

@@ -18,6 +18,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
 from frameworkcontroller.api import names
+from frameworkcontroller.api.framework import Framework
 from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.logs.storage import Storage
@@ -50,7 +51,7 @@ class Site:
 
     reader: Reader
     people: People
-    seen: Callable[[str, str], FrameworkView | None]
+    seen: Callable[[str, str], Framework | None]
     pods: Callable[[str, str], Mapping[str, TaskPod]]
     log: Callable[[str, list[TaskPod], LogSelection], AsyncGenerator[LogBatch, None]]
     storage: Storage
@@ -88,8 +89,8 @@ class Site:
 
     def current(self, row: Row) -> FrameworkView | None:
         """Return what the API server has of a Framework, None if it is gone."""
-        view = self.seen(row["namespace"], row["name"])
-        return view if view is not None and view.uid == row["uid"] else None
+        found = self.seen(row["namespace"], row["name"])
+        return FrameworkView(found) if found is not None and found.metadata.uid == row["uid"] else None
 
     def elsewhere(self, row: Row, pod: str) -> str:
         """Return where else the logs of a Pod are, "" for nowhere."""

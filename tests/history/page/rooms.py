@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import ClientSession, DummyCookieJar, web
 
 from frameworkclient.logs.lines import LogBatch, LogLine, LogSource
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from frameworkclient.logs.selection import LogSelection
     from frameworkclient.views.framework import FrameworkView
     from frameworkclient.views.pods import TaskPod
+    from frameworkcontroller.api.framework import Framework
 
 NOW = 1_767_270_000.0
 """2026-01-01 12:20:00, twenty minutes after the documents begin."""
@@ -56,9 +58,10 @@ class Present:
     lines: list[tuple[str, str]] = field(default_factory=list)
     pause: float = 0
 
-    def current(self, namespace: str, name: str) -> FrameworkView | None:
+    def current(self, namespace: str, name: str) -> Framework | None:
         """Return a Framework."""
-        return self.views.get(f"{namespace}/{name}")
+        found = self.views.get(f"{namespace}/{name}")
+        return None if found is None else FRAMEWORK_DECODER.decode(json.dumps(found.to_dict()))
 
     def pods(self, namespace: str, name: str) -> dict[str, TaskPod]:
         """Return Pods by Task."""
