@@ -24,7 +24,7 @@ from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkhistory.archive.changes import Row
-from frameworkhistory.archive.reader import Reader, Search
+from frameworkhistory.archive.reader import Reader, RunKey, Search
 from frameworkhistory.page.actions import possible
 from frameworkhistory.page.people import PERSON, PageError
 from frameworkhistory.page.site import Number, Site, asked, number_of, time_of, url
@@ -38,8 +38,7 @@ EXPORTED: Final = 100_000  # Frameworks in a file
 LABELS: Final = 1000  # characters of the labels of a Framework
 DRAWN: Final = 100  # runs of Tasks that are read for a picture: of those that have failed, and of all
 Pods: TypeAlias = Mapping[str, TaskPod]
-RunKey: TypeAlias = tuple[Number, str, Number, Number]
-_AFTER: Final = msgspec.json.Decoder(RunKey)
+_AFTER: Final = msgspec.json.Decoder(tuple[Number, str, Number, Number])
 _BEFORE: Final = msgspec.json.Decoder(tuple[float, Number])
 _CURSOR: Final = "what an answer has given"
 

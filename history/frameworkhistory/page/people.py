@@ -38,7 +38,6 @@ _ASKED: Final = 1024
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 _LOOPBACK: Final = re.compile(r"(?i:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _log = Logger(__name__)
-K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
@@ -68,7 +67,7 @@ SESSION: Final = web.RequestKey("session", str)
 """The key of the session that a request belongs to, if it is one of a session."""
 
 
-class Answers(Generic[K, V]):
+class Answers(Generic[V]):
     """Answers of the API server, each for some seconds since it was asked; who asks what is asked waits for that.
 
     What is false or None has other seconds and room of its own: a flood of wrong tokens drives nobody out. Of either
@@ -77,10 +76,10 @@ class Answers(Generic[K, V]):
 
     def __init__(self, entries: int, seconds: float, refused_seconds: float, clock: Callable[[], float]) -> None:
         self._entries, self._seconds, self._clock = entries, (refused_seconds, seconds), clock
-        self._rooms: tuple[dict[K, tuple[float, V]], dict[K, tuple[float, V]]] = ({}, {})
-        self._asked: dict[K, asyncio.Task[V]] = {}
+        self._rooms: tuple[dict[Hashable, tuple[float, V]], ...] = ({}, {})
+        self._asked: dict[Hashable, asyncio.Task[V]] = {}
 
-    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
+    async def get(self, key: Hashable, ask: Callable[[], Awaitable[V]]) -> V:
         """Return the answer of this key; `ask` is called if there is none."""
         now = self._clock()
         for room in self._rooms:
@@ -93,7 +92,7 @@ class Answers(Generic[K, V]):
         # Who asked first may leave; the others wait on.
         return await asyncio.shield(self._asked[key])
 
-    async def _ask(self, key: K, ask: Callable[[], Awaitable[V]], now: float) -> V:
+    async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[V]], now: float) -> V:
         try:
             value = await ask()
         finally:
@@ -141,8 +140,8 @@ class People:
     ) -> None:
         self._client, self._password_file, self._clock = client, password_file, clock
         self._key, self.is_local = key.encode(), bool(key)
-        self._persons = Answers[bytes, Person | None](4096, TOKEN_SECONDS, REFUSED_SECONDS, clock)
-        self._rights = Answers[tuple[Person, str, str, str], bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
+        self._persons = Answers[Person | None](4096, TOKEN_SECONDS, REFUSED_SECONDS, clock)
+        self._rights = Answers[bool](16_384, RIGHT_SECONDS, RIGHT_SECONDS, clock)
         # Token and user by what the browser has, with when it ends at the latest, and when if it is not used.
         self._sessions: dict[str, tuple[str, str, float, float]] = {}
 
