@@ -30,7 +30,7 @@ class Search:
     """Which Frameworks are looked for; what is empty or None does not matter.
 
     Attributes:
-        namespaces: Those that may be seen, None for all.
+        namespaces: Those that are wanted and may be seen, None for all.
         name: How the name begins.
         result: Succeeded or Failed.
         label: `key=value`, or `key` for any value.
@@ -40,7 +40,6 @@ class Search:
     """
 
     namespaces: frozenset[str] | None
-    namespace: str = ""
     name: str = ""
     state: str = ""
     result: str = ""
@@ -251,10 +250,7 @@ def _find(connection: Connection, search: Search) -> list[int]:
     Each index of FRAMEWORKS is in the order of a page, as that of a label's value is: a search reads little more than
     what it shows.
     """
-    visible = search.namespaces
-    if search.namespace:
-        visible = frozenset({search.namespace}) & (frozenset({search.namespace}) if visible is None else visible)
-    way, where = _way(connection, search)
+    visible, (way, where) = search.namespaces, _way(connection, search)
     id_, created = (_F.id, _F.created) if way is None else (way.c.id, way.c.created)
     query = select(id_, created).order_by(created.desc(), id_.desc()).limit(search.limit)
     if way is not None:

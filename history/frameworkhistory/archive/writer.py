@@ -14,6 +14,8 @@ from frameworkhistory.archive.database import writing
 
 _PARTS: Final = (t.SPECS, t.ATTEMPTS, t.EPOCHS, t.RUNS, t.SPANS, t.EVENTS, t.LOGS)
 _COUNTS: Final = (t.DAYS, t.FAILURES)
+_ENDS: Final = ("namespace", "ended", "result", "phrase", "code")
+_COUNTED: Final = {t.ATTEMPTS: (*_ENDS, "tasks", *t.SPENT), t.RUNS: (*_ENDS, "node")}
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
 _Key: TypeAlias = tuple[Any, ...]
 _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
@@ -159,8 +161,7 @@ def _count(connection: Connection, counts: _Counts, times: int, *rows: _Rows) ->
     runs = sorted({key for some in rows for key, row in some[t.RUNS].items() if row.get("result") == "Failed"})
     for table, keys in ((t.ATTEMPTS, attempts), (t.RUNS, runs)):
         own = table.primary_key.columns.values()
-        more = [table.c[name] for name in (("tasks", *t.SPENT) if table is t.ATTEMPTS else ("node",))]
-        columns = [*own, *(table.c[name] for name in ("namespace", "ended", "result", "phrase", "code")), *more]
+        columns = [*own, *(table.c[name] for name in _COUNTED[table])]
         for begin in range(0, len(keys), _AT_ONCE):
             some = keys[begin : begin + _AT_ONCE]
             # PostgreSQL would plan for seconds how to find a thousand keys: it finds what is between them.

@@ -52,7 +52,7 @@ async def _search_of(site: Site, request: web.Request) -> Search:
         limit=max(1, min(number_of(request, "limit") or PAGE, MOST)),
         since=time_of(request, "since"),
         until=time_of(request, "until"),
-        **{key: query.get(key, "").strip() for key in ("namespace", "name", "state", "result", "person", "label")},
+        **{key: query.get(key, "").strip() for key in ("name", "state", "result", "person", "label")},
     )
 
 

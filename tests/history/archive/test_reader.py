@@ -43,18 +43,15 @@ def _made() -> list[Changes]:
 MADE = _made()
 SEARCHES: list[dict[str, Any]] = [
     {},
-    {"namespace": "a"},
     {"namespaces": frozenset()},
     {"namespaces": frozenset({"a"})},
     {"namespaces": frozenset({"a", "b"})},
     {"namespaces": ALL, "state": "Completed"},
-    {"namespaces": frozenset({"a"}), "namespace": "b"},
-    {"namespaces": frozenset({"a"}), "namespace": "a"},
     {"name": "train"},
     {"name": "train-a"},
     {"name": "é"},
     {"name": "nobody"},
-    {"name": "train", "namespace": "c", "result": "Failed"},
+    {"name": "train", "namespaces": frozenset({"c"}), "result": "Failed"},
     {"name": "train", "namespaces": frozenset({"b", "c"})},
     {"state": "Completed"},
     {"result": "Failed"},
@@ -63,7 +60,7 @@ SEARCHES: list[dict[str, Any]] = [
     {"label": "k=v"},
     {"label": "k="},
     {"label": "other"},
-    {"label": "k=v", "namespace": "a"},
+    {"label": "k=v", "namespaces": frozenset({"a"})},
     {"label": "k=v", "name": "train", "person": "you"},
     {"label": "l", "name": "train", "namespaces": frozenset({"a", "c"})},
     {"since": 5.0, "until": 12.0},
@@ -78,7 +75,6 @@ def _expected(search: Search) -> set[str]:
         for one in MADE
         if (row := one.framework) is not None
         and (search.namespaces is None or row["namespace"] in search.namespaces)
-        and (not search.namespace or row["namespace"] == search.namespace)
         and row["name"].startswith(search.name)
         and all(
             not getattr(search, name) or row[name] == getattr(search, name) for name in ("state", "result", "person")
