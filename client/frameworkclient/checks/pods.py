@@ -5,7 +5,6 @@ barrier (`frameworkinjector.offline.render`). What only a cluster knows stays a 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,17 +19,10 @@ from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import RefusalError
 
 
-@dataclass(frozen=True)
-class RenderedPod:
-    """The Pod of one Task as it would be created, and the warnings of the injector."""
-
-    task: str
-    pod: dict[str, Any]
-    warnings: tuple[str, ...]
-
-
-def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = False) -> Iterator[RenderedPod]:
-    """Yield the first Pod of each role, or all Pods, of a Framework without errors of `lint`.
+def pods_of(
+    manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = False
+) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """Yield the first Task of each role of a Framework without errors of `lint`, or all, with its Pod and its warnings.
 
     It would be created in this namespace, if it does not name one itself, and the injector has its default settings.
 
@@ -47,10 +39,9 @@ def pods_of(manifest: Mapping[str, Any], namespace: str, *, all_tasks: bool = Fa
             number = role.get("taskNumber") or 0
             for index in range(number if all_tasks else min(number, 1)):
                 pod = msgspec.json.decode(template.render(index, "TASK-UID", 0))
-                injected, found = rendered(pod, config, EnvFiles.QUOTED)
-                warnings = tuple(text for one in found for text in one.warnings)
-                injected = {"apiVersion": "v1", "kind": "Pod"} | injected
-                yield RenderedPod(f"{role['name']}-{index}", injected, warnings)
+                result, found = rendered(pod, config, EnvFiles.QUOTED)
+                warnings = [text for one in found for text in one.warnings]
+                yield f"{role['name']}-{index}", {"apiVersion": "v1", "kind": "Pod"} | result, warnings
         except (TemplateError, RefusalError, RenderError) as error:
             raise ManifestError(f"spec.taskRoles[{role['name']}].task.pod: {error}") from error
 

@@ -290,8 +290,8 @@ def test_a_rendered_pod_is_the_one_of_controller_and_injector_and_none_that_woul
     manifest = gang(("worker", 3), preset="pytorch")
     container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
     container["args"] = ["{{FC_POD_NAME}}", "{{FC_TASK_INDEX}}"]
-    assert [one.task for one in pods_of(manifest, "demo")] == ["worker-0"]
-    last = list(pods_of(manifest, "demo", all_tasks=True))[2].pod
+    assert [task for task, _, _ in pods_of(manifest, "demo")] == ["worker-0"]
+    _, last, _ = list(pods_of(manifest, "demo", all_tasks=True))[2]
     assert (last["metadata"]["name"], last["metadata"]["namespace"]) == ("sound-worker-2", "demo")
     assert last["spec"]["containers"][0]["args"] == ["sound-worker-2", "2"]
     assert [one["name"] for one in last["spec"]["initContainers"]] == ["frameworkbarrier"]

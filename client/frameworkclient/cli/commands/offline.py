@@ -63,10 +63,10 @@ def render_all(
     for where, manifest in manifests:
         if tell(manifest, f"{where}: ", "error"):
             return ExitCode.USAGE
-        for found in pods_of(manifest, namespace, all_tasks=all_tasks):
-            for text in found.warnings:
-                say(f"{where}: {found.task}: warning: {text}")
-            pods.append(found.pod)
+        for task, pod, warnings in pods_of(manifest, namespace, all_tasks=all_tasks):
+            for text in warnings:
+                say(f"{where}: {task}: warning: {text}")
+            pods.append(pod)
     write_objects(pods, output)
     return ExitCode.DONE
 
