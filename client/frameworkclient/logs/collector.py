@@ -64,28 +64,32 @@ async def read_logs(
 async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerator[LogBatch, None]:
     """Yield the lines of all logs by their times; the lines of one log keep their order.
 
-    Notes come before the lines that follow them in their log. The logs are read together, but no further than needed.
+    Notes come before the lines that follow them in their log. The logs are read together, but no further than needed:
+    one batch of each is in memory.
     """
-    heads = [_Head(log) for log in logs]
-    notes = await asyncio.gather(*(head.fill() for head in heads))
-    for note in (note for found in notes for note in found):
-        yield note
-    heap = [(head.lines[0].stamp, number) for number, head in enumerate(heads) if head.lines]
+    read = [deque[LogLine]() for _ in logs]
+    for notes in await asyncio.gather(*map(_read_on, logs, read)):
+        for note in notes:
+            yield note
+    heap = [(lines[0].stamp, number) for number, lines in enumerate(read) if lines]
     heapq.heapify(heap)
     ready: list[LogLine] = []
     while heap:
         _, number = heapq.heappop(heap)
-        head = heads[number]
-        ready += head.take(heap[0][0] if heap else None)
-        if not head.lines:
-            found = await head.fill()
-            if found and ready:
+        lines = read[number]
+        ready.append(lines.popleft())
+        # Those of this log go on that are not later than the next one of all others.
+        while lines and (not heap or lines[0].stamp <= heap[0][0]):
+            ready.append(lines.popleft())
+        if not lines:
+            notes = await _read_on(logs[number], lines)
+            if notes and ready:
                 yield LogBatch(ready)
                 ready = []
-            for note in found:
+            for note in notes:
                 yield note
-        if head.lines:
-            heapq.heappush(heap, (head.lines[0].stamp, number))
+        if lines:
+            heapq.heappush(heap, (lines[0].stamp, number))
         if len(ready) >= BATCH:
             yield LogBatch(ready)
             ready = []
@@ -93,30 +97,16 @@ async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerat
         yield LogBatch(ready)
 
 
-class _Head:
-    """The lines of one log that were read and not given on yet."""
-
-    def __init__(self, log: AsyncGenerator[LogBatch, None]) -> None:
-        self._log = log
-        self.lines: deque[LogLine] = deque()
-
-    async def fill(self) -> list[LogBatch]:
-        """Read the next lines, if there are any, and return the notes before them."""
-        notes: list[LogBatch] = []
-        async for batch in self._log:
-            if batch.note:
-                notes.append(batch)
-            elif batch.lines:
-                self.lines.extend(batch.lines)
-                break
-        return notes
-
-    def take(self, until: str | None) -> list[LogLine]:
-        """Take the next line, and those after it that are not later than the next one of all others; None: all."""
-        taken = [self.lines.popleft()]
-        while self.lines and (until is None or self.lines[0].stamp <= until):
-            taken.append(self.lines.popleft())
-        return taken
+async def _read_on(log: AsyncGenerator[LogBatch, None], lines: deque[LogLine]) -> list[LogBatch]:
+    """Add the next lines of a log, if there are any, and return the notes before them."""
+    notes: list[LogBatch] = []
+    async for batch in log:
+        if batch.note:
+            notes.append(batch)
+        elif batch.lines:
+            lines.extend(batch.lines)
+            break
+    return notes
 
 
 async def follow_logs(kube: KubeClient, view: FrameworkView, selection: LogSelection) -> AsyncGenerator[LogBatch, None]:
