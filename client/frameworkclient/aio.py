@@ -369,12 +369,13 @@ class AsyncClient:
         """
         if isinstance(for_, str) and for_ not in actions.GOALS:
             raise errors.ArgumentError(f"for {for_}: must be one of {', '.join(actions.GOALS)}")
+        reached = actions.GOALS[for_] if isinstance(for_, str) else for_
         try:
             async with asyncio.timeout(timeout):
                 first = await self.get(name, namespace=namespace)
                 async with aclosing(self._views(first)) as views:
                     async for view in views:
-                        if actions.reached(view, for_) or (view.finished and for_ != "deleted"):
+                        if reached(view) or (view.finished and for_ != "deleted"):
                             return view
         except TimeoutError as error:
             goal = for_ if isinstance(for_, str) else "what it was waited for"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias
 
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.manifest import LAST_APPLIED
@@ -18,7 +18,6 @@ from frameworkcontroller.api.status import RetryPolicyStatus, TaskCompletion
 from frameworkcontroller.core.policies.retry import decide_retry
 
 Goal: TypeAlias = Literal["completed", "succeeded", "running", "ready", "deleted"]
-GOALS: Final[tuple[Goal, ...]] = get_args(Goal)
 _TASK: Final = re.compile(r"(?P<role>[a-z0-9]{1,63})-[0-9]{1,9}")
 
 
@@ -176,21 +175,18 @@ def _retries(policy: RetryPolicy, counts: RetryPolicyStatus) -> bool:
     return decide_retry(policy, counts, deleted).wanted
 
 
-def reached(view: FrameworkView, goal: Goal | Callable[[FrameworkView], bool]) -> bool:
-    """Report whether a Framework is as far as somebody waits for it to be."""
-    if not isinstance(goal, str):
-        return goal(view)
-    match goal:
-        case "completed":
-            return view.finished
-        case "succeeded":
-            return view.succeeded
-        case "running":
-            # A Task runs or has run.
-            return view.state is State.RUNNING
-        case "ready":
-            ready, _, total = view.ready_text.partition("/")
-            return ready == total != ""
-        case "deleted":
-            # No Framework is that can be seen.
-            return False
+def _is_ready(view: FrameworkView) -> bool:
+    ready, _, total = view.ready_text.partition("/")
+    return ready == total != ""
+
+
+GOALS: Final[Mapping[Goal, Callable[[FrameworkView], bool]]] = {
+    "completed": lambda view: view.finished,
+    "succeeded": lambda view: view.succeeded,
+    # A Task runs or has run.
+    "running": lambda view: view.state is State.RUNNING,
+    "ready": _is_ready,
+    # No Framework is that can be seen.
+    "deleted": lambda _: False,
+}
+"""Whether a Framework is as far as somebody waits for it to be."""
