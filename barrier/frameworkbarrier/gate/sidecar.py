@@ -50,7 +50,8 @@ def follow(
         if isinstance(item, Observation):
             decision = gatekeeper.decide(item)
             if isinstance(decision, Released):
-                wanted = decision if _differ(decision.gang, written) else None
+                seen = decision.gang
+                wanted = decision if (seen.generation, seen.roles) != (written.generation, written.roles) else None
         elif item is not None:
             if clock() >= quiet_until:
                 quiet_until = clock() + FAULT_LINE_SEC
@@ -71,10 +72,6 @@ def follow(
         else:
             log.info(f"{generation}: {wanted.gang.total} Tasks; wrote {count} files")
             written, wanted = wanted.gang, None
-
-
-def _differ(gang: Gang, written: Gang) -> bool:
-    return (gang.generation, gang.roles) != (written.generation, written.roles)
 
 
 def _stay(reader: SourceReader, end: BarrierError, log: Log) -> NoReturn:
