@@ -40,17 +40,28 @@ class Depth(enum.StrEnum):
 
 
 class Network:
-    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses."""
+    """The addresses of one cluster, 10.<octet>.0.0/16, which no route of this machine and no other cluster uses.
+
+    Attributes:
+        bridge_address: Of this machine, for the real node and its Pods; the API server advertises it.
+        node_address: Of the real node, its InternalIP.
+        simulated_pods: Of Pods on simulated nodes.
+        service_subnet: Of Services.
+        kubernetes_service: Of the `kubernetes` Service, the first one of the range.
+        dns_service: Of the DNS Service.
+        pods: Of Pods on the real node.
+        gateway: Of the bridge of the real node, the gateway of its Pods.
+    """
 
     def __init__(self, octet: int) -> None:
-        self.bridge_address = f"10.{octet}.0.1"  # of this machine, for the real node; the API server advertises it
-        self.node_address = f"10.{octet}.0.2"  # the InternalIP of the real node
-        self.simulated_pods = f"10.{octet}.64.0/18"  # of Pods on simulated nodes
+        self.bridge_address = f"10.{octet}.0.1"
+        self.node_address = f"10.{octet}.0.2"
+        self.simulated_pods = f"10.{octet}.64.0/18"
         self.service_subnet = f"10.{octet}.128.0/20"
-        self.kubernetes_service = f"10.{octet}.128.1"  # the first one of Services
+        self.kubernetes_service = f"10.{octet}.128.1"
         self.dns_service = f"10.{octet}.128.10"
-        self.pods = f"10.{octet}.192.0/22"  # of Pods on the real node
-        self.gateway = f"10.{octet}.192.1"  # of these Pods: the bridge of the real node
+        self.pods = f"10.{octet}.192.0/22"
+        self.gateway = f"10.{octet}.192.1"
 
 
 @dataclass(frozen=True)
@@ -59,11 +70,15 @@ class Settings:
 
     name: str
     depth: Depth
-    version: str  # of Kubernetes, without `v`
-    nodes: int  # simulated ones, at depth kwok
+    version: str
+    """Of Kubernetes, without `v`."""
+    nodes: int
+    """The number of simulated nodes (depth kwok)."""
     octet: int
-    admin_token: str  # the bearer token of a member of `system:masters`
-    boot: str  # in which it was made; after another boot etcd's data, which is not synced to disk, is unusable
+    admin_token: str
+    """The bearer token of a member of `system:masters`."""
+    boot: str
+    """The boot in which it was made; after another boot etcd's data, which is not synced to disk, is unusable."""
 
 
 @dataclass(frozen=True)

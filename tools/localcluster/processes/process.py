@@ -9,7 +9,8 @@ from pathlib import Path
 
 from localcluster.errors import LocalClusterError
 
-STATE_VARIABLE = "LOCALCLUSTER_STATE"  # the environment variable that says which cluster a process belongs to
+STATE_VARIABLE = "LOCALCLUSTER_STATE"
+"""The environment variable that says which cluster a process belongs to."""
 _KILL_SECONDS = 60.0
 
 
@@ -17,9 +18,12 @@ _KILL_SECONDS = 60.0
 class Identity:
     """What distinguishes a process from every other one, also from a later one with the same PID."""
 
-    pid: int  # in the PID namespace of this process
-    started: int  # the clock ticks from boot to its start: field 22 of /proc/PID/stat (proc(5))
-    boot: str  # the kernel's boot id; a PID file of an earlier boot matches no process
+    pid: int
+    """In the PID namespace of this process."""
+    started: int
+    """The clock ticks from boot to its start: field 22 of /proc/PID/stat (proc(5))."""
+    boot: str
+    """The kernel's boot id; a PID file of an earlier boot matches no process."""
 
 
 def boot_id() -> str:

@@ -36,10 +36,14 @@ class Program:
     """One executable."""
 
     name: str
-    project: str  # see `module_of`
-    package: str  # with its `main`
-    version_command: tuple[str, ...] = ("--version",)  # JobSet has none, so it is not taken from PATH
-    version_variable: str = ""  # of Go, which holds the version, with `v`, if its releases set one
+    project: str
+    """See `module_of`."""
+    package: str
+    """Its main package."""
+    version_command: tuple[str, ...] = ("--version",)
+    """The arguments that make it print its version; JobSet has none, so it is not taken from PATH."""
+    version_variable: str = ""
+    """The variable of Go that holds the version, with `v`, if its releases set one."""
 
 
 MODULES = {
