@@ -7,16 +7,15 @@ Requests are those about rosters that the API server has counted.
 
 import contextlib
 import json
-import re
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.barrier.clients import Barriers
 from bench.barrier.gang import NAMESPACE, Stage, write_account
+from bench.metrics import samples
 from bench.results import Results, flags
 from bench.scene import Controller, controller, cpu_seconds, new_cluster, resident_mib
 from frameworkcontroller.api import foreign, names
@@ -31,10 +30,11 @@ BARRIERS = 20
 JOBSETS = f"/apis/{foreign.JOBSET.api_version}/namespaces/{NAMESPACE}/{foreign.JOBSET.plural}"
 _LABELS = {names.BARRIER_LABEL: "enabled"}
 _SECONDS, _SETTLE_SECONDS = 600.0, 2.0
-_WRITES = "POST|PATCH|PUT|APPLY|DELETE"
+_ROSTERS = frozenset({"configmaps", "roles", "rolebindings"})
+_READS, _WRITES = ("GET", "WATCH"), ("POST", "PATCH", "PUT", "APPLY", "DELETE")
 
 
-def main() -> int:
+def main() -> None:
     """Run from the command line."""
     parser = flags(__doc__)
     parser.add_argument("--pods", type=int, default=1000)
@@ -59,7 +59,6 @@ def main() -> int:
                 results.add(f"others:{number}", by, figures, cluster.version)
             print(by, figures, flush=True)
     results.show()
-    return 0
 
 
 def of_framework(stage: Stage, name: str, number: int) -> list[Json]:
@@ -117,16 +116,15 @@ class Gang:
 def measure(stage: Stage, ours: Controller, create: Callable[[], list[Json]]) -> dict[str, float]:
     """Let a gang start, and return columns."""
 
-    def asked(verbs: str) -> int:
+    def asked(verbs: Collection[str]) -> int:
         """Return how many requests of these verbs about rosters there were; a watch counts when it ends."""
-        of = rf'resource="(?:configmaps|roles|rolebindings)",.*verb="(?:{verbs})"'
-        pattern = rf"^apiserver_request_total\{{.*{of},.*\}} (\S+)$"
-        return int(sum(map(float, re.findall(pattern, stage.frameworks.raw.text("/metrics"), re.MULTILINE))))
+        found = samples(stage.frameworks.raw.text("/metrics"), "apiserver_request_total")
+        return int(sum(n for labels, n in found if labels.get("resource") in _ROSTERS and labels["verb"] in verbs))
 
     memory, cpu, written = resident_mib(ours.process), cpu_seconds(ours.process), asked(_WRITES)
     pods = create()
     gang = Gang(stage, pods)
-    read = asked("GET|WATCH")
+    read = asked(_READS)
     with TemporaryDirectory() as folder, contextlib.closing(Barriers(gang, BARRIERS, Path(folder))) as barriers:
         time.sleep(_SETTLE_SECONDS)
         barriers.note()
@@ -138,10 +136,10 @@ def measure(stage: Stage, ours: Controller, create: Callable[[], list[Json]]) ->
             "controller CPU s": round(cpu_seconds(ours.process) - cpu, 2),
             "KiB a Pod": round((resident_mib(ours.process) - memory) * 1024 / len(pods), 1),
             "writes of rosters": asked(_WRITES) - written,
-            "requests of a barrier": (asked("GET|WATCH") - read) / BARRIERS,
+            "requests of a barrier": (asked(_READS) - read) / BARRIERS,
             "open after s": round(open_after, 2),
         }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
