@@ -22,9 +22,12 @@ from localcluster.client import RawClient
 
 NAMESPACE = "bench-injector"
 POD_BYTES = 10 * 1024
-SECONDS = 10.0  # of each load
-RATE = 300.0  # reviews a second
-CREATES = 500  # of a Pod at the API server, of each kind
+SECONDS = 10.0
+"""Of each load."""
+RATE = 300.0
+"""Reviews a second."""
+CREATES = 500
+"""Of a Pod at the API server, of each kind."""
 _WARM_UP = 20
 _CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/bench"
 Columns = dict[str, object]

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-SENT = "rest_client_requests_total"  # the requests of a controller
+SENT = "rest_client_requests_total"
+"""The requests of a controller."""
 _MB_WRITTEN = "MB written"
 _BODIES = "apiserver_request_body_size_bytes_sum"
 _RESOURCES = frozenset({"frameworks", "pods", "configmaps", "events", "roles", "rolebindings"})

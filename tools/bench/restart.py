@@ -23,7 +23,8 @@ from testkit.waiting import eventually
 
 NODE_NAMESPACE, NAMESPACE = "bench-restart", "gang"
 RANKS = 3
-TASKS = 1000  # of the gang that no kubelet runs
+TASKS = 1000
+"""Of the gang that no kubelet runs."""
 IN_PLACE, FRAMEWORK_RETRY = "inplace", "frameworkretry"
 WAYS = {IN_PLACE: "in-place restart", FRAMEWORK_RETRY: "Framework retry"}
 """How the gang of three starts again: the names of the Frameworks, and those of the ways in the table."""

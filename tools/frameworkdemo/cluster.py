@@ -14,9 +14,11 @@ from frameworkclient import Client
 from frameworkdemo.errors import DemoError
 from localcluster.programs import binaries
 
-Manifest = dict[str, Any]  # an object to send, as decoded from YAML
+Manifest = dict[str, Any]
+"""An object to send, as decoded from YAML."""
 
-GONE_SECONDS = 300  # the time that a deletion may take
+GONE_SECONDS = 300
+"""The time that a deletion may take."""
 
 
 @dataclass(frozen=True)

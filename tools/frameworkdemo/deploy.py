@@ -13,7 +13,8 @@ from frameworkdemo.errors import DemoError
 
 READY_SECONDS = 180.0
 LOOK_SECONDS = 3
-IMAGE_SECONDS = 20.0  # the time for a missing image to be pulled after all, because a registry may fail once
+IMAGE_SECONDS = 20.0
+"""The time for a missing image to be pulled after all, because a registry may fail once."""
 LOG_TAIL = 25
 
 

@@ -8,4 +8,5 @@ class DemoError(Exception):
     """The demo cannot continue; the text, a sentence or a few lines, tells a person why."""
 
 
-FAILURES = (DemoError, ClientError, LocalClusterError)  # what ends the demo; the text of each is for a person
+FAILURES = (DemoError, ClientError, LocalClusterError)
+"""What ends the demo; the text of each is for a person."""

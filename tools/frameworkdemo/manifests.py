@@ -16,7 +16,8 @@ REPOSITORY = Path(__file__).parents[2]
 INSTALL = REPOSITORY / "deploy" / "install.yaml"
 FRAMEWORK = REPOSITORY / "examples" / "tensorflow" / "framework.yaml"
 PROGRAM_IMAGES = ("controller", "injector", "barrier")
-IMAGES = (*PROGRAM_IMAGES, "tensorflow-example")  # the images that the demo needs
+IMAGES = (*PROGRAM_IMAGES, "tensorflow-example")
+"""The images that the demo needs."""
 PREFIX, TAG = "docker.io/frameworkcontroller", "dev"
 """The prefix of images in the manifests of the repository, and the tag of those that are built from it."""
 

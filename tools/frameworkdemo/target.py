@@ -89,7 +89,8 @@ class ContextTarget:
         return Cluster(program, binaries.cache_root() / "demo" / digest, self._kubeconfig, self._context)
 
 
-Target = LocalTarget | ContextTarget  # a cluster to run the demo in
+Target = LocalTarget | ContextTarget
+"""A cluster to run the demo in."""
 
 
 def how_to_load(context: str, image_names: ImageNames) -> str:

@@ -9,8 +9,10 @@ from localcluster.programs.catalogue import pinned_version
 
 REPOSITORY: Final = Path(__file__).parents[2]
 CHART: Final = REPOSITORY / "charts" / "frameworkcontroller"
-RELEASE: Final = "frameworkcontroller"  # the name of a release whose objects are named as in the plain manifests
-NAMESPACE: Final = "frameworkcontroller-system"  # the namespace of the plain manifests
+RELEASE: Final = "frameworkcontroller"
+"""The name of a release whose objects are named as in the plain manifests."""
+NAMESPACE: Final = "frameworkcontroller-system"
+"""The namespace of the plain manifests."""
 
 
 def program(name: str = "helm") -> Path:

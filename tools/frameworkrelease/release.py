@@ -8,7 +8,8 @@ from typing import Any, Final
 import yaml
 
 PROJECT: Final = "frameworkcontroller"
-PREFIX: Final = f"docker.io/{PROJECT}"  # where the images and the chart are, unless a release says otherwise
+PREFIX: Final = f"docker.io/{PROJECT}"
+"""Where the images and the chart are, unless a release says otherwise."""
 PROGRAMS: Final = ("barrier", "controller", "history", "injector")
 MANIFESTS: Final = "install.yaml"
 HELLO: Final = "hello.yaml"

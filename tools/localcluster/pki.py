@@ -13,7 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-NO_GROUP = "localcluster"  # an organization that no rule of RBAC names; trustme always writes one
+NO_GROUP = "localcluster"
+"""An organization that no rule of RBAC names; trustme always writes one."""
 
 
 @dataclass(frozen=True)

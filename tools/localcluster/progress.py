@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-_QUIET_SECONDS = 2.0  # a shorter task that succeeds is not told of where there is no terminal
+_QUIET_SECONDS = 2.0
+"""A shorter task that succeeds is not told of where there is no terminal."""
 _PLAIN_SECONDS = 30.0
 
 

@@ -155,19 +155,28 @@ class ControllerProcess:
     """A controller in a process of its own, with the permissions of its service account and no others."""
 
     cluster: Cluster
-    folder: Path  # of its configuration, kubeconfig and log
-    settings: Json  # the fields of its configuration file
-    process: subprocess.Popen[bytes] | None = None  # the process that runs, or the last one that ran
-    starts: int = 0  # how often it was started
-    health_port: int = 0  # 0 turns its health endpoints off
-    server: str = ""  # the URL of the API server if not the cluster's, for example that of a proxy
-    program: tuple[str, ...] = ("-m", "frameworkcontroller")  # what Python runs
-    account: tuple[str, str] = ("frameworkcontroller-system", "frameworkcontroller")  # its namespace and name
+    folder: Path
+    """Of its configuration, kubeconfig and log."""
+    settings: Json
+    """The fields of its configuration file."""
+    process: subprocess.Popen[bytes] | None = None
+    """The process that runs, or the last one that ran."""
+    starts: int = 0
+    """How often it was started."""
+    health_port: int = 0
+    """0 turns its health endpoints off."""
+    server: str = ""
+    """The URL of the API server if not the cluster's, for example that of a proxy."""
+    program: tuple[str, ...] = ("-m", "frameworkcontroller")
+    """What Python runs."""
+    account: tuple[str, str] = ("frameworkcontroller-system", "frameworkcontroller")
+    """Namespace and name of the service account that it uses."""
 
     def start(self, *, works: bool = True) -> None:
-        """Start the controller, for the first time or again, and wait until it `works`: its caches are full.
+        """Start the controller, for the first time or again.
 
-        Else wait only until the process logs that it starts.
+        Args:
+            works: Wait until its caches are full; else only until the process logs that it starts.
         """
         self.spawn()
 

@@ -19,8 +19,10 @@ from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 
 NAME = "large"
-SECONDS = 600.0  # a phase takes at most so long on an idle machine
-AT_A_TIME = 16  # so many requests to delete a Pod are in flight
+SECONDS = 600.0
+"""A phase takes at most so long on an idle machine."""
+AT_A_TIME = 16
+"""So many requests to delete a Pod are in flight."""
 
 
 @dataclass(frozen=True)

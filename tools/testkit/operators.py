@@ -30,13 +30,16 @@ _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 class Operator:
     """One on one cluster; `install`, then `start`."""
 
-    name: ClassVar[str]  # of its program, its chart and its release
+    name: ClassVar[str]
+    """Of its program, its chart and its release."""
     namespace: ClassVar[str]
     account: ClassVar[str]
-    options: ClassVar[tuple[str, ...]] = ()  # of its command line, beside its files
+    options: ClassVar[tuple[str, ...]] = ()
+    """Of its command line, beside its files."""
 
     cluster: Cluster
-    folder: Path  # of its configuration, certificates and log
+    folder: Path
+    """Of its configuration, certificates and log."""
     is_installed: bool = False
 
     def __post_init__(self) -> None:

@@ -22,9 +22,12 @@ from bench.barrier.start import TASKS, measure_starts
 from bench.results import Results, flags, quantile
 
 SETTLE_SECONDS = 2.0
-RUNS = 20  # of the start
-RELEASED = 1000  # the Tasks of the gang that is released
-PROCESSES = (4, 50)  # how many of its barriers are processes, one measurement each; all others are bare watches
+RUNS = 20
+"""Of the start."""
+RELEASED = 1000
+"""The Tasks of the gang that is released."""
+PROCESSES = (4, 50)
+"""How many of its barriers are processes, one measurement each; all others are bare watches."""
 Columns = dict[str, float]
 
 

@@ -16,7 +16,8 @@ from statistics import median
 from bench.barrier.gang import Gang, Stage
 
 TASKS = 10
-_PERIOD = 100_000  # of a limit of the CPU, in microseconds, as the kubelet sets it
+_PERIOD = 100_000
+"""Of a limit of the CPU, in microseconds, as the kubelet sets it."""
 
 # The barrier runs as in the image, without docstrings and assertions. The peak memory of a child includes that of its
 # parent at the fork, so the parent is a bare interpreter. It joins a control group first if one is given.

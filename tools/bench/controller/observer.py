@@ -38,19 +38,30 @@ class ObservedFramework(Wire, frozen=True):
 class Observer:
     """Counts Pods and Frameworks by watches of its own, independent of the controller."""
 
-    tasks: int  # the Pods of each Framework
-    limit: float  # the seconds after which `until` gives up
-    on_end: Callable[[Pod], None] = lambda _pod: None  # called with each Pod that has ended
-    created: int = 0  # how many Pods were seen
-    gone: int = 0  # how many of them were seen to vanish
-    ran: set[str] = field(default_factory=set)  # the UIDs of Pods that ran
-    ended: set[str] = field(default_factory=set)  # the UIDs of Pods that have ended
-    completed: set[str] = field(default_factory=set)  # the UIDs of Frameworks that were Completed
-    opened: set[str] = field(default_factory=set)  # the Frameworks whose gate has opened
-    submitted: dict[str, float] = field(default_factory=dict)  # when the creation of each began, in monotonic seconds
-    starts: dict[str, float] = field(default_factory=dict)  # the seconds from then until all Pods of the Framework ran
-    created_of: Counter[str] = field(default_factory=Counter)  # the Pods of each Framework that were seen
-    addressed_of: Counter[str] = field(default_factory=Counter)  # the Pods of each Framework that have had an address
+    tasks: int
+    """The Pods of each Framework."""
+    limit: float
+    """The seconds after which `until` gives up."""
+    on_end: Callable[[Pod], None] = lambda _pod: None
+    """Called with each Pod that has ended."""
+    created: int = 0
+    """How many Pods were seen; `gone`: to vanish."""
+    gone: int = 0
+    ran: set[str] = field(default_factory=set)
+    """The UIDs of Pods that ran; `ended`: of those that have ended."""
+    ended: set[str] = field(default_factory=set)
+    completed: set[str] = field(default_factory=set)
+    """The UIDs of Frameworks that were Completed."""
+    opened: set[str] = field(default_factory=set)
+    """The Frameworks whose gate has opened."""
+    submitted: dict[str, float] = field(default_factory=dict)
+    """When the creation of each Framework began, in monotonic seconds."""
+    starts: dict[str, float] = field(default_factory=dict)
+    """The seconds from then until all Pods of the Framework ran."""
+    created_of: Counter[str] = field(default_factory=Counter)
+    """The Pods of each Framework that were seen."""
+    addressed_of: Counter[str] = field(default_factory=Counter)
+    """The Pods of each Framework that have had an address."""
     _ran_of: Counter[str] = field(default_factory=Counter)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 

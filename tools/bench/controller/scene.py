@@ -27,7 +27,8 @@ CLUSTER = "bench"
 API_SERVER = "kube-apiserver"
 COMPONENTS = (API_SERVER, "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
 """The processes of the cluster, by the names that `localcluster` gives them."""
-BENCHMARK = "benchmark"  # the process that makes the Frameworks, or in the bare loop the Pods, and watches
+BENCHMARK = "benchmark"
+"""The process that makes the Frameworks, or in the bare loop the Pods, and watches."""
 _REST_SECONDS = 5.0
 _PAST_PODS = 3000
 

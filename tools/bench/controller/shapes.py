@@ -6,17 +6,23 @@ from enum import StrEnum
 
 _SHAPE = re.compile(r"(?:(?P<kind>[a-z]+):)?(?P<frameworks>\d{1,6})x(?P<tasks>\d{1,5})(?:@(?P<over>\d+(?:\.\d+)?))?")
 _LEAST_TASKS_OF_A_LIFE = 20
-GANG = 2  # the Tasks of the Framework that is submitted beside a large one
+GANG = 2
+"""The Tasks of the Framework that is submitted beside a large one."""
 
 
 class Kind(StrEnum):
     """What happens to the Frameworks of a shape."""
 
-    START = "start"  # they start, run and end
-    STEADY = "steady"  # they arrive, run for 5 seconds, end and are deleted, all the time
-    GROUPS = "groups"  # as `start`, but kube-scheduler places the Pods of each together
-    BESIDE = "beside"  # while their Pods are created, a Framework of two Tasks is submitted
-    LIFE = "life"  # half of the Tasks are retried, a tenth removed and added again, and all is stopped and deleted
+    START = "start"
+    """They start, run and end."""
+    STEADY = "steady"
+    """They arrive, run for 5 seconds, end and are deleted, all the time."""
+    GROUPS = "groups"
+    """As `start`, but kube-scheduler places the Pods of each together."""
+    BESIDE = "beside"
+    """While their Pods are created, a Framework of two Tasks is submitted."""
+    LIFE = "life"
+    """Half of the Tasks are retried, a tenth is removed and added again, and the Framework is stopped and deleted."""
 
 
 @dataclass(frozen=True)

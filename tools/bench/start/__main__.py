@@ -25,7 +25,8 @@ from testkit.waiting import eventually
 
 CLUSTER = "bench-start"
 NAMESPACE = "full"
-TASKS = 100  # of each running Framework; with more than 400 its status would be compressed, and could not be copied
+TASKS = 100
+"""Of each running Framework; with more than 400 its status would be compressed, and could not be copied."""
 TASKS_OF_A_COMPLETED = 10
 WAYS = {"streamed": PROGRAM, "in pages": ("-m", "bench.start.in_pages")}
 MEMORY_STEP_MIB = 32
@@ -34,7 +35,8 @@ _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _LIMIT_SECONDS = 900.0
 _LOOK_SECONDS = 0.1
 _QUIET_SECONDS = 3.0
-_QUIET_CPU = 0.2  # the share of a core below which the API server has taken in what was written
+_QUIET_CPU = 0.2
+"""The share of a core below which the API server has taken in what was written."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ _UID = re.compile(r"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 _MOST_OBJECTS = 100
 _MOST_BYTES = 1 << 20
 _BEGUN, _ENDED = "2026-11-22T00:00:00Z", "2026-11-22T00:01:00Z"
-Objects = list[tuple[str, "Json"]]  # by their keys in etcd, below /registry
+Objects = list[tuple[str, "Json"]]
+"""Objects by their keys in etcd, below /registry."""
 
 
 def run_one(frameworks: Frameworks, tasks: int) -> Objects:

@@ -12,7 +12,8 @@ from frameworkdemo.examples.example import Example
 from frameworkdemo.examples.story import Story
 
 AS_EXPECTED = "as expected"
-_SHORT = 100  # the characters of a result that fit into the table; the lines above it have all of them
+_SHORT = 100
+"""The characters of a result that fit into the table; the lines above it have all of them."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from frameworkrelease.generate import pages
 
 FILE: Final = REPOSITORY / "docs" / "performance.csv"
 PAGE: Final = REPOSITORY / "docs" / "performance.md"
-MEASURED: Final = REPOSITORY / "build" / "bench"  # the folder into which the benchmarks write
+MEASURED: Final = REPOSITORY / "build" / "bench"
+"""The folder into which the benchmarks write."""
 KEY: Final = ("shape", "by")
 ORIGIN: Final = ("date", "commit", "machine", "Kubernetes", "Python")
 """Where the figures of a row come from: columns that the file has and the page need not show."""

@@ -25,7 +25,8 @@ FACTS: Final = {
     "maxItems": "at most {:,} entries",
 }
 """What is said of a field, by the key of its schema."""
-_WORD: Final = re.compile(r"\{([^}]+)\}")  # an argument, as the usage of a command has it
+_WORD: Final = re.compile(r"\{([^}]+)\}")
+"""An argument, as the usage of a command has it."""
 
 
 class FrameworkFields(SphinxDirective):

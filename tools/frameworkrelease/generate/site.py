@@ -53,7 +53,8 @@ def show_files(_: Sphinx, page: str, source: list[str]) -> None:
 class IndexMessages(SphinxTransform):
     """Let the search lead from a message, a code or a phrase to its row of the page of troubleshooting."""
 
-    default_priority = 800  # before the domains of Sphinx, at 850, gather the entries of the index
+    default_priority = 800
+    """Before the domains of Sphinx, at 850, gather the entries of the index."""
 
     def apply(self, **_: object) -> None:
         """Make an entry of what is code in the first cell of a row, and of a second cell that is nothing else."""

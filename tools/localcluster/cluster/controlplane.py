@@ -23,7 +23,8 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 # With Go's defaults a small API server spends a quarter of its CPU on garbage collection. The environment has the last
 # word: a large one at its limit spends half of it.
 _SERVER_HEAP = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
-FIRST_WITH_GANGS = 37  # the minor version of Kubernetes from which kube-scheduler knows `scheduling.k8s.io/v1beta1`
+FIRST_WITH_GANGS = 37
+"""The minor version of Kubernetes from which kube-scheduler knows `scheduling.k8s.io/v1beta1`."""
 # They act when a Pod's node is silent or unknown; a test that plays the kubelet has no Node objects.
 _NODE_CONTROLLERS = ("node-lifecycle-controller", "taint-eviction-controller", "pod-garbage-collector-controller")
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from localcluster.errors import SetupError
 from localcluster.progress import task
 
-PYTHON = "3.11"  # the version of Python in the images
+PYTHON = "3.11"
+"""The version of Python in the images."""
 
 
 def download(locks: Sequence[Path], folder: Path) -> Path:

@@ -10,7 +10,8 @@ _ERROR = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _MOST_BYTES = 512 * 1024
-_MOST_CHARACTERS = 500  # a longer line is cut
+_MOST_CHARACTERS = 500
+"""A longer line is cut."""
 
 
 def complete_lines(log: Path) -> list[str]:

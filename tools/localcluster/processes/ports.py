@@ -10,7 +10,8 @@ from filelock import FileLock
 
 from localcluster.errors import SetupError
 
-FILE = "ports.json"  # the file of a cluster's ports, in its folder
+FILE = "ports.json"
+"""The file of a cluster's ports, in its folder."""
 _FIRST_OCTET, _LAST_OCTET = 64, 254
 # Linux uses 32768 to 60999 for outgoing connections, Kubernetes 30000 to 32767 for node ports.
 _FIRST_PORT, _LAST_PORT = 20000, 29999
