@@ -89,9 +89,9 @@ class Asking:
     def take(self, state: FrameworkState, asked: AskProgress, body: bytes | None, now: Now) -> None:
         """Take in an answer; who does not lead, or does not answer, is followed by the next one."""
         answer = None if body is None else decoded(body, Answer)
-        attempt, gate = state.status.attempt_status, state.gate
+        attempt = state.status.attempt_status
         is_of_now = asked.attempt_id == attempt.id and state.status.completion is None
-        its = (asked.uid8, 0 if gate is None else gate.epoch)
+        its = (asked.uid8, attempt.gang_epoch or 0)
         if answer is None or (answer.uid, answer.epoch) != its or not is_of_now:
             self._place = (self._place + 1) % PLACES
             self._due = now.steady + (SOON if self._place else EVERY)

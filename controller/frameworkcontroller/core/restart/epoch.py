@@ -8,6 +8,7 @@ Source: docs/reference/restart.md.
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Final
 
 from msgspec import UNSET, Struct
@@ -135,19 +136,15 @@ def culprit(pod: Pod) -> ContainerStatus | None:
     """
     for statuses in (pod.status.container_statuses, pod.status.init_container_statuses):
         ended = [
-            ContainerStatus(one.name, ContainerState(terminated=end))
+            (end.finished_at or LATEST, one.name, end)
             for one in statuses
             for end in (one.state.terminated or one.last_state.terminated,)
             if end is not None and end.exit_code and end.reason != names.RESTARTING_ALL_CONTAINERS
         ]
         if ended:
-            return min(ended, key=_finished_at)
+            _, name, end = min(ended, key=itemgetter(0))
+            return ContainerStatus(name, ContainerState(terminated=end))
     return None
-
-
-def _finished_at(status: ContainerStatus) -> datetime:
-    end = status.state.terminated
-    return end.finished_at if end is not None and end.finished_at is not None else LATEST
 
 
 def as_failed(pod: Pod) -> Pod:

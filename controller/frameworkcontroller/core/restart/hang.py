@@ -25,7 +25,6 @@ from frameworkcontroller.api.status import (
     HungNode,
 )
 from frameworkcontroller.core.policies.completion import predefined
-from frameworkcontroller.core.restart.epoch import Gate
 
 EXIT_CODE: Final = 89
 """Of a sidecar whose gang hangs; as `frameworkbarrier.errors.HungError` has it."""
@@ -134,20 +133,21 @@ def end_of(status: FrameworkStatus, limit: int) -> FrameworkCompletion | None:
     return predefined(Code.GANG_HUNG, hangs.last.text) if attempt.gang_epoch is UNSET else None
 
 
-def hang_now(status: FrameworkStatus, gate: Gate | None) -> Hang | None:
+def hang_now(status: FrameworkStatus) -> Hang | None:
     """Return the hang that goes on, as the lead of the gang has said of this epoch."""
-    found = status.attempt_status.progress.hang if status.attempt_status.progress else None
-    return found if found is not None and found.epoch == (0 if gate is None else gate.epoch) else None
+    attempt = status.attempt_status
+    found = attempt.progress.hang if attempt.progress else None
+    return found if found is not None and found.epoch == (attempt.gang_epoch or 0) else None
 
 
-def progressing(status: FrameworkStatus, gate: Gate | None) -> tuple[bool, str, str] | None:
+def progressing(status: FrameworkStatus) -> tuple[bool, str, str] | None:
     """Return value, reason and message of the condition GangProgressing, None where nothing is known of progress."""
     attempt, last = status.attempt_status, status.hangs.last if status.hangs else None
     if last is not None and last.attempt == attempt.id:
         # In its Pods it starts again with the next epoch, once its gate is open.
-        since = 0 if gate is None else gate.epoch if gate.is_open else gate.epoch - 1
-        if last.epoch >= since:
+        is_closed = attempt.gang_epoch is not UNSET and not attempt.gang_released
+        if last.epoch >= (attempt.gang_epoch or 0) - is_closed:
             return False, "GangHung", last.text
-    if (hang := hang_now(status, gate)) is not None:
+    if (hang := hang_now(status)) is not None:
         return False, "GangHung", hang.text
     return (True, "StepsGrow", "no hang is known") if attempt.progress or last is not None else None

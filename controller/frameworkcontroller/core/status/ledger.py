@@ -63,7 +63,7 @@ def _of_slowest(state: FrameworkState, *, is_open: bool) -> str:
         is_over = any(role.by_state[State.ATTEMPT_COMPLETED] for role in state.roles.values())
         return LedgerState.BACKOFF if is_over else LedgerState.ENDING
     if running and running == left:
-        return LedgerState.HUNG if hang_now(state.status, state.gate) else LedgerState.RUNNING
+        return LedgerState.HUNG if hang_now(state.status) else LedgerState.RUNNING
     if not left:
         return LedgerState.WAITING
     if sum(one.placed for one in begun) < left:
@@ -109,7 +109,7 @@ def _stretch_of(state: FrameworkState, ledger: Ledger) -> tuple[datetime, float]
     """
     if ledger.state == LedgerState.RUNNING:
         return ledger.since, ledger.attempt.hung
-    hang = hang_now(state.status, state.gate) if ledger.state == LedgerState.HUNG else None
+    hang = hang_now(state.status) if ledger.state == LedgerState.HUNG else None
     return None if hang is None else (EARLIEST, ledger.attempt.hung - hang.silent)
 
 
@@ -119,7 +119,7 @@ def follow(state: FrameworkState, spec: FrameworkSpec, now: datetime, *, is_open
     assert ledger is not None
     has_run = ledger.attempt.running or LedgerState.RUNNING in {found, ledger.state}
     since, before = ledger.since, ledger.state
-    hang, progress = hang_now(state.status, state.gate), state.status.attempt_status.progress
+    hang, progress = hang_now(state.status), state.status.attempt_status.progress
     if found != before:
         ledger = _charged(ledger, found, now)
     if found == LedgerState.HUNG != before and hang is not None:
@@ -154,8 +154,7 @@ def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
 
     The time since its last progress, as far as it ran, it has hung.
     """
-    status, gate, ledger = state.status, state.gate, state.ledger
-    epoch = 0 if gate is None else gate.epoch
+    status, ledger, epoch = state.status, state.ledger, state.status.attempt_status.gang_epoch or 0
     if verdict is None or status.completion is not None or verdict.epoch > epoch:
         return
     # Looked at only for a hang that is not known: the last line of a sidecar stays there.
@@ -164,7 +163,7 @@ def note_hang(state: FrameworkState, verdict: Verdict | None, now: Now) -> None:
     if found is None:
         return
     state.set(replace(status, hangs=found), urgent=True)
-    if hang_now(status, gate) is None:
+    if hang_now(status) is None:
         state.tell_hang(found.last)
     if verdict.epoch == epoch and ledger is not None and ledger.state == LedgerState.RUNNING:
         seconds = min(float(verdict.silent), (now.wall - ledger.since).total_seconds())
@@ -218,8 +217,7 @@ def _fails(state: FrameworkState, found: str) -> bool:
 
 def _has_failed(state: FrameworkState) -> bool:
     """Report whether an epoch or the attempt has ended in a failure, or one of a Task."""
-    end, gate = state.status.completion, state.gate
-    has_epochs = gate is not None and gate.epoch > 0
+    end, has_epochs = state.status.completion, bool(state.status.attempt_status.gang_epoch)
     has_ended = end is not None and end.type.name != TypeName.SUCCEEDED
     return has_epochs or has_ended or any(one.counts.failing or one.counts.failed for one in state.roles.values())
 

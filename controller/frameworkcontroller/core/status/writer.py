@@ -150,7 +150,7 @@ class StatusWriter:
             waiting=list(waiting_roles(spec, state.roles)),
             gang=gang,
             groups=state.group_report,
-            progressing=hang.progressing(state.status, state.gate),
+            progressing=hang.progressing(state.status),
             too_large=state.too_large,
             held_back=state.held_back or state.queueing.hold,
             crash_loop=state.crash_loops.describe(),
