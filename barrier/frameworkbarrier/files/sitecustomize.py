@@ -100,7 +100,12 @@ class Watch:
         """Find one of these modules; others are none of its business."""
         if name == "torch" and self.stacks is not None:
             stacks, self.stacks = self.stacks, None
-            report(self.calls, stacks)
+            try:
+                import _frameworkprogress
+
+                _frameworkprogress.begin(self.calls, stacks)
+            except Exception:  # noqa: BLE001, S110 -- nothing is reported
+                pass
         if name not in self.calls:
             return None
         finders = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
@@ -209,16 +214,6 @@ class Stacks:
         called.__doc__ = function.__doc__
         setattr(faulthandler, name, called)
         return function
-
-
-def report(calls, stacks):
-    """Begin to report how far the program is, or let it be."""
-    try:
-        import _frameworkprogress
-
-        _frameworkprogress.begin(calls, stacks)
-    except Exception:  # noqa: BLE001, S110 -- nothing is reported
-        pass
 
 
 def watch():

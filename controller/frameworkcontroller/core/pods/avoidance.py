@@ -33,7 +33,7 @@ def avoid(spec: dict[str, Raw], nodes: Sequence[str]) -> None:
     # Each takes one value, and a term without a requirement is one that no node meets.
     others = [{"key": NAME, "operator": "NotIn", "values": [node]} for node in nodes]
     for term in (term for term in terms if any(term.values())):
-        term["matchFields"] = [*_requirements(term, "matchFields"), *others]
+        term["matchFields"] = [*(term.get("matchFields") or ()), *others]
     wanted = {"nodeSelectorTerms": terms or [{"matchFields": others}]}
     spec["affinity"] = Raw(msgspec.json.encode(affinity | {"nodeAffinity": of_nodes | {REQUIRED: required | wanted}}))
 
@@ -49,9 +49,5 @@ def _pins(term: dict[str, Any]) -> bool:
     return any(
         isinstance(one, dict) and one.get("operator") == "In" and str(one.get("key")) in {NAME, HOSTNAME}
         for key in LISTS
-        for one in _requirements(term, key)
+        for one in term.get(key) or ()
     )
-
-
-def _requirements(term: dict[str, Any], key: str) -> list[Any]:
-    return list(term.get(key) or ())
