@@ -15,7 +15,7 @@ from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import DEFAULT_TERMINATION_LOG, EXIT_HELD, SETTINGS
 from frameworkcontroller.api import names as fc
 from frameworkinjector import names
-from frameworkinjector.review import resources, restart, workload
+from frameworkinjector.review import resources, sidecar, workload
 from frameworkinjector.review.config import DEFAULT_UID, Config, EnvFiles
 from frameworkinjector.review.pod import JSON, Container, Pod
 from frameworkinjector.review.reasons import Reason, RefusalError, shown
@@ -89,7 +89,7 @@ def container(
             "failureThreshold": 2,
         }
     if settings.barrier.restart:
-        built["restartPolicyRules"] = list(restart.BARRIER_RULES)
+        built["restartPolicyRules"] = list(sidecar.BARRIER_RULES)
     return built
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from frameworkinjector import names
-from frameworkinjector.review import restart
+from frameworkinjector.review import sidecar
 from frameworkinjector.review.plan import ContainerPlan, Plan
 from frameworkinjector.review.pod import JSON, Container, Pod
 
@@ -65,6 +65,6 @@ def _container(received: Container, plan: ContainerPlan) -> Iterator[JSON]:
         yield from _appended(f"{path}/restartPolicyRules", plan.rules, exists=bool(received.restart_policy_rules))
         if not received.restart_policy:
             # Rules need one; it is that of the Pod.
-            yield _add(f"{path}/restartPolicy", restart.NEVER)
+            yield _add(f"{path}/restartPolicy", sidecar.NEVER)
     if plan.command is not None:
         yield {"op": "replace", "path": f"{path}/command", "value": list(plan.command)}

@@ -12,7 +12,7 @@ from typing import Final
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import names
-from frameworkinjector.review import barrier, eligibility, restart, sidecar, variables, workload
+from frameworkinjector.review import barrier, eligibility, sidecar, variables, workload
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.eligibility import Skew
 from frameworkinjector.review.pod import JSON, Container, Pod
@@ -117,7 +117,7 @@ def _warnings(pod: Pod, settings: PodSettings) -> Iterator[str]:
     if pod.framework_name:
         return
     is_sidecar = settings.barrier.mode == "sidecar"
-    if is_sidecar or pod.restart_policy != restart.NEVER:
+    if is_sidecar or pod.restart_policy != sidecar.NEVER:
         why = "it is a sidecar" if is_sidecar else f"restartPolicy is {shown(pod.restart_policy)} and not Never"
         yield (
             "A barrier that gives up (exit code 201 or 210) does not fail this Pod: "
@@ -233,7 +233,7 @@ def _container_plan(
         command=(f"{settings.barrier.output_dir}/run", *(one.command or ())) if way is Delivery.WRAP else None,
         hosts=hosts,
         warning=warning,
-        rules=restart.rules_of(one, pod, settings),
+        rules=sidecar.rules_of(one, pod, settings),
     )
 
 

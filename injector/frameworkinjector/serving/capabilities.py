@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from frameworkinjector.readiness import PartStatus
-from frameworkinjector.review import restart
+from frameworkinjector.review import sidecar
 from frameworkinjector.review.config import EnvFiles
 from frameworkkube.errors import InvalidError, KubeError
 from frameworkkube.http.client import KubeClient
@@ -88,8 +88,8 @@ class Capabilities:
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
         """
-        rules = list(restart.BARRIER_RULES)
-        container = await self._created({"restartPolicy": restart.NEVER, "restartPolicyRules": rules})
+        rules = list(sidecar.BARRIER_RULES)
+        container = await self._created({"restartPolicy": sidecar.NEVER, "restartPolicyRules": rules})
         return container is not None and container.get("restartPolicyRules") == rules
 
     async def _created(self, fields: dict[str, Any]) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.presets import model as presets
 from frameworkbarrier.settings import SETTINGS
 from frameworkinjector import names
-from frameworkinjector.review import restart
+from frameworkinjector.review import sidecar
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.plan import Plan, decide
 from frameworkinjector.review.pod import Container, Metadata, Pod, Spec
@@ -325,7 +325,7 @@ def test_a_preset_that_no_operator_has_defined_is_refused_with_those_that_there_
 
 
 def test_a_barrier_that_has_not_opened_starts_again_alone_and_any_other_restarts_its_pod() -> None:
-    (rule,) = restart.BARRIER_RULES
+    (rule,) = sidecar.BARRIER_RULES
     kinds: list[type[errors.BarrierError]] = [errors.BarrierError, *errors.BarrierError.__subclasses__()]
     codes = {one.exit_code for one in kinds}
     assert rule["exitCodes"] == {"operator": "NotIn", "values": sorted(codes - {errors.EpochEndedError.exit_code})}
