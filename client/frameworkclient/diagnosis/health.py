@@ -106,20 +106,16 @@ def _definition(facts: Facts) -> Answer:
 
 def _fields(definition: Mapping[str, Any]) -> set[str]:
     """Return the paths of the fields of the served version."""
-    versions = definition.get("spec", {}).get("versions") or []
-    found = set[str]()
+    versions = (one for one in definition.get("spec", {}).get("versions") or [] if one.get("name") == names.VERSION)
+    return {path for one in versions for path in _paths(one.get("schema", {}).get("openAPIV3Schema", {}), "")}
 
-    def walk(schema: Mapping[str, Any], path: str) -> None:
-        for name, inner in (schema.get("properties") or {}).items():
-            found.add(f"{path}{name}")
-            walk(inner, f"{path}{name}.")
-        if isinstance(schema.get("items"), dict):
-            walk(schema["items"], f"{path[:-1]}[].")
 
-    for version in versions:
-        if version.get("name") == names.VERSION:
-            walk(version.get("schema", {}).get("openAPIV3Schema", {}), "")
-    return found
+def _paths(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, inner in (schema.get("properties") or {}).items():
+        yield f"{path}{name}"
+        yield from _paths(inner, f"{path}{name}.")
+    if isinstance(schema.get("items"), dict):
+        yield from _paths(schema["items"], f"{path[:-1]}[].")
 
 
 def _controller(facts: Facts) -> Answer:
@@ -156,9 +152,8 @@ def _injector(facts: Facts) -> Iterator[Answer]:
         yield Answer(Grade.OK, "env files", "variables of presets reach containers by the kubelet")
     else:
         fix = "give each container a command, as the image's entry point is not known to the injector"
-        yield Answer(
-            Grade.WARNING, "env files", "the cluster has none (Kubernetes 1.35 has): commands are wrapped", fix
-        )
+        text = "the cluster has none (Kubernetes 1.35 has): commands are wrapped"
+        yield Answer(Grade.WARNING, "env files", text, fix)
 
 
 def _not_created(refusal: Refusal) -> Answer:
@@ -185,9 +180,6 @@ def _network(facts: Facts) -> Iterator[Answer]:
         name = (policy.get("metadata") or {}).get("name")
         if "Egress" in (spec.get("policyTypes") or ()) and not spec.get("egress"):
             whom = "the Pods that it selects" if spec.get("podSelector") else "all Pods"
-            yield Answer(
-                Grade.WARNING,
-                "network",
-                f"NetworkPolicy {name} forbids {whom} to send: barriers would not reach the API server",
-                "allow egress to the API server and between the Pods of a Framework",
-            )
+            text = f"NetworkPolicy {name} forbids {whom} to send: barriers would not reach the API server"
+            fix = "allow egress to the API server and between the Pods of a Framework"
+            yield Answer(Grade.WARNING, "network", text, fix)
