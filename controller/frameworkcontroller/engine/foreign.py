@@ -74,7 +74,7 @@ class ForeignGangs:
             "pods",
             FOREIGN_POD_DECODER,
             on_change=self._on_pod,
-            keep=ForeignPods(self._slim_pods),
+            keep=ForeignPods(self._slim_pods, self._slim_pods.share),
             label_selector=PODS,
         )
         self._config_maps = config_maps_of_each(client, namespaces, names.GANG_LABEL, self._on_config_map)

@@ -16,8 +16,6 @@ from frameworkcontroller.api.meta import Labels, Meta, Wire
 from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.core.pods.facts import gpus_of
 
-MOST_CLAIMS: Final = 10_000
-"""What Pods say of their gangs that is in memory once; with more, sharing begins again."""
 MOST_TEXT: Final = 1024
 """Characters of an annotation that says how many there are."""
 MOST_NAME: Final = 63
@@ -107,11 +105,10 @@ _LABELS: Final = [(one.name, one.encode_name) for one in fields(ForeignLabels)]
 
 
 class ForeignPods:
-    """Makes Pods slim: `slim` is what makes those of Frameworks so."""
+    """Makes Pods slim: `slim` is what makes those of Frameworks so, and `share` keeps what is equal in memory once."""
 
-    def __init__(self, slim: Callable[[ForeignPod], ForeignPod]) -> None:
-        self._slim = slim
-        self._claims: dict[Claim, Claim] = {}
+    def __init__(self, slim: Callable[[ForeignPod], ForeignPod], share: Callable[[Claim], Claim]) -> None:
+        self._slim, self._share = slim, share
 
     def __call__(self, pod: ForeignPod) -> ForeignPod:
         """Return the Pod, as a `Member` if it is one, without the labels and annotations that say so."""
@@ -120,9 +117,7 @@ class ForeignPods:
         slim, found = self._slim(replace(pod, metadata=meta, spec=spec)), _read(pod)
         if found is None:
             return slim
-        if len(self._claims) >= MOST_CLAIMS:
-            self._claims.clear()
-        claim, place = self._claims.setdefault(found[0], found[0]), found[1]
+        claim, place = self._share(found[0]), found[1]
         gpus = sum(gpus_of(one.resources) for one in pod.spec.containers)
         return Member(metadata=slim.metadata, spec=slim.spec, status=slim.status, claim=claim, place=place, gpus=gpus)
 

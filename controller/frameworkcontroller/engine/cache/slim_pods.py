@@ -93,19 +93,19 @@ class SlimPods:
             pod,
             metadata=replace(
                 meta,
-                namespace=self._share(meta.namespace),
-                creation_timestamp=self._share(meta.creation_timestamp),
-                labels=self._share(replace(meta.labels, index=None)),
+                namespace=self.share(meta.namespace),
+                creation_timestamp=self.share(meta.creation_timestamp),
+                labels=self.share(replace(meta.labels, index=None)),
                 annotations=self._annotations(meta.annotations),
-                owner_references=self._share(meta.owner_references),
+                owner_references=self.share(meta.owner_references),
             ),
             spec=spec,
-            times=tuple(map(self._share, _times_of(pod))) if self.keeps_times else UNSET,
+            times=tuple(map(self.share, _times_of(pod))) if self.keeps_times else UNSET,
             status=replace(
                 status,
-                phase=self._share(status.phase),
-                host_ip=self._share(status.host_ip),
-                conditions=self._share(tuple(_cut(one, left) for one in untimed)),
+                phase=self.share(status.phase),
+                host_ip=self.share(status.host_ip),
+                conditions=self.share(tuple(_cut(one, left) for one in untimed)),
                 init_container_statuses=init_containers,
                 container_statuses=containers,
             ),
@@ -130,7 +130,7 @@ class SlimPods:
         looked_for = [one for one in spec.init_containers if one.name == barrier or one.restart_policy == "Always"]
         kept = tuple(sorted(looked_for, key=lambda one: one.name != barrier)[:most])
         slim = replace(_cut(spec, {}), init_containers=kept)
-        return self._share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
+        return self.share(slim) if len(kept) <= MAX_CONTAINERS_SHARED else slim
 
     def _containers(self, statuses: tuple[C, ...], most: int, left: dict[str, int]) -> tuple[C, ...]:
         """Share the statuses of containers that run or have not ended badly; what a failed one says is its own."""
@@ -141,16 +141,17 @@ class SlimPods:
         by_place = {place: _slim_status(statuses[place], left) for place in failed_first}
         slim = tuple(by_place[place] for place in sorted(failed_first))
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
-        return self._share(slim) if is_shared else slim
+        return self.share(slim) if is_shared else slim
 
     def _annotations(self, found: dict[str, str]) -> dict[str, str]:
         # An empty tuple is a value of its own, no key of an empty dict.
         if (known := self._shared.get((dict, tuple(found.items())))) is not None:
             return cast("dict[str, str]", known)
-        kept = tuple((key, self._share(value)) for key, value in found.items())
-        return self._share(dict(kept), key=(dict, kept))
+        kept = tuple((key, self.share(value)) for key, value in found.items())
+        return self.share(dict(kept), key=(dict, kept))
 
-    def _share(self, value: V, key: Hashable = None) -> V:
+    def share(self, value: V, key: Hashable = None) -> V:
+        """Return the value that is remembered of those equal to this one."""
         if self.size >= MAX_SHARED:
             self._shared.clear()
             self.size = 0

@@ -85,7 +85,7 @@ class SnapshotSettings(Group, frozen=True):
 
     @property
     def triggers(self) -> frozenset[HistoryCause]:
-        """The occasions on which a snapshot is written."""
+        """The occasions on which a snapshot is written: each is the name of a field."""
         chosen: dict[str, bool] = asdict(self.framework) | asdict(self.task) | asdict(self.pod)
         return frozenset(cause for cause in HistoryCause if chosen[f"on_{cause.name.lower()}"])
 

@@ -143,12 +143,7 @@ def roster_access(subject: Subject, effect: effects.GrantRosterAccess) -> Iterat
     group = "rbac.authorization.k8s.io"
     name, owner = names.roster_access_name(subject.name), _config_map_owner(subject, effect.config_map_uid)
     metadata = _named(subject, name, owner) | {"labels": _config_map_metadata(subject, 0)["labels"]}
-    rule = {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": [owner.name],
-        "verbs": ["get", "watch"],
-    }
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [owner.name], "verbs": ["get", "watch"]}
     yield "roles", {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
     binding = {
         "apiVersion": f"{group}/v1",

@@ -68,7 +68,7 @@ class World:
 
     def restart(self) -> None:
         """Replace the controller by one that knows nothing but what the API server shows."""
-        self._keep = ForeignPods(SlimPods())
+        self._keep = ForeignPods(slim := SlimPods(), slim.share)
         self._gangs: dict[str, ForeignGang] = {}
         self._paces = Paces(begins=Pace(1000, 1000))
         self._cached: dict[str, Member] = {}

@@ -41,7 +41,7 @@ def member(keep: ForeignPods, pod: dict[str, Any]) -> Member:
 
 def gathering(number: int) -> tuple[ForeignGang, Callable[[int], Member]]:
     """A gang of a Job whose Pods are all there and wait for their addresses."""
-    keep = ForeignPods(SlimPods())
+    keep = ForeignPods(slim := SlimPods(), slim.share)
     gang = ForeignGang("default", "gang-job.train.uid-of-train", lambda: 0.5, Paces(), grants=True)
     for index in range(number):
         gang.members.replace(None, member(keep, make.of_job(index)))
@@ -91,7 +91,7 @@ HOSTILE: dict[str, Callable[[int], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
-    keep, pod = ForeignPods(SlimPods()), HOSTILE[kind]
+    keep, pod = ForeignPods(slim := SlimPods(), slim.share), HOSTILE[kind]
     members = [member(keep, pod(number)) for number in range(10_000)]
     gang = ForeignGang("default", members[0].claim.gang, lambda: 0.5, Paces(), grants=True)
     for one in members:
@@ -116,7 +116,7 @@ def leader(number: int) -> dict[str, Any]:
 def test_of_many_pods_at_one_place_the_youngest_counts_and_each_costs_little(
     pod: Callable[[int], dict[str, Any]],
 ) -> None:
-    keep, members = ForeignPods(SlimPods()), Members()
+    keep, members = ForeignPods(slim := SlimPods(), slim.share), Members()
     left = [member(keep, pod(number)) for number in range(400)]
     random.Random(7).shuffle(left)
     costs = [calls(lambda one=one: members.replace(None, one)) for one in left]
