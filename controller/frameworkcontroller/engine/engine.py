@@ -93,7 +93,7 @@ class Engine:
         self._config, self._clock = config, clock
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
         self._history, self._may_act = History(lines, triggers), may_act
-        self.on_framework_deletion, self.on_pod_gone = self._history.write_framework, self._history.write_pod
+        self.on_pod_gone = self._history.write_pod
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
@@ -168,13 +168,18 @@ class Engine:
         except Exception:  # noqa: BLE001 -- the attempt to decide on it says what is wrong; here it would end the informer
             return found
 
-    def on_framework_gone(self, key: FrameworkKey) -> None:
-        """Forget the Framework: the garbage collector deletes its Pods, and outcomes of its effects are ignored."""
+    def on_framework_gone(self, last: Framework) -> None:
+        """Forget the Framework, and write its last state to the history.
+
+        The garbage collector deletes its Pods, and outcomes of its effects are ignored.
+        """
+        key = last.metadata.namespace, last.metadata.name
         self._drop(key)
         self._beginning.forget(key)
         self._rest.forget(key)
         self._queue.forget(key)
         self._reloader.forget(key)
+        self._history.write_framework(last)
 
     def on_undecodable_framework(self, found: UndecodableObject) -> None:
         """Tell its users that the Framework cannot be read; the watch shows it again when they have mended it."""

@@ -40,11 +40,8 @@ class Listener(Protocol):
     def keep_framework(self, found: Framework) -> Framework:
         """Return what the cache keeps of a Framework, with the same identity."""
 
-    def on_framework_gone(self, key: FrameworkKey) -> None:
-        """Handle the deletion of a Framework."""
-
-    def on_framework_deletion(self, last: Framework) -> None:
-        """Handle the last state of a Framework, as its deletion was watched; otherwise, as it was kept."""
+    def on_framework_gone(self, last: Framework) -> None:
+        """Handle the deletion of a Framework, with its last state as that was watched; otherwise, as it was kept."""
 
     def on_undecodable_framework(self, found: UndecodableObject) -> None:
         """Handle a Framework that cannot be read; the caches have its last state that could, or nothing."""
@@ -132,7 +129,7 @@ class Caches:
             FRAMEWORK_DECODER,
             on_change=self._on_framework,
             keep=listener.keep_framework,
-            on_deleted=self._on_framework_deletion,
+            on_deleted=self._on_framework_gone,
             on_undecodable=listener.on_undecodable_framework,
         )
         self.config_maps = config_maps_of_each(client, namespaces, names.FRAMEWORK_NAME, self._on_config_map)
@@ -144,7 +141,7 @@ class Caches:
             POD_DECODER,
             on_change=self._on_pod,
             keep=self._slim_pods,
-            on_deleted=self._on_pod_deletion,
+            on_deleted=self._on_pod_gone,
             label_selector=f"{names.FRAMEWORK_NAME},!{names.RETAINED_LABEL}",
         )
         self._informers: dict[str, list[Informer[Any]]] = {
@@ -197,14 +194,12 @@ class Caches:
     def _all(self) -> Iterator[Informer[Any]]:
         return chain.from_iterable(self._informers.values())
 
-    def _on_framework(self, old: Framework | None, new: Framework | None) -> None:
+    def _on_framework(self, _old: Framework | None, new: Framework | None) -> None:
         if new is not None:
             self._listener.on_framework((new.metadata.namespace, new.metadata.name))
-        elif old is not None:
-            self._listener.on_framework_gone((old.metadata.namespace, old.metadata.name))
 
-    def _on_framework_deletion(self, kept: Framework, watched: bytes | None) -> None:
-        self._listener.on_framework_deletion(kept if watched is None else FRAMEWORK_DECODER.decode(watched))
+    def _on_framework_gone(self, kept: Framework, watched: bytes | None) -> None:
+        self._listener.on_framework_gone(kept if watched is None else FRAMEWORK_DECODER.decode(watched))
 
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
         # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
@@ -223,7 +218,7 @@ class Caches:
         for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:
             self._listener.on_pod(key, seen.metadata.name)
 
-    def _on_pod_deletion(self, kept: Pod, watched: bytes | None) -> None:
+    def _on_pod_gone(self, kept: Pod, watched: bytes | None) -> None:
         self._listener.on_pod_gone(msgspec.json.encode(kept) if watched is None else watched)
 
 
