@@ -4,7 +4,7 @@ import sys
 from typing import Any, TypeVar
 
 from frameworkcontroller.__main__ import main
-from frameworkcontroller.engine.cache import caches
+from frameworkcontroller.engine.cache import each
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
 
@@ -19,5 +19,5 @@ class PagedInformer(Informer[T]):
 
 
 if __name__ == "__main__":
-    caches.Informer = PagedInformer  # type: ignore[attr-defined]
+    each.Informer = PagedInformer  # type: ignore[attr-defined]
     sys.exit(main())
