@@ -31,7 +31,7 @@ from frameworkcontroller.core.policies.shares import new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
 from frameworkcontroller.core.reconcile.outcomes import failure_of
-from frameworkcontroller.core.status.reports import Milestone
+from frameworkcontroller.core.status.reports import Milestone, Report
 
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
 LOOK_FIRST: Final = timedelta(seconds=5)
@@ -74,8 +74,8 @@ class ForeignGang:
         self._granted: effects.GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
-        self._is_open = self._had_config_map = False
-        self._events: list[KubeEvent] = []
+        self._had_config_map = False
+        self._reports: list[Report] = []
 
     @property
     def subject(self) -> Subject:
@@ -111,7 +111,7 @@ class ForeignGang:
                 self._in_flight.back_off(key, failure, now)
                 if isinstance(outcome, Refused):
                     what = f"ConfigMap {names.config_map_name(self._name)}"
-                    self._events.append(events.of_failure(what, failure.message))
+                    self._reports.append(events.of_failure(what, failure.message))
             case effects.FindOwner(), _:
                 self._learn(outcome.document if isinstance(outcome, Found) else None)
                 self._look_at = now + max(self._pause, _turn(self._paces.looks, now))
@@ -119,7 +119,7 @@ class ForeignGang:
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
                 if metadata.labels.gang is None:
                     text = f"ConfigMap {metadata.name} is somebody else's: the gang waits until it is deleted"
-                    self._events.append(KubeEvent("RosterNameTaken", text, warning=True))
+                    self._reports.append(KubeEvent("RosterNameTaken", text, warning=True))
                 self._in_flight.back_off(key, Failed("its name is in use", refused=True), now)
             case effects.GrantRosterAccess(), _:
                 self._granted = effect if isinstance(outcome, Done) else None
@@ -134,12 +134,12 @@ class ForeignGang:
             case _:
                 self._in_flight.recheck_later(key, now)
         if isinstance(effect, effects.WriteRoster):
-            self._apply_written(effect, outcome)
+            self._apply_written(effect, outcome, now)
 
     def decide(self, now: datetime, config_map: Partial | None) -> Decision:
         """Decide what to do; `config_map` is that of the gang as the cache shows it."""
-        decision = Decision(reports=[*self._events])
-        self._events = []
+        decision = Decision(reports=[*self._reports])
+        self._reports.clear()
         for effect in self._wanted(now, config_map, decision):
             until = self._in_flight.delayed_until(effect.key, now)
             if until is not None:
@@ -230,7 +230,6 @@ class ForeignGang:
         if self._keeper is None:
             publisher = Publisher(config_map, self._attempt(claim, config_map.uid), self.members.rows)
             self._keeper = RosterKeeper(config_map.name, publisher)
-            self._is_open = publisher.opened
             if never:  # which is told at once
                 publisher.apply_outcome(done=False, complete=False)
         keeper = self._keeper
@@ -241,9 +240,6 @@ class ForeignGang:
         decision.wake(found.wake_at)
         if found.event is not None:
             decision.reports.append(found.event)
-        if keeper.publisher.opened and not self._is_open:
-            self._is_open = True
-            decision.reports.append(Milestone("open", keeper.publisher.age(now).total_seconds()))
         if found.write is not None:
             if never and never != self._told:
                 text = f"The gang can never be complete: {never}"
@@ -251,13 +247,15 @@ class ForeignGang:
             self._told = never
             yield found.write
 
-    def _apply_written(self, effect: effects.WriteRoster, outcome: Outcome) -> None:
+    def _apply_written(self, effect: effects.WriteRoster, outcome: Outcome, now: datetime) -> None:
         if self._keeper is None or self._keeper.publisher.config_map_uid != effect.config_map_uid:
             return
-        version = outcome.resource_version if isinstance(outcome, Done) else None
-        event = self._keeper.apply_outcome(effect, version)
+        publisher, was_open = self._keeper.publisher, self._keeper.publisher.opened
+        event = self._keeper.apply_outcome(effect, outcome.resource_version if isinstance(outcome, Done) else None)
         if event is not None:
-            self._events.append(event)
+            self._reports.append(event)
+        if publisher.opened and not was_open:
+            self._reports.append(Milestone("open", publisher.age(now).total_seconds()))
 
 
 def _turn(pace: Pace, now: datetime) -> timedelta:
