@@ -24,7 +24,7 @@ from frameworkclient.views.text import shorten
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
 from frameworkhistory.archive.changes import Row
-from frameworkhistory.archive.reader import Reader, RunKey, Search
+from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.page.actions import possible
 from frameworkhistory.page.people import PERSON, PageError
 from frameworkhistory.page.site import Number, Site, asked, number_of, time_of, url
@@ -115,7 +115,7 @@ async def sent(site: Site, request: web.Request, batches: AsyncIterator[list[Row
     return response
 
 
-def _key_of(run: Mapping[str, Any]) -> RunKey:
+def _key_of(run: Mapping[str, Any]) -> tuple[int, str, int, int]:
     """Return what a run of a Task is found by."""
     return run["attempt"], run["role"], run["index"], run["run"]
 
