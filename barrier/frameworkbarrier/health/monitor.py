@@ -237,6 +237,8 @@ class Monitor:
                 yield f'frameworkbarrier_step{{task="{task}"}} {answer.step}'
             yield f'frameworkbarrier_silent_seconds{{task="{task}"}} {answer.silent:.1f}'
             yield f'frameworkbarrier_silent_limit_seconds{{task="{task}"}} {answer.limit:.1f}'
+        for name, number in self._pod.numbers().items():
+            yield f'frameworkbarrier_number{{task="{self._own}",name={json.dumps(name)}}} {number}'
 
 
 def _steps(found: Finding) -> list[int]:

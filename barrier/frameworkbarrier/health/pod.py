@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from frameworkbarrier.errors import BarrierError
@@ -173,6 +174,12 @@ class Pod:
             saved_ago=max((now - one.saved_at for one in spoken.values() if one.saved_at is not None), default=None),
             processes=len(spoken),
             saved=any(bool(one.last.thread and one.last.checkpoint) for one in spoken.values()),
+        )
+
+    def numbers(self) -> dict[str, float]:
+        """Return some of the numbers that processes have named; of one name that of the last process."""
+        return dict(
+            islice(((key, one) for each in self._pulses.values() for key, one in each.last.numbers.items()), PROCESSES)
         )
 
     def _stack(self, name: str, thread: str) -> list[str]:

@@ -1,7 +1,8 @@
 """What a process says of its progress, as text of a stranger: bounded, cleaned, and never an error. Pure."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from frameworkbarrier.text import one_line
@@ -11,6 +12,8 @@ MAX_BYTES = 4096
 MAX_STEP = 2**53
 """As many as a reader of JSON keeps exact."""
 SECTION_CHARACTERS = 40
+NUMBERS = 8
+"""Named numbers that are kept, such as a loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Report:
     """Anything that changes as long as it lives."""
     thread: str = ""
     """Which thread makes the steps, as `faulthandler` names it."""
+    numbers: dict[str, float] = field(default_factory=dict)
 
     @property
     def says_something(self) -> bool:
@@ -50,12 +54,15 @@ def read(data: bytes) -> Report | None:
     if not isinstance(found, dict):
         step = whole(found)
         return None if step is None else Report(step)
+    numbers = found.get("numbers")
+    named = islice(numbers.items(), NUMBERS) if isinstance(numbers, dict) else ()
     return Report(
         step=whole(found.get("step")),
         section=word(found.get("section"), SECTION_CHARACTERS),
         checkpoint=whole(found.get("checkpoint")),
         alive=found["alive"] if isinstance(found.get("alive"), int | float | str) else None,
         thread=word(found.get("thread"), SECTION_CHARACTERS),
+        numbers={word(name, SECTION_CHARACTERS): float(one) for name, one in named if is_number(one)},
     )
 
 

@@ -121,9 +121,10 @@ def test_a_gang_that_stops_is_found_by_its_first_and_moves_again(gang: list[Pod]
     assert (known["slowest"], known["fastest"], known["checkpoint"], known["ranks"]) == (6, 7, 5, 3)
     assert known["hang"]["why"] == "is behind"
     assert gang[1].gang() == {}, "it does not lead"
-    gang[2].says("8")
+    gang[2].says('{"step": 8, "numbers": {"the \\"loss\\"": 0.5}}')
     assert gang[0].hears() == {"log": "the gang makes progress again"}
     assert b'frameworkbarrier_step{task="w-2"} 8' in gang[0].request("GET", "/metrics")[1]
+    assert b'frameworkbarrier_number{task="w-2",name="the \\"loss\\""} 0.5\n' in gang[2].request("GET", "/metrics")[1]
 
 
 def test_the_next_leads_when_the_first_is_stopped_and_names_it(gang: list[Pod]) -> None:

@@ -39,7 +39,7 @@ FIELDS = ("step", "section", "checkpoint", "alive", "thread", "numbers")
         (b"11\n12\n\n", Report(12)),
         (b" 12.0 \n", Report(12)),
         (b'{"step": 3, "section": "forward"}\n', Report(3, "forward")),
-        (b'{"step": 3, "numbers": {"loss": 0.5, "bad": "x", "worse": NaN}}', Report(3)),
+        (b'{"step": 3, "numbers": {"loss": 0.5, "bad": "x", "worse": NaN}}', Report(3, numbers={"loss": 0.5})),
         (b'{"section": "a\\u0000b\\n' + b"c" * 99 + b'"}', Report(section="a b " + "c" * 35 + "…")),
         (b'{"step": true, "checkpoint": -1, "alive": [1]}', Report()),
         (b"-1", None),
