@@ -106,9 +106,14 @@ class Engine:
         self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
         self._rest = Rest(performer, config, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
-        self.metrics.watch(lambda: [work.reconciler for work in self._works.values()], self._rest.states, self._queue)
+        self.metrics.watch(
+            lambda: [work.reconciler for work in self._works.values()],
+            self._rest.states,
+            self._queue,
+            self._reloader.quarantined,
+            lambda: self._caches.undecodable,
+        )
         self.metrics.events_dropped.set_function(partial(getattr, self._events, "dropped"))
-        self.metrics.watch_trouble(self._reloader.quarantined, lambda: self._caches.undecodable)
         self._foreign = None
         if foreign_gangs:
             self._foreign = ForeignGangs(

@@ -189,7 +189,7 @@ class _Controller:
             if history is not None:
                 await history.close()
             # Another replica tells of the Frameworks from now on.
-            self._metrics.watch(tuple, tuple, ())
+            self._metrics.watch()
 
 
 def _end_at_once() -> NoReturn:

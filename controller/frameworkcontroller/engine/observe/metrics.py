@@ -239,20 +239,24 @@ class Metrics:
 
     def watch(
         self,
-        reconcilers: Callable[[], Iterable[FrameworkReconciler]],
-        at_rest: Callable[[], Iterable[tuple[State, bool]]],
-        queue: Sized,
+        reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple,
+        at_rest: Callable[[], Iterable[tuple[State, bool]]] = tuple,
+        queue: Sized = (),
+        quarantined: Callable[[], int] = int,
+        undecodable: Callable[[], dict[str, int]] = dict,
     ) -> None:
-        """Read these at each scrape: the Frameworks, the states of those at rest, and how many wait for a decision."""
-        self.frameworks.reconcilers, self.frameworks.at_rest = reconcilers, at_rest
-        self._depth.set_function(lambda: len(queue))
-        self.seconds.begin()
+        """Read these at each scrape, and nothing that was read before: it would keep a term that has ended.
 
-    def watch_trouble(self, quarantined: Callable[[], int], undecodable: Callable[[], dict[str, int]]) -> None:
-        """Read these at each scrape: Frameworks in quarantine, and objects by resource that cannot be read."""
+        They are the Frameworks, the states of those at rest, how many wait for a decision, how many are in quarantine,
+        and objects by resource that cannot be read.
+        """
+        self.frameworks.reconcilers, self.frameworks.at_rest, self.frameworks.foreign = reconcilers, at_rest, tuple
+        self._depth.set_function(lambda: len(queue))
         self._quarantined.set_function(quarantined)
+        self._undecodable.clear()
         for resource in undecodable():
             self._undecodable.labels(resource).set_function(partial(lambda at: undecodable()[at], resource))
+        self.seconds.begin()
 
     def finished(self, *, method: str, host: str, code: str, seconds: float) -> None:
         """Count one HTTP exchange that has ended (see `frameworkkube.http.transport.RequestObserver`)."""

@@ -1,5 +1,8 @@
 """What the metrics count of what happens to Frameworks."""
 
+import gc
+import weakref
+
 import pytest
 
 from frameworkcontroller.api.codes import TRANSIENT, UNRECOGNIZED_PHRASE
@@ -62,6 +65,21 @@ def test_the_time_of_frameworks_is_summed_by_what_it_is_spent_on(monkeypatch: py
     assert metrics.seconds.move("", three) == "gate"
     now = 131.0
     assert seconds() == {"running": 25, "ending": 5, "gate": 3, "queued": 5}
+
+
+def test_of_a_term_that_has_ended_nothing_is_read_or_kept() -> None:
+    """A replica that had lost its lease kept all caches of its term, for a count of what was in quarantine then."""
+    metrics, term = Metrics(), Metrics()
+    kept = weakref.ref(term)
+    metrics.watch(quarantined=lambda at=term: 3, undecodable=lambda at=term: {"pods": 2})  # type: ignore[misc]
+    assert "frameworkcontroller_quarantined_frameworks 3.0" in metrics.text().decode()
+    assert 'frameworkcontroller_undecodable_objects{resource="pods"} 2.0' in metrics.text().decode()
+    del term
+    metrics.watch()
+    assert "frameworkcontroller_quarantined_frameworks 0.0" in metrics.text().decode()
+    assert "frameworkcontroller_undecodable_objects{" not in metrics.text().decode()
+    gc.collect()
+    assert kept() is None
 
 
 def test_exit_codes_that_nobody_defined_share_one_series() -> None:
