@@ -13,13 +13,12 @@ import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.typing import EventDict
 
-from frameworkkube import log as kube_log
-from frameworkkube.log import timestamp
+from frameworkkube.log import render_json, timestamp
 
 _log = structlog.get_logger(__name__)
 
@@ -199,14 +198,14 @@ atexit.register(STDERR.flush, LAST_SECONDS)
 
 
 class OwnedLines:
-    """What structlog hands rendered lines to: a line about a Framework takes the place of its namespace."""
+    """What structlog hands events to: a line about a Framework takes the place of its namespace."""
 
-    def __init__(self, lines: LineWriter) -> None:
-        self._lines = lines
+    def __init__(self, lines: LineWriter, render: Callable[[object, str, EventDict], bytes]) -> None:
+        self._lines, self._render = lines, render
 
-    def msg(self, line: bytes, owner: str = "") -> None:
+    def msg(self, **event: Any) -> None:
         """Add a line."""
-        self._lines.write(line + b"\n", owner)
+        self._lines.write(self._render(None, "", event) + b"\n", str(event.get("framework", "")))
 
     debug = info = warning = error = critical = msg
 
@@ -214,30 +213,19 @@ class OwnedLines:
 def configure_logging(*, json: bool) -> None:
     """Set up structlog for the process."""
     structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.format_exc_info,
-            render_json if json else render_text,
-        ],
+        processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=lambda *_: OwnedLines(STDERR),
+        logger_factory=lambda *_: OwnedLines(STDERR, render_json if json else render_text),
         cache_logger_on_first_use=True,
     )
 
 
-def render_json(logger: WrappedLogger, name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
-    """Render one JSON object, and whose line it is."""
-    owner = str(event.get("framework", ""))
-    return (kube_log.render_json(logger, name, event), owner), {}
-
-
-def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[bytes, str], dict[str, object]]:
+def render_text(_logger: object, _name: str, event: EventDict) -> bytes:
     """Render `TIME level message key=value ...`, with a traceback below."""
     traceback = event.pop("exception", "")
     head = f"{timestamp()} {event.pop('level'):<7} {event.pop('event')}"
     keys = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())
-    line = "\n".join(filter(None, (f"{head}  {keys}".rstrip(), traceback))).encode(errors="backslashreplace")
-    return (line, str(event.get("framework", ""))), {}
+    return "\n".join(filter(None, (f"{head}  {keys}".rstrip(), traceback))).encode(errors="backslashreplace")
 
 
 def _quoted(value: object) -> str:

@@ -24,7 +24,8 @@ from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines
 from frameworkcontroller.core.pods.template import RoleAttempt
 from frameworkcontroller.engine.observe import log
 from frameworkcontroller.engine.observe.history import IN_A_ROW, History
-from frameworkcontroller.engine.observe.log import LineWriter, OwnedLines, render_json, render_text
+from frameworkcontroller.engine.observe.log import LineWriter, OwnedLines, render_text
+from frameworkkube.log import render_json
 from testkit.waiting import patience
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
@@ -323,13 +324,11 @@ def test_owners_of_short_lines_take_place_too() -> None:
 def test_a_line_about_a_framework_takes_the_place_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a slow reader, 20,000 lines about Tasks of one namespace pushed out a third of those of another."""
     reader, lines = stuck(512)
-    logger = OwnedLines(lines)
-    for render in (render_json, render_text):
+    for logger in (OwnedLines(lines, render_json), OwnedLines(lines, render_text)):
         for number in range(20):
-            (line, owner), _ = render(None, "", {"level": "info", "event": "x", "framework": "ns/gang", "n": number})
-            logger.info(line, owner)
+            logger.info(level="info", event="x", framework="ns/gang", n=number)
         for number in range(5000):
-            logger.info(b"x" * 100, f"hostile/fw-{number % 3}")
+            lines.write(b"x" * 101, f"hostile/fw-{number % 3}")
     read_all(reader, lines)
     assert reader.taken.count(b"ns/gang") == 40
     assert lines.dropped > 5000
