@@ -58,7 +58,8 @@ class Person(msgspec.Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] = {}
 
     def __hash__(self) -> int:
-        return hash((self.user, self.groups, self.uid))
+        # A user may have any number of tokens, of which `extra` alone says which one it is.
+        return hash((self.user, self.groups, self.uid, frozenset(self.extra.items())))
 
 
 PERSON: Final = web.RequestKey("person", Person)

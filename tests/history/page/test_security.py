@@ -170,6 +170,13 @@ async def test_a_flood_of_wrong_tokens_takes_bounded_room_and_displaces_nobody(p
     assert not persons._asked
 
 
+def test_tokens_of_one_user_are_found_without_a_look_at_all_others() -> None:
+    extra = [{"node": ("a",), "credential-id": (f"JTI={number}",)} for number in range(100)]
+    assert len({hash(Person("ci", extra=one)) for one in extra}) == 100
+    assert Person("ci", extra=extra[0]) == Person("ci", extra=dict(reversed(extra[0].items())))
+    assert len({Person("ci", extra=extra[0]), Person("ci", extra=dict(reversed(extra[0].items())))}) == 1
+
+
 async def test_namespaces_are_asked_for_a_few_at_a_time(people: People, server: Server) -> None:
     server.pause = 0.01
     known = [f"n{number}" for number in range(100)]
