@@ -42,7 +42,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         place = make_url(url)
-        options = _OPTIONS[place.get_backend_name()]
+        options = _OPTIONS[place.get_dialect().name]
         options = {key: value for key, value in options.items() if key not in place.query}
         # An error that is logged must not carry the values of a statement, which may be megabytes.
         self.engine = create_engine(place, connect_args=options, pool_pre_ping=True, hide_parameters=True)

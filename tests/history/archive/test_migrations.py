@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import inspect, text
+from sqlalchemy.exc import NoSuchModuleError
 
 from frameworkhistory.archive import tables
 from frameworkhistory.archive.database import Database, NewerSchemaError
@@ -75,6 +76,11 @@ def test_a_program_that_is_killed_while_it_creates_the_tables_leaves_none(url: s
         assert inspect(database.engine).get_table_names() == []
         database.open()
         assert set(METADATA.tables) < set(inspect(database.engine).get_table_names())
+
+
+def test_a_database_of_another_kind_is_named() -> None:
+    with pytest.raises(NoSuchModuleError, match="postgres"):
+        Database("postgres://host/archive")
 
 
 def test_what_sqlite_has_written_is_on_the_disk(tmp_path: Path) -> None:
