@@ -138,7 +138,7 @@ class _Pages:
         if len(self._running) >= AT_ONCE:
             raise PageError(503, "Too many Frameworks are being changed; try again in a minute.")
         # What has begun is done, whether the person waits for it or not.
-        task = asyncio.create_task(self._perform(request, fields, change))
+        task = asyncio.create_task(self._perform(request, change))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         done, _ = await asyncio.wait({task}, timeout=WAIT_SECONDS)
@@ -168,7 +168,7 @@ class _Pages:
             await self._people.require(request[PERSON], may, namespace, what)
         return change
 
-    async def _perform(self, request: web.Request, fields: Mapping[str, Any], change: Change) -> PageError | None:
+    async def _perform(self, request: web.Request, change: Change) -> PageError | None:
         """Do it, log it, and return why it was not done."""
         kept, refused, view = list[Path](), None, change.view
         try:
@@ -186,7 +186,7 @@ class _Pages:
             if kept and kept[0].exists():
                 told = "It is deleted, or being deleted, and could not be created again; its spec is in the archive."
                 refused = PageError(503, told)
-        _audit(request, fields, refused)
+        _audit(request, {"uid": view.uid, "task": change.task}, refused)
         return refused
 
 

@@ -15,6 +15,8 @@ from frameworkhistory.page.people import PageError, People, Person
 from frameworkhistory.page.security import HEADERS, local_path
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
+from tests.client.documents import framework
+from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.history.page.served import Clock, Site, basic, served
 from tests.support.rows import each
 
@@ -480,6 +482,19 @@ async def test_each_answer_has_the_headers_and_an_error_says_no_more_than_it_sho
     assert (await site.send("POST", "/who", **ann)).headers["Allow"] == "GET,HEAD"
     assert (await site.get("/static/style.css")).headers["Cache-Control"] == "max-age=60"
     assert "secret-detail" in capsys.readouterr().out, "the log says what went wrong"
+
+
+async def test_the_log_says_of_a_change_what_was_done_and_not_what_else_the_form_said(
+    people: People, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played, path = PlayedServer(), "/frameworks/demo/training/stop"
+    await played.put(FRAMEWORKS, framework().to_dict())
+    who = {"Authorization": "Bearer token-who.gets.and.patches"}
+    async with a_client(played) as client, served(people, client) as site:
+        assert (await site.confirmed(path, {"task": "worker-0"}, **who)).status == 303
+    done = next(line for line in capsys.readouterr().out.splitlines() if "a person changes a Framework" in line)
+    assert all(told in done for told in ("outcome=done", "verb=stop", "uid=framework-uid"))
+    assert "worker-0" not in done
 
 
 async def test_an_answer_that_fails_after_its_beginning_breaks_off(site: Site) -> None:
