@@ -238,7 +238,9 @@ class Monitor:
             yield f'frameworkbarrier_silent_seconds{{task="{task}"}} {answer.silent:.1f}'
             yield f'frameworkbarrier_silent_limit_seconds{{task="{task}"}} {answer.limit:.1f}'
         for name, number in self._pod.numbers().items():
-            yield f'frameworkbarrier_number{{task="{self._own}",name={json.dumps(name)}}} {number}'
+            # A reader of metrics knows no escape but those of quotes and backslashes; the name is of one clean line.
+            quoted = json.dumps(name, ensure_ascii=False)
+            yield f'frameworkbarrier_number{{task="{self._own}",name={quoted}}} {number}'
 
 
 def _steps(found: Finding) -> list[int]:

@@ -121,10 +121,14 @@ def test_a_gang_that_stops_is_found_by_its_first_and_moves_again(gang: list[Pod]
     assert (known["slowest"], known["fastest"], known["checkpoint"], known["ranks"]) == (6, 7, 5, 3)
     assert known["hang"]["why"] == "is behind"
     assert gang[1].gang() == {}, "it does not lead"
-    gang[2].says('{"step": 8, "numbers": {"the \\"loss\\"": 0.5}}')
+    gang[2].says('{"step": 8, "numbers": {"the \\"loss\\"": 0.5, "d\\u00e9j\\u00e0\\n": 2, "' + "a" * 50 + '": 3}}')
     assert gang[0].hears() == {"log": "the gang makes progress again"}
     assert b'frameworkbarrier_step{task="w-2"} 8' in gang[0].request("GET", "/metrics")[1]
-    assert b'frameworkbarrier_number{task="w-2",name="the \\"loss\\""} 0.5\n' in gang[2].request("GET", "/metrics")[1]
+    metrics = gang[2].request("GET", "/metrics")[1].decode()
+    numbers = [
+        line.partition("name=")[2] for line in metrics.splitlines() if line.startswith("frameworkbarrier_number{")
+    ]
+    assert numbers == ['"the \\"loss\\""} 0.5', '"déjà"} 2.0', f'"{"a" * 39}…"}} 3.0']
 
 
 def test_the_next_leads_when_the_first_is_stopped_and_names_it(gang: list[Pod]) -> None:
