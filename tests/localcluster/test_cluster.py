@@ -233,8 +233,11 @@ def test_clusters_of_dead_sessions_are_removed_and_others_stay(clusters: Path) -
     assert list(clusters.iterdir()) == []
 
 
-def test_leftovers_without_settings_are_removed_too(clusters: Path) -> None:
+@each("left", [None, b"{", b'{"name": "\xff"}'])
+def test_leftovers_without_settings_that_can_be_read_are_removed_too(left: bytes | None, clusters: Path) -> None:
     pid = start_something("remains")
+    if left is not None:
+        (settings.state_folder("remains") / "cluster.json").write_bytes(left)
     assert (settings.read("remains"), pids("remains")) == (None, {"etcd": pid})
     localcluster.down("remains")
     assert identify(pid) is None

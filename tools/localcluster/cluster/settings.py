@@ -43,7 +43,7 @@ def read(name: str) -> Settings | None:
     try:
         # A cluster that runs since an older version of this package may have more, which are left out.
         return msgspec.json.decode((state_folder(name) / "cluster.json").read_bytes(), type=Settings)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError):  # the errors of msgspec are such, too
         return None
 
 
