@@ -80,14 +80,16 @@ class Exits:
             self._waker.send(b".")
 
     def _serve(self) -> None:
-        while True:
-            for key, _ in self._selector.select(self._next_in()):
-                key.data(key.fileobj)
-            self._decide(time.monotonic())
-
-    def _next_in(self) -> float | None:
-        """Return the seconds until the time alone changes something, None if it does not."""
         now = time.monotonic()
+        while True:
+            # A moment that has passed since the decision is still to come: nothing else may ever wake this thread.
+            for key, _ in self._selector.select(self._next_in(now)):
+                key.data(key.fileobj)
+            now = time.monotonic()
+            self._decide(now)
+
+    def _next_in(self, now: float) -> float | None:
+        """Return the seconds until the time alone changes something, None if it does not."""
         moments = (self._since + self._timeout_sec, self._told_from)
         return min((moment - now for moment in moments if now < moment < math.inf), default=None)
 
