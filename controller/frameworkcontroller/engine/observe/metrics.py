@@ -282,13 +282,14 @@ class Metrics:
     def reported(self, report: Report) -> None:
         """Count what a pass reports, or observe how long it took."""
         match report:
-            case Transition(kind, after=State.CREATION_REQUESTED):
-                self._attempts.labels(kind).inc()
-            case Transition(kind, after=State.ATTEMPT_COMPLETED, reason=reason, code=code):
-                # Applications choose exit codes, and each value of a label is kept for ever.
-                known = (code, reason) in self._codes
-                phrase = reason if known or reason == UNRECOGNIZED_PHRASE else OTHER
-                self._completions.labels(kind, str(code) if known else OTHER, phrase).inc()
+            case Transition(kind, after=after, reason=reason, code=code):
+                if after is State.CREATION_REQUESTED:
+                    self._attempts.labels(kind).inc()
+                elif after is State.ATTEMPT_COMPLETED:
+                    # Applications choose exit codes, and each value of a label is kept for ever.
+                    known = (code, reason) in self._codes
+                    phrase = reason if known or reason == UNRECOGNIZED_PHRASE else OTHER
+                    self._completions.labels(kind, str(code) if known else OTHER, phrase).inc()
             case Milestone("released", seconds):
                 self._release.observe(seconds)
             case Milestone(phase, seconds):
