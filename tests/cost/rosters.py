@@ -91,14 +91,15 @@ class Roster:
         last = msgspec.json.encode(Published(epoch=genes["epoch"] or msgspec.UNSET)).decode()
         annotations = {names.ROSTER_ANNOTATION: last}
         config_map = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START, annotations=annotations)
-        publisher = Publisher(config_map, IDENTITY, members, behind)
+        publisher = Publisher(config_map, IDENTITY, members, behind, "1")
         why = genes["character"] * genes["why"]
         missing = [(f"role0-{index}", why) for index in range(genes["tasks"])]
-        found = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100))))
+        found = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100), "1")))
         assert found.write is not None
         document = found.write.document
         self.written = len(document)
-        yield partial(publisher.again, summary)
+        again = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100), "2")))
+        assert again.write is not None, "somebody has changed it"
         packed = cast("bytes", (yield partial(gzip.compress, document, 6, mtime=0)))
         yield partial(_read, {"data": {names.ROSTER_KEY: document.decode()}})
         yield partial(_read, {"binaryData": {names.ROSTER_GZIP_KEY: b64encode(packed).decode()}})

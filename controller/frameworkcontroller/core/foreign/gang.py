@@ -23,7 +23,6 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
-from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.pace import Pace
@@ -70,7 +69,7 @@ class ForeignGang:
         self._again = Pace(AGAIN_A_SECOND, AGAIN_AT_ONCE)
         self._size: Size | None = None
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
-        self._keeper: RosterKeeper[Readiness] | None = None
+        self._publisher: Publisher[Readiness] | None = None
         self._granted: effects.GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
@@ -93,14 +92,12 @@ class ForeignGang:
     @property
     def phase(self) -> Phase | None:
         """How far the gang is, None if there is no roster yet."""
-        return None if self._keeper is None else self._keeper.publisher.phase
+        return None if self._publisher is None else self._publisher.phase
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to do for it, as long as no ConfigMap of its name is seen."""
-        return not self.members and not any(
-            map(self._in_flight.is_busy, (effects.CONFIG_MAP, effects.ROSTER, effects.ACCESS, effects.OWNER))
-        )
+        return not self.members and not self._in_flight.any_of("configmap", "roster", "access", "owner")
 
     def apply_outcome(self, effect: Effect, outcome: Outcome, now: datetime) -> None:
         """Take in what became of an effect."""
@@ -176,8 +173,8 @@ class ForeignGang:
 
     def _see(self, config_map: Meta | None, now: datetime) -> None:
         """Take in that the ConfigMap is gone, or another one."""
-        if config_map is None or (self._keeper and self._keeper.publisher.config_map_uid != config_map.uid):
-            self._keeper, self._granted, self._told = None, None, ""
+        if config_map is None or (self._publisher and self._publisher.config_map_uid != config_map.uid):
+            self._publisher, self._granted, self._told = None, None, ""
         if config_map is None and self._had_config_map:
             # The next one need not wait for that, but where somebody else has deleted it, for its turn.
             self._in_flight.reset_delay(effects.CONFIG_MAP)
@@ -221,22 +218,22 @@ class ForeignGang:
         if self._grants and access != self._granted:
             yield access
         # What is decided counts as written, so it is decided only when it can be.
-        if (until := self._in_flight.delayed_until(effects.ROSTER, now)) is not None:
+        if (until := self._in_flight.delayed_until(effects.WriteRoster.key, now)) is not None:
             decision.wake(until)
             return
-        if self._in_flight.is_busy(effects.ROSTER):
+        if self._in_flight.is_busy(effects.WriteRoster.key):
             return
         never = size.never
-        if self._keeper is None:
+        publisher = self._publisher
+        if publisher is None:
             publisher = Publisher(config_map, self._attempt(claim, config_map.uid), self.members.rows)
-            self._keeper = RosterKeeper(config_map.name, publisher)
+            self._publisher = publisher
             if never:  # which is told at once
-                publisher.apply_outcome(done=False, complete=False)
-        keeper = self._keeper
-        keeper.publisher.more = {"never": never} if never else {"first": size.first} if size.first else {}
+                publisher.forget()
+        publisher.more = {"never": never} if never else {"first": size.first} if size.first else {}
         why = ((f"{claim.kind} {claim.owner}", never),)
         missing = (lambda: why) if never else self.members.missing
-        found = keeper.decide(self.members.summary(), missing, now, config_map.resource_version)
+        found = publisher.decide(self.members.summary(), missing, now, config_map.resource_version)
         decision.wake(found.wake_at)
         if found.event is not None:
             decision.reports.append(found.event)
@@ -248,10 +245,11 @@ class ForeignGang:
             yield found.write
 
     def _apply_written(self, effect: effects.WriteRoster, outcome: Outcome, now: datetime) -> None:
-        if self._keeper is None or self._keeper.publisher.config_map_uid != effect.config_map_uid:
+        publisher = self._publisher
+        if publisher is None or publisher.config_map_uid != effect.config_map_uid:
             return
-        publisher, was_open = self._keeper.publisher, self._keeper.publisher.opened
-        event = self._keeper.apply_outcome(effect, outcome.resource_version if isinstance(outcome, Done) else None)
+        was_open = publisher.opened
+        event = publisher.apply_outcome(effect, outcome.resource_version if isinstance(outcome, Done) else None)
         if event is not None:
             self._reports.append(event)
         if publisher.opened and not was_open:

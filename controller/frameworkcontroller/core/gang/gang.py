@@ -11,10 +11,8 @@ from typing import Final
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
@@ -47,45 +45,30 @@ class Gang:
     """
 
     def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
-        self._publisher = Publisher(config_map, attempt, members, behind)
-        self._keeper = RosterKeeper(config_map.name, self._publisher, version)
+        self.publisher = Publisher(config_map, attempt, members, behind, version)
         # A gang that was complete before this controller started is not measured again.
-        self._reached = set(PHASES if self._publisher.opened else ())
+        self._reached = set(PHASES if self.publisher.opened else ())
         self._addressed_at: datetime | None = None
         self._restarts = RestartTimes()
-
-    @property
-    def config_map_uid(self) -> str:
-        """The UID of the ConfigMap that holds the roster."""
-        return self._publisher.config_map_uid
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its gate has opened."""
-        return self._publisher.opened
-
-    def is_gathering(self, gate: Gate | None) -> bool:
-        """Whether nobody can have read of all its members in this epoch."""
-        return self._publisher.is_gathering(gate)
 
     def status(self, state: FrameworkState) -> GangStatus:
         """Return how far the gang is, from the counts that the roles keep."""
         counts = [role_state.counts for role_state in gang_roles(state)]
         active, created, ready = (sum(getattr(one, name) for one in counts) for name in ("active", "created", "ready"))
-        return GangStatus(self._publisher.phase, self._publisher.since, active - created, created - ready)
+        return GangStatus(self.publisher.phase, self.publisher.since, active - created, created - ready)
 
     def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
         """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
         self._restarts.is_released |= effect.complete and version is not None
-        return self._keeper.apply_outcome(effect, version)
+        return self.publisher.apply_outcome(effect, version)
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
         for phase in PHASES if len(self._reached) < len(PHASES) else ():
             if phase not in self._reached and self._has_reached(phase, state, spec):
                 self._reached.add(phase)
-                if self._publisher.since is not None:
-                    yield Milestone(phase, self._publisher.age(now).total_seconds())
+                if self.publisher.since is not None:
+                    yield Milestone(phase, self.publisher.age(now).total_seconds())
                 if phase == "addressed":
                     self._addressed_at = now
                 if phase == "open" and self._addressed_at is not None:
@@ -100,7 +83,7 @@ class Gang:
             case "addressed":
                 return is_complete(state, spec)
             case _:
-                return total > 0 and self.is_open
+                return total > 0 and self.publisher.opened
 
     def decide(
         self,
@@ -118,8 +101,8 @@ class Gang:
         self._restarts.note(summary.gate)
         if summary.ready == summary.total and not summary.complete:
             # Its members wait for others, or there are none: it is as old as the first of them.
-            self._publisher.since = now
-        found = self._keeper.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen)
+            self.publisher.since = now
+        found = self.publisher.decide(summary, lambda: ((task, why.phrase) for task, why in missing()), now, seen)
         if found.event is not None:
             state.add_event(found.event)
         return found.write, found.wake_at
@@ -149,7 +132,8 @@ class RestartTimes:
         seconds = max(0.0, (now - gate.since).total_seconds())
         if not self._said_open:
             self._said_open = True
-            state.add_event(events.of_gang_restarted(total(), gate.epoch, seconds))
+            text = f"Epoch {gate.epoch}: all {total()} Tasks are ready again after {seconds:.1f} s"
+            state.add_event(KubeEvent("GangRestarted", text))
             yield Milestone("restart-open", seconds)
         if len(state.applications) >= total():
             self._gate = None

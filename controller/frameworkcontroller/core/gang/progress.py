@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import MAX_STACK, GangProgress, Word
-from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now, duration
 from frameworkcontroller.core.effects import AskProgress
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.restart.hang import Verdict, as_hang, clean, decoded, of_epoch
 from frameworkcontroller.core.status import ledger
 from frameworkcontroller.core.status.state import FrameworkState
@@ -120,4 +120,5 @@ class Asking:
         if hang is not None and hang is not before.hang and of_epoch(state.status, hang.epoch) is None:
             state.tell_hang(hang)
         elif hang is None and before.hang is not None:
-            state.add_event(events.of_progress(attempt.id, found))
+            text = f"Attempt {attempt.id}: the gang makes progress again, at step {found.slowest}"
+            state.add_event(KubeEvent("GangProgressing", text))

@@ -2,7 +2,7 @@
 
 A roster of a complete gang is written at once, progress now and then, a change of a complete gang after a short pause
 in which further changes join it. Progress is for barriers alone. Each roster speaks only of a persisted status
-(docs/reference/barrier.md, section 2).
+(docs/reference/barrier.md, section 2). The last one is written again where somebody changes it (`drift`).
 """
 
 import hashlib
@@ -14,12 +14,14 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
 from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
+from frameworkcontroller.core.gang import drift
 from frameworkcontroller.core.gang.roster import AttemptName, Behind, Missing, Published, document
 from frameworkcontroller.core.restart.epoch import Gate
 
@@ -60,7 +62,8 @@ class Publisher(Generic[S]):
     """What barriers and people were told of the gang of one attempt.
 
     It goes on where the last controller stopped, as the ConfigMap says when it is first seen, or from the empty roster
-    that it was created with. `members` and `behind` return what a roster says of them.
+    that it was created with. `members` and `behind` return what a roster says of them, and `version` is the
+    resourceVersion of the ConfigMap as this controller wrote it, "" if another one did.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Publisher(Generic[S]):
         attempt: AttemptName,
         members: Callable[[S], list[dict[str, Any]]],
         behind: Callable[[S], tuple[Behind, ...]] = lambda _summary: (),
+        version: str = "",
     ) -> None:
         self._members, self._find_behind = members, behind
         self.more: Mapping[str, Any] = {}
@@ -77,7 +81,8 @@ class Publisher(Generic[S]):
             last = msgspec.json.decode(config_map.annotations.get(names.ROSTER_ANNOTATION, "{}"), type=Published)
         except msgspec.MsgspecError:
             last = Published()
-        self.config_map_uid, self._attempt = config_map.uid, attempt
+        self.config_map_uid, self._name, self._attempt = config_map.uid, config_map.name, attempt
+        self._guard = drift.Guard(version)
         self.since = config_map.creation_timestamp
         """When the gang began to gather, None if that is not known: with the ConfigMap at first."""
         self.opened = last.complete
@@ -112,22 +117,39 @@ class Publisher(Generic[S]):
         """Return how long the gang has been gathering."""
         return now - (self.since or now)
 
-    def apply_outcome(self, *, done: bool, complete: bool) -> None:
-        """Take in the outcome of a write of a roster, one of a `complete` gang or not.
+    def apply_outcome(self, effect: WriteRoster, version: str | None) -> KubeEvent | None:
+        """Take in the resourceVersion after a roster was written, None if it was not; return an Event about it."""
+        if version is None:
+            self.forget()
+            return None
+        self.opened |= effect.complete
+        self._guard, restored = drift.written(self._guard, version)
+        return events.of_restored_roster(self._name) if restored else None
 
-        If it is not `done`, what the ConfigMap says is unknown, and the next roster is due at once, the same members in
-        the same generation.
-        """
-        if done:
-            self.opened |= complete
-        else:
-            self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
+    def forget(self) -> None:
+        """Take what the ConfigMap says for unknown: the next roster is due at once, with its members as they were."""
+        self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
+        self._guard = drift.failed(self._guard)
 
-    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
+    def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime, seen: str) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.
 
-        `missing` gives the Tasks that are not ready, and is called only when they are named.
+        `missing` gives the Tasks that are not ready, and is called only when they are named; `seen` is the
+        resourceVersion of the ConfigMap in the cache.
         """
+        found = self._decide(summary, missing, now)
+        if found.write is not None or not drift.is_changed(self._guard, seen):
+            return found
+        due = drift.due(self._guard, now)
+        if now < due:
+            return replace(found, wake_at=due if found.wake_at is None else min(due, found.wake_at))
+        again = self._again(summary)
+        if again is None:
+            return found
+        self._guard = drift.answer(self._guard, seen, now)
+        return replace(found, write=again)
+
+    def _decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime) -> Publication:
         if self._written_at is not None:
             # The ConfigMap's creationTimestamp is of another clock.
             self._written_at = min(self._written_at, now)
@@ -199,11 +221,8 @@ class Publisher(Generic[S]):
             return None
         return now if summary.may_end or self._written_at is None else self._written_at + END_STAYS
 
-    def again(self, summary: S) -> WriteRoster | None:
-        """Return the last roster once more, None if what it said is not known or the next one follows within seconds.
-
-        It is for when `decide` had nothing to write, with the newest persisted status.
-        """
+    def _again(self, summary: S) -> WriteRoster | None:
+        """Return the last roster once more, None if it is not known what that said, or the next one follows soon."""
         if self._lists_all:
             is_the_same = summary.complete and summary.member_revision == self._member_revision
             return self._listing(summary, self._members(summary)) if is_the_same else None

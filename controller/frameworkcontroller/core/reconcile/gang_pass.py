@@ -16,7 +16,6 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
-    ROSTER,
     AskProgress,
     Done,
     GrantRosterAccess,
@@ -68,7 +67,7 @@ class GangPass:
         if isinstance(effect, AskProgress):
             self._asking.take(self._state, effect, outcome.body if isinstance(outcome, Told) else None, now)
             return
-        if self._gang is not None and self._gang.config_map_uid == effect.config_map_uid:
+        if self._gang is not None and self._gang.publisher.config_map_uid == effect.config_map_uid:
             version = outcome.resource_version if isinstance(outcome, Done) else None
             event = self._gang.apply_outcome(effect, version)
             if event is not None:
@@ -79,7 +78,7 @@ class GangPass:
     @property
     def is_open(self) -> bool:
         """Whether the gang of this attempt has been released."""
-        return self._gang is not None and self._gang.is_open
+        return self._gang is not None and self._gang.publisher.opened
 
     def report(self, ctx: ReconcileContext) -> None:
         """Decide what the status says of a gang that waits, where Pods have a barrier."""
@@ -122,7 +121,7 @@ class GangPass:
     def _follow(self, ctx: ReconcileContext) -> Gang | None:
         """Return the gang of this attempt, once its ConfigMap was seen."""
         uid, found = self._state.status.attempt_status.config_map_uid, ctx.view.config_map()
-        if self._gang is not None and self._gang.config_map_uid != uid:
+        if self._gang is not None and self._gang.publisher.config_map_uid != uid:
             self._gang = None
         if self._gang is None and has_gang(self._state) and found is not None and found.metadata.uid == uid:
             # A deletion answers without a UID.
@@ -132,12 +131,12 @@ class GangPass:
 
     def _write_roster(self, gang: Gang, ctx: ReconcileContext) -> None:
         config_map, summary = ctx.view.config_map(), self._writer.persisted_summary
-        if summary is None or config_map is None or config_map.metadata.uid != gang.config_map_uid:
+        if summary is None or config_map is None or config_map.metadata.uid != gang.publisher.config_map_uid:
             return
-        until = self._in_flight.delayed_until(ROSTER, ctx.now)
+        until = self._in_flight.delayed_until(WriteRoster.key, ctx.now)
         if until is not None:
             ctx.decision.wake(until)
-        elif not self._in_flight.is_busy(ROSTER):
+        elif not self._in_flight.is_busy(WriteRoster.key):
             seen = config_map.metadata.resource_version
             effect, wake_at = gang.decide(self._state, lambda: self._missing(ctx), summary, ctx.now, seen)
             ctx.decision.wake(wake_at)
@@ -156,10 +155,14 @@ class GangPass:
         if gate is not None and not gate.is_open:
             self._set_orders(dict.fromkeys((role.name for role in roles), UNSET))
         gang, epoch = self._follow(ctx), 0 if gate is None else gate.epoch
-        if gang is None or (gang.config_map_uid, epoch) == self._ordered or not is_complete(self._state, ctx.spec):
+        if (
+            gang is None
+            or (gang.publisher.config_map_uid, epoch) == self._ordered
+            or not is_complete(self._state, ctx.spec)
+        ):
             return
-        self._ordered = gang.config_map_uid, epoch
-        if is_ordered or not gang.is_gathering(gate):
+        self._ordered = gang.publisher.config_map_uid, epoch
+        if is_ordered or not gang.publisher.is_gathering(gate):
             return
         why = facts.rank_problem
         if facts.rank_keys:

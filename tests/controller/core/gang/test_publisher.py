@@ -25,7 +25,6 @@ from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang import drift, roster
 from frameworkcontroller.core.gang.drift import FORGET_AFTER, PAUSE_MAX, Guard
 from frameworkcontroller.core.gang.gang import RestartTimes
-from frameworkcontroller.core.gang.keeper import RosterKeeper
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, Missing, document
 from frameworkcontroller.core.restart.epoch import Gate
@@ -65,13 +64,13 @@ class Keeper:
 
     def fail(self) -> None:
         """The last write has failed."""
-        self.publisher.apply_outcome(done=False, complete=False)
+        self.publisher.forget()
 
     def decide(
         self, summary: RolesSummary, seconds: float, missing: Sequence[Missing] = ()
     ) -> tuple[dict[str, Any] | None, datetime | None]:
         """The roster that is written, and when to decide again."""
-        found = self.publisher.decide(summary, lambda: missing, at(seconds))
+        found = self.publisher.decide(summary, lambda: missing, at(seconds), "")
         if found.write is None:
             return None, found.wake_at
         self.last = found.write
@@ -374,8 +373,8 @@ def test_the_roster_that_answers_a_change_by_others_is_made_when_it_is_due() -> 
         made.append(summary)
         return roster.members(summary)
 
-    publisher = Publisher(Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START), IDENTITY, members)
-    keeper = RosterKeeper("fw-attempt", publisher, "1")
+    meta = Meta("fw-attempt", "config-map-uid", "1", creation_timestamp=START)
+    keeper = Publisher(meta, IDENTITY, members, version="1")
     for version in ("1", "3"):
         write = keeper.decide(gang("a"), lambda: (), at(0), version).write
         assert write is not None
