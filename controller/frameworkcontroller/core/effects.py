@@ -16,18 +16,9 @@ from frameworkcontroller.core.restart.epoch import Gate
 
 EffectKey: TypeAlias = tuple[str | int, ...]
 
-STATUS: Final[EffectKey] = ("status",)
 CONFIG_MAP: Final[EffectKey] = ("configmap",)
-LABEL: Final[EffectKey] = ("label",)
-ROSTER: Final[EffectKey] = ("roster",)
-ACCESS: Final[EffectKey] = ("access",)
-FRAMEWORK: Final[EffectKey] = ("framework",)
 WORKLOAD: Final[EffectKey] = ("workload",)
 GROUP: Final[EffectKey] = ("group",)
-OWNER: Final[EffectKey] = ("owner",)
-PROGRESS: Final[EffectKey] = ("progress",)
-FINALIZERS: Final[EffectKey] = ("finalizers",)
-LOGS: Final[EffectKey] = ("logs",)
 
 
 @dataclass(frozen=True)
@@ -125,7 +116,7 @@ class WriteStatus:
     text_bytes: int = 0
     """Of what others have written about the ends of Tasks."""
 
-    key: ClassVar[EffectKey] = STATUS
+    key: ClassVar[EffectKey] = ("status",)
 
 
 @dataclass(frozen=True)
@@ -222,7 +213,7 @@ class LabelConfigMap:
     uid: str
     attempt_id: int
 
-    key: ClassVar[EffectKey] = LABEL
+    key: ClassVar[EffectKey] = ("label",)
     """Its own, whose delay no Event about the ConfigMap ends."""
 
 
@@ -233,7 +224,7 @@ class DeleteFramework:
     resource_version: str = ""
     """Of the state that is to be deleted, "" for any."""
 
-    key: ClassVar[EffectKey] = FRAMEWORK
+    key: ClassVar[EffectKey] = ("framework",)
 
 
 @dataclass(frozen=True)
@@ -246,7 +237,7 @@ class WriteRoster:
     annotation: str
     complete: bool
 
-    key: ClassVar[EffectKey] = ROSTER
+    key: ClassVar[EffectKey] = ("roster",)
 
 
 @dataclass(frozen=True)
@@ -257,7 +248,7 @@ class FindOwner:
     name: str
     uid: str = ""
 
-    key: ClassVar[EffectKey] = OWNER
+    key: ClassVar[EffectKey] = ("owner",)
 
 
 @dataclass(frozen=True)
@@ -267,7 +258,7 @@ class GrantRosterAccess:
     service_accounts: tuple[str, ...]
     config_map_uid: str
 
-    key: ClassVar[EffectKey] = ACCESS
+    key: ClassVar[EffectKey] = ("access",)
 
 
 @dataclass(frozen=True)
@@ -318,7 +309,7 @@ class AskProgress:
     attempt_id: int
     """Of the Framework."""
 
-    key: ClassVar[EffectKey] = PROGRESS
+    key: ClassVar[EffectKey] = ("progress",)
 
 
 @dataclass(frozen=True)
@@ -328,7 +319,7 @@ class SetFinalizers:
     finalizers: tuple[str, ...]
     resource_version: str
 
-    key: ClassVar[EffectKey] = FINALIZERS
+    key: ClassVar[EffectKey] = ("finalizers",)
 
 
 @dataclass(frozen=True)
@@ -337,7 +328,7 @@ class AskLogs:
 
     uids: tuple[str, ...]
 
-    key: ClassVar[EffectKey] = LOGS
+    key: ClassVar[EffectKey] = ("logs",)
 
 
 CompanionEffect: TypeAlias = CreateCompanion | PatchCompanion | DeleteCompanion

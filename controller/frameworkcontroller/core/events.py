@@ -11,9 +11,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
     FrameworkCompletion,
     FrameworkStatus,
-    GangProgress,
     GangRestart,
-    Hang,
     RestartReason,
     TaskCompletion,
     TaskStatus,
@@ -82,21 +80,6 @@ def of_task(role: str, before: TaskStatus, after: TaskStatus) -> Iterator[KubeEv
         yield KubeEvent("TaskFailed", f"{name}: {_why(ended)}", warning=True)
 
 
-def of_rescale(role: str, before: int, after: int) -> KubeEvent:
-    """Return the Event of a change of the number of Tasks."""
-    return KubeEvent("Rescaled", f"TaskRole {role}: from {before} to {after} Tasks")
-
-
-def of_waiting_roles(description: str) -> KubeEvent:
-    """Return the Event of TaskRoles that wait for others."""
-    return KubeEvent("WaitingForDependency", description)
-
-
-def of_met_dependencies(role: str, conditions: str) -> KubeEvent:
-    """Return the Event of a TaskRole that has waited for others and begins."""
-    return KubeEvent("DependenciesMet", f"TaskRole {role} begins: {conditions}")
-
-
 def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
     """Return the Event of a gang whose Tasks are all ready."""
     rest = f"; {waiting} more wait for their dependencies" if waiting else ""
@@ -116,29 +99,9 @@ def of_gang_restarting(last: GangRestart, restarts: int, limit: int) -> KubeEven
     return KubeEvent("GangRestarting", text, warning=not rescaled)
 
 
-def of_gang_restarted(total: int, epoch: int, seconds: float) -> KubeEvent:
-    """Return the Event of a gang whose gate has opened again."""
-    return KubeEvent("GangRestarted", f"Epoch {epoch}: all {total} Tasks are ready again after {seconds:.1f} s")
-
-
 def of_gang_not_restarted(task: str, why: str) -> KubeEvent:
     """Return the Event of an exit that does not restart the gang."""
     return KubeEvent("GangNotRestarted", f"{task} has exited, and its attempt ends: {why}", warning=True)
-
-
-def of_hang(attempt: int, hang: Hang) -> KubeEvent:
-    """Return the Event of a gang that makes no progress."""
-    return KubeEvent("GangHung", f"Attempt {attempt}: {hang.text}", warning=True)
-
-
-def of_progress(attempt: int, progress: GangProgress) -> KubeEvent:
-    """Return the Event of a gang that makes progress again."""
-    return KubeEvent("GangProgressing", f"Attempt {attempt}: the gang makes progress again, at step {progress.slowest}")
-
-
-def of_refused_restart(problem: str) -> KubeEvent:
-    """Return the Event of Pod templates whose restart the gang cannot have."""
-    return KubeEvent("RestartRefused", problem, warning=True)
 
 
 def of_restored_roster(config_map: str) -> KubeEvent:
@@ -171,11 +134,6 @@ def of_missing_barrier(pod: Pod) -> KubeEvent | None:
     return KubeEvent("BarrierMissing", text, warning=True)
 
 
-def of_not_retained_pod(task: str, message: str) -> KubeEvent:
-    """Return the Event of a Pod that was to stay and is deleted instead."""
-    return KubeEvent("PodNotRetained", f"The Pod of {task} is deleted with its logs: {message}", warning=True)
-
-
 def of_failure(about: str, message: str) -> KubeEvent:
     """Return the Event of a creation that failed and is tried again."""
     return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)
@@ -185,11 +143,6 @@ def of_ignored_queue(queue: str) -> KubeEvent:
     """Return the Event of a Framework that names a queue where nobody queues Frameworks."""
     text = f"its label kueue.x-k8s.io/queue-name names LocalQueue {queue}, which has no effect: kueue.enabled is false"
     return KubeEvent("QueueIgnored", text, warning=True)
-
-
-def of_unwritten_status(message: str) -> KubeEvent:
-    """Return the Event of a status that the API server did not take; it is tried again."""
-    return KubeEvent("FailedStatusWrite", f"The status cannot be written: {message}", warning=True)
 
 
 def _why(completion: TaskCompletion | FrameworkCompletion) -> str:

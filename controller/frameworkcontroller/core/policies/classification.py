@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -15,6 +15,7 @@ from frameworkcontroller.api.codes import FAILED, PREDEFINED, UNRECOGNIZED_PHRAS
 from frameworkcontroller.api.meta import Wire
 from frameworkcontroller.api.pod import ContainerStatus, Pod
 from frameworkcontroller.api.status import CompletionType, ContainerEnd, PodEnd, TaskCompletion
+from frameworkcontroller.core.clock import EARLIEST
 
 W = TypeVar("W", bound=Wire)
 
@@ -24,7 +25,6 @@ _IN_SETTINGS: Final = {name: f"{name}Regex" for name in ("name", "reason", "mess
     name: f"{name}Range" for name in ("signal", "code")
 }
 Int32: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-EPOCH: Final = datetime.min.replace(tzinfo=UTC)
 END_BYTES: Final = 64
 """Of a terminated container as JSON, beside its texts."""
 KEPT_CONTAINERS: Final = 4
@@ -248,7 +248,7 @@ def _ends(statuses: Iterable[ContainerStatus]) -> Sequence[tuple[ContainerEnd, d
             ContainerEnd(
                 name=status.name, reason=end.reason, message=end.message, signal=end.signal, code=end.exit_code
             ),
-            end.finished_at or EPOCH,
+            end.finished_at or EARLIEST,
         )
         for status in statuses
         if (end := status.state.terminated) is not None

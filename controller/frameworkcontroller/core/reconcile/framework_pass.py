@@ -11,7 +11,6 @@ from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import ENDED, State
-from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
@@ -21,6 +20,7 @@ from frameworkcontroller.core.effects import (
     FindConfigMap,
     LabelConfigMap,
 )
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang import roster
 from frameworkcontroller.core.gang.gang import attempt_name
 from frameworkcontroller.core.machines import attempt, framework, task
@@ -69,8 +69,8 @@ class FrameworkPass:
     ) -> None:
         self._meta, self._config, self._state, self._tasks, self._writer = meta, config, state, tasks, writer
         self._queue, self._groups, self._idle, self._pace = queue, groups, shares.idle, shares.attempts
-        self._turn: datetime | None = None
-        """When the attempt may begin, if it has to wait for its turn."""
+        self.turn: datetime | None = None
+        """When the next attempt may begin that waits for its turn, None if none does."""
         self._new_uid, self._draw = new_uid, draw
         self._conflict_draw = draw()
         self._ended: bool | None = None
@@ -115,7 +115,7 @@ class FrameworkPass:
             self._state.hold_roles(kept)
         waiting = [role for role in dependencies.waiting_roles(ctx.spec, self._state.roles) if role.name not in waited]
         if waiting:
-            self._state.add_event(events.of_waiting_roles(dependencies.describe(waiting)))
+            self._state.add_event(KubeEvent("WaitingForDependency", dependencies.describe(waiting)))
 
     def steps(self, ctx: ReconcileContext) -> Iterator[None]:
         """Step the Framework's own state machine as far as it goes now, and emit the action that follows.
@@ -205,20 +205,15 @@ class FrameworkPass:
             hung=hang.end_of(self._state.status, self._state.facts.hang_limit or 0),
         )
 
-    @property
-    def turn(self) -> datetime | None:
-        """When the next attempt may begin that waits for its turn, None if none does."""
-        return self._turn
-
     def _paused_until(self, ctx: ReconcileContext) -> datetime | None:
         """Return until when no attempt begins, None if one may."""
         if self._state.status.state not in {State.ATTEMPT_COMPLETED, State.CREATION_PENDING}:
-            self._turn = None
+            self.turn = None
             return None
         is_next = self._state.status.state is State.CREATION_PENDING and self._config.crash_loop_pause
         if is_next and (self._state.facts.is_hopeless or self._state.crash_loops.has_ended_at_once):
-            self._turn = self._turn or ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
-            return self._state.crash_loops.hold(ATTEMPT, ctx.now, self._turn)
+            self.turn = self.turn or ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
+            return self._state.crash_loops.hold(ATTEMPT, ctx.now, self.turn)
         return self._state.crash_loops.hold(ATTEMPT, ctx.now)
 
     def _start_next_attempt(self, ctx: ReconcileContext) -> Iterator[None]:

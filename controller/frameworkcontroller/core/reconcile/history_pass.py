@@ -13,17 +13,7 @@ from msgspec import Struct
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import EARLIEST, Now
-from frameworkcontroller.core.effects import (
-    FINALIZERS,
-    LOGS,
-    STATUS,
-    AskLogs,
-    Done,
-    Missing,
-    Outcome,
-    SetFinalizers,
-    Told,
-)
+from frameworkcontroller.core.effects import AskLogs, Done, Missing, Outcome, SetFinalizers, Told, WriteStatus
 from frameworkcontroller.core.machines import framework, record, task
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext
@@ -71,7 +61,7 @@ class HistoryPass:
         if self.is_quiet and until is not None:
             ctx.decision.wake(ctx.clock.steadily(until))
         # A write of the status and this one would meet: the second one builds on what the first one has left.
-        if not self.is_quiet and not ctx.in_flight.is_busy(STATUS) and self._writer.is_up_to_date(seen):
+        if not self.is_quiet and not ctx.in_flight.is_busy(WriteStatus.key) and self._writer.is_up_to_date(seen):
             ctx.emit(SetFinalizers(record.changed_finalizers(seen), seen.metadata.resource_version))
 
     def _ask(self, ctx: ReconcileContext) -> None:
@@ -83,7 +73,7 @@ class HistoryPass:
                 self._state.sightings.lost_at = ctx.now
         if ctx.now < self._due:
             ctx.decision.wake(self._due)
-        elif awaited and not ctx.in_flight.is_busy(LOGS):
+        elif awaited and not ctx.in_flight.is_busy(AskLogs.key):
             ctx.emit(AskLogs(tuple(sorted(islice(awaited, MOST_UIDS)))))
 
     def apply_outcome(self, effect: SetFinalizers | AskLogs, outcome: Outcome, now: Now) -> None:
@@ -94,14 +84,14 @@ class HistoryPass:
             case SetFinalizers(), Done():
                 self._writer.go_on_from(effect.resource_version, outcome.resource_version)
             case SetFinalizers(), Missing():  # somebody has changed the Framework
-                self._in_flight.recheck_later(FINALIZERS, now.steady)
+                self._in_flight.recheck_later(SetFinalizers.key, now.steady)
 
     def _take(self, asked: AskLogs, outcome: Outcome, now: datetime) -> None:
         answer = decoded(outcome.body, _Answer) if isinstance(outcome, Told) and outcome.body is not None else None
         self._failures = 0 if answer is not None else min(self._failures + 1, 8)
         pause = PAUSE if answer is not None else min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
         self._due = now + pause
-        self._in_flight.reset_delay(LOGS)
+        self._in_flight.reset_delay(AskLogs.key)
         sightings, kept = self._state.sightings, set(() if answer is None else answer.kept)
         for uid in asked.uids:
             if (waits := sightings.awaited.pop(uid, None)) is None:

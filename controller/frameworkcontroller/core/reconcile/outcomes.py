@@ -13,7 +13,6 @@ from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
-    LABEL,
     WORKLOAD,
     CreateCompanion,
     CreateConfigMap,
@@ -26,6 +25,7 @@ from frameworkcontroller.core.effects import (
     FindConfigMap,
     FindPod,
     Found,
+    LabelConfigMap,
     Missing,
     NameTaken,
     Outcome,
@@ -34,6 +34,7 @@ from frameworkcontroller.core.effects import (
     StaleStatus,
     WriteStatus,
 )
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines import attempt, framework, task
 from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabelled
 from frameworkcontroller.core.machines.retention import retained_by
@@ -162,7 +163,8 @@ class Outcomes:
                 pass
             case Refused() | Failed():
                 self._state.sightings.not_retained.add(effect.uid)
-                self._state.add_event(events.of_not_retained_pod(f"{effect.role}-{effect.index}", outcome.message))
+                text = f"The Pod of {effect.role}-{effect.index} is deleted with its logs: {outcome.message}"
+                self._state.add_event(KubeEvent("PodNotRetained", text, warning=True))
                 self._in_flight.reset_delay(effect.key)
             case _:
                 pass
@@ -212,7 +214,8 @@ class Outcomes:
         worth_telling = 1 if isinstance(outcome, Refused) else FAILURES_UNTIL_EVENT
         if failures == worth_telling:
             # At once: the status that it speaks of may never be persisted.
-            self._state.reports.add(events.of_unwritten_status(outcome.message))
+            text = f"The status cannot be written: {outcome.message}"
+            self._state.reports.add(KubeEvent("FailedStatusWrite", text, warning=True))
 
     def _apply_search(self, current: TaskStatus, effect: FindPod, outcome: Outcome, now: Now) -> None:
         """Take in what the API server has under the name of a Task's Pod that the cache does not show."""
@@ -291,6 +294,6 @@ class Outcomes:
         """Take in whether the ConfigMap has its label again; the next time is some seconds later at the earliest."""
         if isinstance(outcome, Done | Missing):
             self._state.sightings.in_use.pop(CONFIG_MAP, None)
-            self._in_flight.recheck_later(LABEL, now.steady)
+            self._in_flight.recheck_later(LabelConfigMap.key, now.steady)
         if isinstance(outcome, Done):
             self._state.add_event(events.of_restored_roster(self._state.status.attempt_status.config_map_name))

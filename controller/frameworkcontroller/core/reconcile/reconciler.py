@@ -23,7 +23,6 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CONFIG_MAP,
-    STATUS,
     WORKLOAD,
     AskLogs,
     AskProgress,
@@ -333,7 +332,7 @@ class FrameworkReconciler:
 
         That is if another writer has changed the status, or large templates of the only known state are not read yet.
         """
-        if not self._in_flight.is_busy(STATUS):
+        if not self._in_flight.is_busy(WriteStatus.key):
             self.stale = self.stale or self._writer.is_stale(view.framework)
         if self.stale:
             return None
@@ -385,10 +384,10 @@ class FrameworkReconciler:
 
     def _write_status(self, ctx: ReconcileContext) -> None:
         state = self._state
-        if state.revisions.all_persisted or self._in_flight.is_busy(STATUS):
+        if state.revisions.all_persisted or self._in_flight.is_busy(WriteStatus.key):
             return
         due = self._writer.due(state, ctx.spec, ctx.now, backpressure=ctx.backpressure)
-        for until in (due, self._in_flight.delayed_until(STATUS, ctx.now)):
+        for until in (due, self._in_flight.delayed_until(WriteStatus.key, ctx.now)):
             if until is not None and ctx.now < until:
                 ctx.decision.wake(until)
                 return

@@ -166,7 +166,7 @@ class FrameworkState:
 
     def tell_hang(self, found: Hang) -> None:
         """Tell people and metrics of a hang that was not known."""
-        self.add_event(events.of_hang(found.attempt, found))
+        self.add_event(KubeEvent("GangHung", f"Attempt {found.attempt}: {found.text}", warning=True))
         self.reports.add(found, self.revisions.now)
 
     def take_over(self, facts: SpecFacts) -> None:
@@ -176,7 +176,7 @@ class FrameworkState:
         """
         before, self.facts = self.facts, facts
         if facts.restart_problem and facts.restart_problem != before.restart_problem:
-            self.add_event(events.of_refused_restart(facts.restart_problem))
+            self.add_event(KubeEvent("RestartRefused", facts.restart_problem, warning=True))
         if (facts.waits_for_arrival, facts.depends_on) != (before.waits_for_arrival, before.depends_on):
             self.dirty.touch_many(self.task_keys())
         for name, seconds in facts.graceful_timeouts.items():
@@ -247,7 +247,8 @@ class FrameworkState:
         role_state = self.roles[role.name]
         role_state.dependencies_met = True
         self._change_settings(role_state, Mark.FRAMEWORK, Mark.MEMBERS)
-        self.add_event(events.of_met_dependencies(role.name, dependencies.conditions_of(role)))
+        text = f"TaskRole {role.name} begins: {dependencies.conditions_of(role)}"
+        self.add_event(KubeEvent("DependenciesMet", text))
 
     def _change_settings(self, role_state: RoleState, *marks: Mark) -> None:
         """Let the Tasks of a role follow its settings once these are persisted."""
@@ -314,7 +315,7 @@ class FrameworkState:
             for name in (*wanted, *(name for name in counts if name not in wanted)):
                 before, after = counts.get(name, 0), wanted.get(name, 0)
                 if before != after:
-                    self.add_event(events.of_rescale(name, before, after))
+                    self.add_event(KubeEvent("Rescaled", f"TaskRole {name}: from {before} to {after} Tasks"))
         return [
             (role_state, gone) for role_state, gone in marked if self.task((role_state.name, gone.index)) is not gone
         ]

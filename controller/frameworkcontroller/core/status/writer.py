@@ -49,7 +49,8 @@ class StatusWriter:
         self.persisted_summary: RolesSummary | None = None
         self._resource_version = seen.metadata.resource_version
         self._sent_at: datetime | None = None
-        self._paid_until: datetime | None = None
+        self.paid_until: datetime | None = None
+        """Until when the writes of this Framework have used up what it may write, None if it has written none."""
         self._ending_since: datetime | None = None
         self._unanswered: FrameworkStatus | None = None
         self._roles_digest = None if self.persisted is None else roles_digest(self.persisted)
@@ -59,11 +60,6 @@ class StatusWriter:
         """The generation of the spec that the persisted status speaks of, 0 if it is unknown."""
         known = self.persisted.observed_generation if self.persisted is not None else None
         return known if isinstance(known, int) else 0
-
-    @property
-    def paid_until(self) -> datetime | None:
-        """Until when the writes of this Framework have used up what it may write, None if it has written none."""
-        return self._paid_until
 
     def is_stale(self, seen: Framework) -> bool:
         """Report whether another writer has changed the status since; valid only while no write is in flight."""
@@ -96,7 +92,7 @@ class StatusWriter:
     ) -> datetime | None:
         """Return when the next write is allowed, None if at once: with time between them, each write contains more."""
         due = self._due(state, spec, now, backpressure=backpressure)
-        earliest = None if self._paid_until is None else self._paid_until - BURST * _interval(state.size)
+        earliest = None if self.paid_until is None else self.paid_until - BURST * _interval(state.size)
         return due if earliest is None or earliest <= now else max(due or now, earliest)
 
     def _due(
@@ -172,7 +168,7 @@ class StatusWriter:
         self._unanswered = None
         if self._sent_at is not None:
             cost = (1 + outcome.conflicts) * _interval(state.size)
-            self._paid_until = max(self._paid_until or self._sent_at, self._sent_at) + cost
+            self.paid_until = max(self.paid_until or self._sent_at, self._sent_at) + cost
         self._resource_version, self._roles_digest = outcome.resource_version, outcome.roles
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from frameworkcontroller.core.effects import (
-    ACCESS,
     CONFIG_MAP,
-    FRAMEWORK,
     CreateConfigMap,
     CreatePod,
     DeleteConfigMap,
@@ -200,8 +198,8 @@ def test_which_outcomes_are_failures_to_back_off_for(effect: Effect, outcome: Ou
 
 def test_every_effect_has_a_key_of_its_own() -> None:
     effects: list[Any] = [CREATE, DELETE, CreateConfigMap(0, b""), DeleteConfigMap("u"), DeleteFramework(), ROSTER]
-    assert [effect.key for effect in effects] == [KEY, KEY, CONFIG_MAP, CONFIG_MAP, FRAMEWORK, ("roster",)]
-    assert GrantRosterAccess((), "uid").key == ACCESS
+    assert [effect.key for effect in effects] == [KEY, KEY, CONFIG_MAP, CONFIG_MAP, ("framework",), ("roster",)]
+    assert GrantRosterAccess((), "uid").key == ("access",)
 
 
 def test_of_large_pods_few_are_created_at_a_time(in_flight: InFlight) -> None:
