@@ -20,6 +20,14 @@ class Wire(Struct, frozen=True, rename="camel", gc=False):
     """The base of all wire values: frozen, in camelCase, and without cycles for the garbage collector."""
 
 
+def order_of(version: str, other: str) -> int | None:
+    """Return a number below, at or above 0: the first resourceVersion is older, the same or newer; None if unknown.
+
+    They are comparable as decimal numbers (source: Kubernetes, KEP-5504).
+    """
+    return int(version) - int(other) if version.isdecimal() and other.isdecimal() else None
+
+
 class OwnerReference(Wire, frozen=True):
     """An owner of an object."""
 
@@ -52,13 +60,9 @@ class Identity(Wire, frozen=True):
     deletion_timestamp: datetime | None = None
 
     def is_older_than(self, other: "Identity") -> bool:
-        """Report whether this is an earlier state than `other`, which has the same name.
-
-        resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
-        """
-        versions = self.resource_version, other.resource_version
-        if all(version.isdecimal() for version in versions) and int(versions[0]) != int(versions[1]):
-            return int(versions[0]) < int(versions[1])
+        """Report whether this is an earlier state than `other`, which has the same name."""
+        if order := order_of(self.resource_version, other.resource_version):
+            return order < 0
         return self.uid == other.uid and self.generation < other.generation
 
 

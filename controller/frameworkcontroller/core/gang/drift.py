@@ -15,6 +15,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from frameworkcontroller.api.meta import order_of
+
 PAUSE_FIRST: Final = timedelta(seconds=1)
 PAUSE_MAX: Final = timedelta(seconds=60)
 FORGET_AFTER: Final = timedelta(minutes=10)
@@ -38,10 +40,8 @@ def is_changed(guard: Guard, seen: str) -> bool:
     """Report whether the version that is seen may be somebody else's; also if the own one is not known."""
     if seen == guard.version:
         return False
-    # resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
-    if seen.isdecimal() and guard.version.isdecimal():
-        return int(seen) > int(guard.version)
-    return not guard.version
+    order = order_of(seen, guard.version)
+    return not guard.version if order is None else order > 0
 
 
 def due(guard: Guard, now: datetime) -> datetime:

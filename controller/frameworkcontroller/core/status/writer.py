@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import order_of
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.status import FrameworkStatus, is_same, roles_digest
 from frameworkcontroller.core.clock import Now
@@ -64,10 +65,7 @@ class StatusWriter:
     def is_stale(self, seen: Framework) -> bool:
         """Report whether another writer has changed the status since; valid only while no write is in flight."""
         version = seen.metadata.resource_version
-        # resourceVersions are comparable as decimal numbers (source: Kubernetes, KEP-5504).
-        if not (version.isdecimal() and self._resource_version.isdecimal()):
-            return False
-        if int(version) <= int(self._resource_version):
+        if (order_of(version, self._resource_version) or 0) <= 0:
             return False
         status = seen.stored_status()
         if self._unanswered is not None and is_same(status, self._unanswered):
