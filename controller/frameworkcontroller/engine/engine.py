@@ -252,7 +252,7 @@ class Engine:
                 if ends_turn(place):
                     yield
                 work.reconciler.apply_outcome(effect, outcome, now)
-            if not work.reads and (unread := work.reconciler.unread(view.framework)):
+            if not work.reads and (unread := work.reconciler.spec.unread(view.framework)):
                 work.reads = True
                 self._reads.submit(key, partial(self._read_templates, work, unread))
             backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
@@ -288,12 +288,12 @@ class Engine:
                 self._rest.put(key, view.framework)
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
-            view.framework = work.reconciler.seen
+            view.framework = work.reconciler.spec.seen
         if work is None and (seconds := self._beginning.wait_seconds(key, view.framework, view.config_map())):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
-            if work is not None and work.reconciler.knows_newer(view.framework):
+            if work is not None and work.reconciler.spec.knows_newer(view.framework):
                 return None  # the cache still shows an earlier Framework of this name, and will show this one
             work = self._start(key, view.framework)
         return work
@@ -303,7 +303,7 @@ class Engine:
         if self._works.get(work.key) is not work:
             return
         try:
-            work.reconciler.learn(await asyncio.to_thread(read_all, unread))
+            work.reconciler.spec.templates.learn(await asyncio.to_thread(read_all, unread))
             self._wake(work.key)
         except Exception as error:  # noqa: BLE001 -- as above
             self._on_end(work, error)

@@ -194,7 +194,7 @@ def _ledger(before: FrameworkStatus, after: FrameworkStatus) -> None:
 
 def ledger_of_a_pass(reconciler: FrameworkReconciler) -> None:
     """After each pass the ledger says what the state says: nothing that it depends on changes unseen."""
-    state, spec = reconciler._state, reconciler._spec.spec
+    state, spec = reconciler._state, reconciler.spec.spec
     if spec is None or state.ledger is None or reconciler.stale:
         return
     found = ledger.state_of(state, spec, is_open=reconciler._gang.is_open)

@@ -93,11 +93,11 @@ class Driver:
 
     def unread(self) -> dict[bytes, Raw]:
         """What is to be read of templates, wherever that is done, and learned."""
-        return self.reconciler.unread(self.caches.framework)
+        return self.reconciler.spec.unread(self.caches.framework)
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
         """What was read of templates has come."""
-        self.reconciler.learn(facts)
+        self.reconciler.spec.templates.learn(facts)
 
     def decide(self) -> Decision:
         """A pass; templates are read before it."""

@@ -11,11 +11,9 @@ cache; a new controller reads it back from the API server.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from datetime import timedelta
 from typing import Final
-
-from msgspec import Raw
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.spec import FrameworkSpec
@@ -51,7 +49,6 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.gang.gang import GangStatus
 from frameworkcontroller.core.machines import framework
-from frameworkcontroller.core.pods.facts import RoleFacts
 from frameworkcontroller.core.policies.role import idle_in
 from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -118,7 +115,8 @@ class FrameworkReconciler:
         self._restarts = RestartPass(config, self._state, self._tasks)
         self._gang = GangPass(meta, config, self._state, self._in_flight, self._writer)
         self._history = HistoryPass(config, self._state, self._in_flight, self._writer)
-        self._spec = SpecPass(seen, self._state, self._in_flight, self._writer)
+        self.spec = SpecPass(seen, self._state, self._in_flight, self._writer)
+        """Which state of the Framework is seen, and which large templates are to be read before the next."""
         self._is_in_pass = False
         self._noted: object = None  # the revision of the last look at all roles, and what else the ledger depends on
         self._unloaded = self._writer.persisted
@@ -165,18 +163,9 @@ class FrameworkReconciler:
         return self._gang.status
 
     @property
-    def seen(self) -> Framework:
-        """The newest state of the Framework that this reconciler was shown."""
-        return self._spec.seen
-
-    @property
     def is_persisted(self) -> bool:
         """Whether the API server has all that was decided on the spec."""
-        return self._spec.spec is not None and self._state.revisions.all_persisted
-
-    def knows_newer(self, seen: Framework) -> bool:
-        """Report whether this reconciler has seen a newer state of the Framework, or a newer Framework of this name."""
-        return self._spec.knows_newer(seen)
+        return self.spec.spec is not None and self._state.revisions.all_persisted
 
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
@@ -192,14 +181,6 @@ class FrameworkReconciler:
             spending.note_failure(now.steady)
 
     # --- inputs ------------------------------------------------------------------------------------------------------
-
-    def unread(self, seen: Framework) -> dict[bytes, Raw]:
-        """Return the large Pod templates that are to be read (`facts.read`) and learned before this state is seen."""
-        return self._spec.unread(seen)
-
-    def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
-        """Take in what was read of templates."""
-        self._spec.templates.learn(facts)
 
     def touch_pod(self, name: str) -> bool:
         """Note that the Pod of this name was seen to change, and report whether it is a Task's, or may be one's."""
@@ -231,9 +212,9 @@ class FrameworkReconciler:
         of a newer one is not written.
         """
         match effect:
-            case WriteStatus() if effect.revision != self._state.revisions.now and self._spec.spec is not None:
-                return effect if as_emitted or self._is_in_pass else self._compose(self._spec.spec, now)
-            case CreateConfigMap() if self._spec.spec is not None and self._spec.spec.is_to_wait:
+            case WriteStatus() if effect.revision != self._state.revisions.now and self.spec.spec is not None:
+                return effect if as_emitted or self._is_in_pass else self._compose(self.spec.spec, now)
+            case CreateConfigMap() if self.spec.spec is not None and self.spec.spec.is_to_wait:
                 return None
             case CreateConfigMap() if self._state.queueing.hold is not None:
                 return None
@@ -250,8 +231,8 @@ class FrameworkReconciler:
             case WriteStatus():
                 self.stale = self._outcomes.of_status(effect, outcome, now) or self.stale
             case CreatePod() | DeletePod() | FindPod() | RetainPod():
-                assert self._spec.spec is not None
-                self._outcomes.of_pod(effect, outcome, now, self._spec.spec.task_of(effect.role).retry_policy)
+                assert self.spec.spec is not None
+                self._outcomes.of_pod(effect, outcome, now, self.spec.spec.task_of(effect.role).retry_policy)
             case CreateConfigMap() | DeleteConfigMap() | FindConfigMap():
                 if isinstance(outcome, Done):
                     self._gang.config_map = outcome
@@ -336,10 +317,10 @@ class FrameworkReconciler:
             self.stale = self.stale or self._writer.is_stale(view.framework)
         if self.stale:
             return None
-        spec = self._spec.begin(view.framework)
+        spec = self.spec.begin(view.framework)
         if spec is None:
             return None
-        return ReconcileContext(now, view, self._spec.seen, spec, self._in_flight, Decision(), backpressure)
+        return ReconcileContext(now, view, self.spec.seen, spec, self._in_flight, Decision(), backpressure)
 
     def _write(self, ctx: ReconcileContext) -> None:
         """Emit the writes that follow from the decided state, and report what may be reported.
@@ -394,5 +375,5 @@ class FrameworkReconciler:
         ctx.emit(self._compose(ctx.spec, ctx.clock))
 
     def _compose(self, spec: FrameworkSpec, now: Now) -> WriteStatus:
-        rest_bytes = self._spec.seen.size - memoryview(self._spec.seen.status).nbytes
-        return self._writer.compose(self._state, spec, self._spec.generation, now, rest_bytes)
+        rest_bytes = self.spec.seen.size - memoryview(self.spec.seen.status).nbytes
+        return self._writer.compose(self._state, spec, self.spec.generation, now, rest_bytes)

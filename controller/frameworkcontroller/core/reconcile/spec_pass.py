@@ -36,7 +36,7 @@ class SpecPass:
         return None if newest is self.seen and self.spec is not None else newest
 
     def unread(self, shown: Framework) -> dict[bytes, Raw]:
-        """Return the large templates that are to be read and learned before what the cache shows is seen."""
+        """Return the large templates to read (`facts.read`) and learn before what the cache shows is seen."""
         following = self.next(shown)
         # Most states have the same spec, and to compare it costs a tenth of a look at each template.
         is_new = following is not None and following.spec != self.spec
