@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 import structlog
 
-from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import Pace
 from frameworkcontroller.engine.actions import LOG_ASKS
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine

@@ -25,8 +25,7 @@ from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
 from frameworkcontroller.core.gang.publisher import Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
-from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import new_retries
+from frameworkcontroller.core.policies.shares import Pace, new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
 from frameworkcontroller.core.reconcile.outcomes import failure_of

@@ -21,8 +21,8 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core import effects
 from frameworkcontroller.core.clock import EARLIEST, Now
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
-from frameworkcontroller.core.policies.pace import Pace
 from frameworkcontroller.core.policies.role import RoleState
+from frameworkcontroller.core.policies.shares import Pace
 from frameworkcontroller.core.queue.verdict import GROUPS_UNKNOWN, MAX_MESSAGE, Verdict
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import ReconcileContext

@@ -11,8 +11,7 @@ from typing import Final
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import CreatePod, Effect, EffectKey, Failed
 from frameworkcontroller.core.policies.backoff import SPREAD_SECONDS, Refusals, SlowStart, pause_seconds
-from frameworkcontroller.core.policies.pace import Pace
-from frameworkcontroller.core.policies.shares import Shares
+from frameworkcontroller.core.policies.shares import Pace, Shares
 
 # An effect that took place but is not seen yet may be emitted again after this time.
 RECHECK_AFTER: Final = timedelta(seconds=5)

@@ -19,7 +19,7 @@ import structlog
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import Pace
 from frameworkcontroller.engine.workers import Executor
 from frameworkkube.errors import NotFoundError
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient

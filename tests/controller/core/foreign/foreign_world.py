@@ -36,7 +36,7 @@ from frameworkcontroller.core.effects import (
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
-from frameworkcontroller.core.policies.pace import Pace
+from frameworkcontroller.core.policies.shares import Pace
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 
