@@ -5,7 +5,7 @@ decide what leads from one state to the next; this module does the bookkeeping.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar, overload
 
 from msgspec import Struct
@@ -65,6 +65,14 @@ def move(status: Status, state: State, now: datetime) -> Status:
         attempt_status=attempt,
         run_time=run_time,
         completion_time=completion_time,
+    )
+
+
+def never_seen(what: str, timeout: timedelta) -> str:
+    """Return what is said of an object that was created and does not appear."""
+    return (
+        f"{what} does not appear in the local cache within timeout {int(timeout.total_seconds())}s, "
+        "so consider it was deleted and force delete it"
     )
 
 

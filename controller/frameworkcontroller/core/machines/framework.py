@@ -16,7 +16,7 @@ from frameworkcontroller.api.status import FrameworkAttemptStatus, FrameworkComp
 from frameworkcontroller.api.workload import Workload
 from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import orphans
-from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
+from frameworkcontroller.core.machines.attempt import Step, complete, follow, move, never_seen
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
 
@@ -297,11 +297,7 @@ def _without_config_map(status: FrameworkStatus, facts: AttemptFacts, *, persist
         deadline = after(status.transition_time, facts.creation_timeout)
         if facts.now < deadline:
             return Step(status, wake_at=deadline)
-        seconds = int(facts.creation_timeout.total_seconds())
-        text = (
-            f"ConfigMap does not appear in the local cache within timeout {seconds}s, "
-            "so consider it was deleted and force delete it"
-        )
+        text = never_seen("ConfigMap", facts.creation_timeout)
         return Step(complete(status, predefined(Code.CONFIG_MAP_LOCAL_CACHE_CREATION_TIMEOUT, text)))
     return Step(status, Action.DELETE_UNSEEN, status.attempt_status.config_map_uid) if persisted else Step(status)
 

@@ -21,7 +21,7 @@ from frameworkcontroller.api.states import ASSOCIATED, State
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
 from frameworkcontroller.core.clock import after, duration
 from frameworkcontroller.core.machines import barrier_exit, orphans
-from frameworkcontroller.core.machines.attempt import Step, complete, follow, move
+from frameworkcontroller.core.machines.attempt import Step, complete, follow, move, never_seen
 from frameworkcontroller.core.machines.record import logs_awaited_until
 from frameworkcontroller.core.machines.retention import may_stay
 from frameworkcontroller.core.policies import classification
@@ -227,11 +227,7 @@ def _without_pod(task: TaskStatus, facts: TaskFacts, *, persisted: bool) -> Task
             return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
         if facts.now < deadline:
             return Step(task, wake_at=deadline)
-        seconds = int(facts.creation_timeout.total_seconds())
-        text = (
-            f"Pod does not appear in the local cache within timeout {seconds}s, "
-            "so consider it was deleted and force delete it"
-        )
+        text = never_seen("Pod", facts.creation_timeout)
         return Step(complete(task, classification.predefined(Code.POD_LOCAL_CACHE_CREATION_TIMEOUT, text)))
     return Step(task, Action.DELETE_UNSEEN, task.attempt_status.pod_uid) if persisted else Step(task)
 
