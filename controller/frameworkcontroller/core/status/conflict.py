@@ -5,22 +5,13 @@ safe, since its resourceVersion lets only one attempt take effect
 (docs/decisions/status-writes.md#a-status-write-replaces-the-status-with-the-resourceversion-it-builds-on).
 """
 
-from dataclasses import dataclass
-
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.status import is_same
 from frameworkcontroller.core.effects import Done, Missing, Outcome, StaleStatus, WriteStatus
 
 
-@dataclass(frozen=True)
-class SendUpon:
-    """Send the status again at once, upon this resourceVersion: only the rest of the object has changed."""
-
-    resource_version: str
-
-
-def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome | SendUpon:
-    """Return the outcome of a write that conflicted, or how to send it again.
+def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome | str:
+    """Return the outcome of a write that conflicted, or the resourceVersion upon which to send it again at once.
 
     It took effect earlier, another writer was faster, or only the rest of the object has changed. `live` is the
     Framework as it is now, and the instance of `uid` is meant.
@@ -32,9 +23,9 @@ def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome 
         return Missing()
     status, version = live.stored_status(), live.metadata.resource_version
     if is_same(status, effect.previous, effect.previous_roles):
-        return SendUpon(version)
+        return version
     if is_same(status, effect.status):
         return Done(resource_version=version)
     if effect.unanswered is not None and is_same(status, effect.unanswered):
-        return SendUpon(version)
+        return version
     return StaleStatus()

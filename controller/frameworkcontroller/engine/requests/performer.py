@@ -24,7 +24,7 @@ from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Missin
 from frameworkcontroller.core.machines.framework import is_ours
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
-from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
+from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.engine.requests import (
     creation_error,
     manifests,
@@ -246,15 +246,15 @@ class Performer:
         status, digest = await self._encode(effect)
         version = effect.resource_version
         for conflicts in range(STATUS_TRIES):
-            outcome: Outcome | SendUpon
+            outcome: Outcome | str
             try:
                 outcome = await self._send_status(path, manifests.status_update(subject, version, status))
             except ConflictError:
                 live = FRAMEWORK_DECODER.decode(await self._client.get(path))
                 outcome = resolve_conflict(effect, subject.uid, live)
-            if not isinstance(outcome, SendUpon):
+            if not isinstance(outcome, str):
                 return replace(outcome, roles=digest, conflicts=conflicts) if isinstance(outcome, Done) else outcome
-            version = outcome.resource_version
+            version = outcome
         return Failed("the Framework changed during each of several attempts to write its status")
 
     async def _send_status(self, path: str, body: bytes) -> Outcome:

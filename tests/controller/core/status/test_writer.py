@@ -15,7 +15,7 @@ from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, roles_digest
 from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummary, StaleStatus, WriteStatus
-from frameworkcontroller.core.status.conflict import SendUpon, resolve_conflict
+from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, moment, packed, role, spec, task
@@ -257,8 +257,8 @@ WRITTEN, BEFORE, OTHER = status(State.RUNNING), status(State.PREPARING), status(
 SUMMARY = RolesSummary(roles=ROLES, order=("worker",), ready=0, total=1, by_arrival=False, member_revision=1)
 WRITE = WriteStatus(WRITTEN, SUMMARY, 7, "41", BEFORE)
 LOST, FIRST = replace_fields(WRITE, unanswered=OTHER), replace_fields(WRITE, previous=None)
-DONE, AGAIN = Done(resource_version="43"), SendUpon("43")
-CONFLICTS: dict[str, tuple[WriteStatus, FrameworkStatus | None, Outcome | SendUpon]] = {
+DONE, AGAIN = Done(resource_version="43"), "43"
+CONFLICTS: dict[str, tuple[WriteStatus, FrameworkStatus | None, Outcome | str]] = {
     "our own write": (WRITE, WRITTEN, DONE),
     "our own write, compressed": (WRITE, status(State.RUNNING, compressed=True), DONE),
     "what we wrote upon": (WRITE, BEFORE, AGAIN),
@@ -273,9 +273,7 @@ CONFLICTS: dict[str, tuple[WriteStatus, FrameworkStatus | None, Outcome | SendUp
 
 
 @pytest.mark.parametrize(("effect", "found", "outcome"), CONFLICTS.values(), ids=CONFLICTS)
-def test_a_write_conflicts_with(
-    effect: WriteStatus, found: FrameworkStatus | None, outcome: Outcome | SendUpon
-) -> None:
+def test_a_write_conflicts_with(effect: WriteStatus, found: FrameworkStatus | None, outcome: Outcome | str) -> None:
     live = framework_with("43", msgspec.json.encode(found).decode())
     assert resolve_conflict(effect, "u", live) == outcome
     assert resolve_conflict(effect, "another instance", live) == Missing()
