@@ -5,6 +5,7 @@ bytes that came.
 """
 
 from functools import cached_property
+from operator import is_
 from typing import Final
 
 import msgspec
@@ -148,12 +149,11 @@ def bounded(spec: FrameworkSpec) -> FrameworkSpec:
     """
     deadline = _within(1, spec.active_deadline_seconds, MAX_SECONDS)
     ttl = _within(0, spec.ttl_seconds_after_finished, MAX_SECONDS)
-    if (deadline, ttl) != (spec.active_deadline_seconds, spec.ttl_seconds_after_finished):
-        spec = replace(spec, active_deadline_seconds=deadline, ttl_seconds_after_finished=ttl)
-    roles = spec.task_roles or ()
-    inside = tuple(_bounded_role(role) for role in roles)
-    changed = any(after is not before for before, after in zip(roles, inside, strict=True))
-    return replace(spec, task_roles=inside) if changed else spec
+    roles = spec.task_roles and tuple(map(_bounded_role, spec.task_roles))
+    is_same = (deadline, ttl) == (spec.active_deadline_seconds, spec.ttl_seconds_after_finished)
+    if is_same and all(map(is_, roles or (), spec.task_roles or ())):
+        return spec
+    return replace(spec, active_deadline_seconds=deadline, ttl_seconds_after_finished=ttl, task_roles=roles)
 
 
 def _within(least: int, number: int | None, most: int) -> int | None:
@@ -161,18 +161,22 @@ def _within(least: int, number: int | None, most: int) -> int | None:
 
 
 def _bounded_role(role: TaskRoleSpec) -> TaskRoleSpec:
-    number, timeout = role.task_number, role.task.pod_graceful_deletion_timeout_sec
-    number = min(max(number, 0), MAX_TASK_NUMBER)
-    timeout = _within(0, timeout, MAX_SECONDS)
-    policy = role.framework_attempt_completion_policy
+    task, policy = role.task, role.framework_attempt_completion_policy
+    number = min(max(role.task_number, 0), MAX_TASK_NUMBER)
+    timeout = _within(0, task.pod_graceful_deletion_timeout_sec, MAX_SECONDS)
     failed = _within(1, policy.min_failed_task_percent, 100)
     succeeded = _within(1, policy.min_succeeded_task_percent, 100)
-    if (failed, succeeded) != (policy.min_failed_task_percent, policy.min_succeeded_task_percent):
-        policy = replace(policy, min_failed_task_percent=failed, min_succeeded_task_percent=succeeded)
-        role = replace(role, framework_attempt_completion_policy=policy)
-    if (number, timeout) == (role.task_number, role.task.pod_graceful_deletion_timeout_sec):
+    policy_is_same = (failed, succeeded) == (policy.min_failed_task_percent, policy.min_succeeded_task_percent)
+    if policy_is_same and (number, timeout) == (role.task_number, task.pod_graceful_deletion_timeout_sec):
         return role
-    return replace(role, task_number=number, task=replace(role.task, pod_graceful_deletion_timeout_sec=timeout))
+    return replace(
+        role,
+        task_number=number,
+        task=replace(task, pod_graceful_deletion_timeout_sec=timeout),
+        framework_attempt_completion_policy=replace(
+            policy, min_failed_task_percent=failed, min_succeeded_task_percent=succeeded
+        ),
+    )
 
 
 SPEC_DECODER: Final = msgspec.json.Decoder(FrameworkSpec)

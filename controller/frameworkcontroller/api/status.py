@@ -511,23 +511,14 @@ def without_roles(status: FrameworkStatus) -> FrameworkStatus:
     return replace(status, attempt_status=attempt)
 
 
-def _essence(roles: tuple[TaskRoleStatus, ...]) -> list[object]:
+def _essence(roles: tuple[TaskRoleStatus, ...]) -> list[TaskRoleStatus]:
     """Return what every stored form of these roles has (docs/reference/framework-api.md, section 10)."""
-    return [
-        (
-            role.name,
-            role.instance_uid,
-            role.pod_graceful_deletion_timeout_sec,
-            role.dependencies_met,
-            role.rank_order,
-            [replace(task, attempt_status=_essence_of(task.attempt_status)) for task in role.task_statuses],
-        )
-        for role in roles
-    ]
+    return [replace(role, task_statuses=tuple(map(_essence_of, role.task_statuses))) for role in roles]
 
 
-def _essence_of(attempt: TaskAttemptStatus) -> TaskAttemptStatus:
-    end = attempt.completion_status
+def _essence_of(task: TaskStatus) -> TaskStatus:
+    attempt, end = task.attempt_status, task.completion
     if end is not None:
         end = replace(end, diagnostics="", pod=None)
-    return replace(attempt, pod_node_name=None, pod_host_ip=None, completion_status=end)
+    attempt = replace(attempt, pod_node_name=None, pod_host_ip=None, completion_status=end)
+    return replace(task, attempt_status=attempt)

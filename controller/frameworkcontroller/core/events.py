@@ -86,11 +86,6 @@ def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
     return KubeEvent("GangReady", f"All {total} Tasks are ready after {seconds:.0f} s{rest}")
 
 
-def of_ranks_by_index(why: str) -> KubeEvent:
-    """Return the Event of a gang whose ranks were to follow the topology of its nodes, and do not."""
-    return KubeEvent("RanksByIndex", f"The ranks follow the indices of the Tasks: {why[:NAMED_TEXT]}", warning=True)
-
-
 def of_gang_restarting(last: GangRestart, restarts: int, limit: int) -> KubeEvent:
     """Return the Event of a gang whose epoch has ended."""
     rescaled = last.reason == RestartReason.RESCALED

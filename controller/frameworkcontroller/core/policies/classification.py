@@ -84,22 +84,22 @@ class Range(_Pattern, frozen=True):
         return (self.min is None or self.min <= value) and (self.max is None or value <= self.max)
 
 
-class ContainerPattern(_Pattern, frozen=True, rename=_IN_SETTINGS):
-    """Matches a terminated container if all given fields do; with only a name, also one that never ran."""
-
+class _TextPattern(_Pattern, frozen=True, rename=_IN_SETTINGS):
     name: Regex | None = None
     reason: Regex | None = None
     message: Regex | None = None
+
+
+class ContainerPattern(_TextPattern, frozen=True):
+    """Matches a terminated container if all given fields do; with only a name, also one that never ran."""
+
     signal: Range | None = None
     code: Range | None = None
 
 
-class PodPattern(_Pattern, frozen=True, rename=_IN_SETTINGS):
+class PodPattern(_TextPattern, frozen=True):
     """Matches a Pod if all given fields do; each container pattern must match some container."""
 
-    name: Regex | None = None
-    reason: Regex | None = None
-    message: Regex | None = None
     containers: tuple[ContainerPattern, ...] = ()
 
 

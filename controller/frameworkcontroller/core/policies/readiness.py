@@ -39,11 +39,9 @@ def has_arrived(pod: Pod) -> bool:
     """Report whether the Pod's barrier runs or has let it through; a Pod without a barrier has always arrived."""
     if not any(container.name == names.BARRIER_CONTAINER for container in pod.spec.init_containers):
         return True
-    states = (one.state for one in pod.status.init_container_statuses if one.name == names.BARRIER_CONTAINER)
-    return any(
-        state.running is not None or (state.terminated is not None and state.terminated.exit_code == 0)
-        for state in states
-    )
+    barrier = pod.status.barrier
+    end = None if barrier is None else barrier.state.terminated
+    return barrier is not None and (barrier.state.running is not None or (end is not None and end.exit_code == 0))
 
 
 def held_of(attempt: TaskAttemptStatus, pod: Pod) -> bool | msgspec.UnsetType:
@@ -51,10 +49,10 @@ def held_of(attempt: TaskAttemptStatus, pod: Pod) -> bool | msgspec.UnsetType:
 
     A sidecar whose probe was not asked yet is not ready, either: of that nothing follows.
     """
-    for one in pod.status.init_container_statuses:
-        if one.name == names.BARRIER_CONTAINER and one.started and one.state.running is not None:
-            return False if one.ready else attempt.held is not msgspec.UNSET or msgspec.UNSET
-    return attempt.held
+    barrier = pod.status.barrier
+    if barrier is None or not barrier.started or barrier.state.running is None:
+        return attempt.held
+    return False if barrier.ready else attempt.held is not msgspec.UNSET or msgspec.UNSET
 
 
 class Obstacle(Struct, frozen=True):

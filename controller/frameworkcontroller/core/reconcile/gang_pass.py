@@ -13,7 +13,6 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.rank_topology import NODES
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core import events
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     AskProgress,
@@ -24,6 +23,7 @@ from frameworkcontroller.core.effects import (
     Told,
     WriteRoster,
 )
+from frameworkcontroller.core.events import NAMED_TEXT, KubeEvent
 from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
 from frameworkcontroller.core.gang.progress import Asking
@@ -168,7 +168,8 @@ class GangPass:
         if facts.rank_keys:
             why = ctx.view.unknown(NODES) or next(self._unread(roles, ctx.view), "")
         if why:
-            self._state.add_event(events.of_ranks_by_index(why))
+            text = f"The ranks follow the indices of the Tasks: {why[:NAMED_TEXT]}"
+            self._state.add_event(KubeEvent("RanksByIndex", text, warning=True))
         if self._config.rank_topology:
             found = RankOrder(ctx.view.node_labels)
             keys = {} if why else facts.rank_keys
