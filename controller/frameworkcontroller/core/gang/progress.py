@@ -65,7 +65,7 @@ class Asking:
     ) -> tuple[AskProgress | None, datetime | None]:
         """Return the request to make now, if one is due, and when to decide again."""
         facts, gate = state.facts, state.gate
-        if not facts.tells_progress or not is_open or not (gate is None or gate.is_open):
+        if not facts.progress_ports or not is_open or not (gate is None or gate.is_open):
             self._due = None
             return None, None
         self._due = self._due or now + SOON

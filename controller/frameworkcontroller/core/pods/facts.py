@@ -215,11 +215,6 @@ class SpecFacts:
         return bool(self.problems or self.stuck_roles or self.restart_problem or not self.all_can_be)
 
     @property
-    def tells_progress(self) -> bool:
-        """Whether applications say how far they are."""
-        return bool(self.progress_ports)
-
-    @property
     def has_barriers(self) -> bool:
         """Whether a Pod template has a barrier."""
         return bool(self.members)
@@ -310,10 +305,8 @@ def _rank_keys(members: Mapping[str, RoleFacts]) -> tuple[dict[str, tuple[str, .
             return {}, f"TaskRole {name}: annotation {names.RANK_TOPOLOGY_ANNOTATION} must be {error}"
     without = next((name for name in members if name not in keys), None)
     if keys and without is not None:
-        return (
-            {},
-            f"TaskRole {without} has a barrier, and no annotation {names.RANK_TOPOLOGY_ANNOTATION} as others have",
-        )
+        why = f"has a barrier, and no annotation {names.RANK_TOPOLOGY_ANNOTATION} as others have"
+        return {}, f"TaskRole {without} {why}"
     return keys, ""
 
 

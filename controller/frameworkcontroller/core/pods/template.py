@@ -112,8 +112,7 @@ class PodTemplate:
             where = str(error) if "`$" in str(error) else f"{error} - at `$.template`"
             raise TemplateError(_WRONG.sub(r"pod \3 must be an \1, not \2", where)) from error
         except RecursionError as error:
-            reason = "pod template is nested too deeply"
-            raise TemplateError(reason) from error
+            raise TemplateError("pod template is nested too deeply") from error
         by_mark = {mark.encode(): name for name, mark in marks.items()}
         pieces = re.split(b"(" + b"|".join(re.escape(mark) for mark in by_mark) + b")", encoded)
         self._literals = pieces[::2]
@@ -137,11 +136,10 @@ class PodTemplate:
 
 def _check_size(size: int, role: str) -> None:
     if size > MAX_POD_BYTES:
-        reason = (
+        raise TemplateError(
             f"each Pod of TaskRole {role} would have at least {size} bytes, and the API server takes no request above "
             f"{MAX_POD_BYTES}: use fewer containers, placeholders or data in its template"
         )
-        raise TemplateError(reason)
 
 
 def _growth(template: bytes, attempt: RoleAttempt) -> int:
@@ -192,10 +190,9 @@ def container_count(template: bytes | Raw) -> int:
     spec = _SHAPE.decode(template).spec or _SpecShape()
     number = sum(len(one or ()) for one in (spec.init_containers, spec.containers, spec.ephemeral_containers))
     if number > MAX_CONTAINERS_OF_POD:
-        reason = (
+        raise TemplateError(
             f"pod spec has {number} containers, and may have {MAX_CONTAINERS_OF_POD} (maxContainersOfPod): use fewer"
         )
-        raise TemplateError(reason)
     return number
 
 
@@ -272,7 +269,6 @@ def _joined(parent: dict[str, Any], key: str, where: str, *, before: bytes = b""
     """Return the array at `key`, which may be absent or null, between other entries."""
     inner = bytes(parent.get(key, _NULL)).strip()
     if inner != b"null" and not inner.startswith(b"["):
-        reason = f"pod {where}.{key} must be an array"
-        raise TemplateError(reason)
+        raise TemplateError(f"pod {where}.{key} must be an array")
     own = b"" if inner == b"null" else inner[1:-1].strip()
     return Raw(b"[" + b",".join(filter(None, (before, own, after))) + b"]")

@@ -45,8 +45,7 @@ class Regex:
         except re2.error as error:
             # The library reports the reason as bytes.
             why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
-            reason = f"{source!r} is not a regular expression in RE2 syntax: {why}"
-            raise ValueError(reason) from error
+            raise ValueError(f"{source!r} is not a regular expression in RE2 syntax: {why}") from error
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Regex) and other._source == self._source

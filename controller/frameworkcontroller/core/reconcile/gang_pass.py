@@ -6,6 +6,7 @@ emits what follows from it.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from msgspec import UNSET, UnsetType
 
@@ -88,7 +89,8 @@ class GangPass:
             return
         self._order_ranks(ctx)
         ready, total = readiness(state, ctx.spec)
-        report = gang_ready.decide(state.gang_report, lambda: self._missing(ctx), ctx.now, complete=ready == total)
+        missing = partial(obstacles, state, self._in_flight, ctx.view)
+        report = gang_ready.decide(state.gang_report, missing, ctx.now, complete=ready == total)
         state.report_gang(report)
         ctx.decision.wake(report.due)
 
@@ -138,7 +140,8 @@ class GangPass:
             ctx.decision.wake(until)
         elif not self._in_flight.is_busy(WriteRoster.key):
             seen = config_map.metadata.resource_version
-            effect, wake_at = gang.decide(self._state, lambda: self._missing(ctx), summary, ctx.now, seen)
+            missing = partial(obstacles, self._state, self._in_flight, ctx.view)
+            effect, wake_at = gang.decide(self._state, missing, summary, ctx.now, seen)
             ctx.decision.wake(wake_at)
             if effect is not None:
                 ctx.emit(effect)
@@ -191,9 +194,6 @@ class GangPass:
                 pod = view.pod(current.attempt_status.pod_name)
                 if pod is None or pod.metadata.annotations.get(names.BARRIER_READS_ANNOTATION) != names.READS_ORDER:
                     yield rank_order.UNREAD.format(pod=current.attempt_status.pod_name)
-
-    def _missing(self, ctx: ReconcileContext) -> Iterator[tuple[str, Obstacle]]:
-        return obstacles(self._state, self._in_flight, ctx.view)
 
 
 def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterator[tuple[str, Obstacle]]:

@@ -332,7 +332,7 @@ class FrameworkState:
         """Change a Task; it is dirty again once the change is persisted."""
         role_state = self.roles[task_key[0]]
         before = role_state.tasks[task_key[1]]
-        is_told = membership(before) != membership(new) or (self.facts.tells_progress and new.state is State.COMPLETED)
+        is_told = membership(before) != membership(new) or (self.facts.progress_ports and new.state is State.COMPLETED)
         revision = self.revisions.change(*([Mark.MEMBERS] if is_told else []))
         if new.completion is not before.completion:
             new = self._within_texts(before, new)
