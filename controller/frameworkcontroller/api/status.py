@@ -80,23 +80,24 @@ class PodEnd(Wire, frozen=True, omit_defaults=True):
     containers: tuple[ContainerEnd, ...] = ()
 
 
-class TaskCompletion(Wire, frozen=True, omit_defaults=True):
-    """Why a Task attempt ended."""
+class Completion(Wire, frozen=True, omit_defaults=True):
+    """Why an attempt ended."""
 
     code: int
     phrase: str
     type: CompletionType
     diagnostics: str
+
+
+class TaskCompletion(Completion, frozen=True):
+    """Why a Task attempt ended."""
+
     pod: PodEnd | None = None
 
 
-class FrameworkCompletion(Wire, frozen=True, omit_defaults=True):
+class FrameworkCompletion(Completion, frozen=True):
     """Why a Framework attempt ended."""
 
-    code: int
-    phrase: str
-    type: CompletionType
-    diagnostics: str
     trigger: Trigger | None = None
 
 

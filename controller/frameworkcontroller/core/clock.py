@@ -26,8 +26,8 @@ class Now:
 
     @property
     def stamp(self) -> datetime:
-        """The time of day in whole seconds, as statuses hold it."""
-        return utc_seconds(self.wall)
+        """The time of day in UTC and whole seconds, as Kubernetes and statuses write times."""
+        return self.wall.astimezone(UTC).replace(microsecond=0)
 
     def steadily(self, deadline: datetime) -> datetime:
         """Return when the steady clock will show this time of day, if nobody sets the wall clock."""
@@ -51,8 +51,3 @@ def latest(moments: Sequence[datetime | None]) -> datetime | None:
     """Return when the last of them was, None if one is not known."""
     known = [one for one in moments if one is not None]
     return max(known) if known and len(known) == len(moments) else None
-
-
-def utc_seconds(moment: datetime) -> datetime:
-    """Return the moment in UTC and whole seconds, as Kubernetes and the status write times."""
-    return moment.astimezone(UTC).replace(microsecond=0)

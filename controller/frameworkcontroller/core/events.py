@@ -8,14 +8,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import WITHOUT_COUNT, Code, TypeName
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import (
-    FrameworkCompletion,
-    FrameworkStatus,
-    GangRestart,
-    RestartReason,
-    TaskCompletion,
-    TaskStatus,
-)
+from frameworkcontroller.api.status import Completion, FrameworkStatus, GangRestart, RestartReason, TaskStatus
 
 NAMED_TASKS: Final = 3
 """An Event names so many Tasks; it counts the others."""
@@ -80,12 +73,6 @@ def of_task(role: str, before: TaskStatus, after: TaskStatus) -> Iterator[KubeEv
         yield KubeEvent("TaskFailed", f"{name}: {_why(ended)}", warning=True)
 
 
-def of_gang_ready(total: int, waiting: int, seconds: float) -> KubeEvent:
-    """Return the Event of a gang whose Tasks are all ready."""
-    rest = f"; {waiting} more wait for their dependencies" if waiting else ""
-    return KubeEvent("GangReady", f"All {total} Tasks are ready after {seconds:.0f} s{rest}")
-
-
 def of_gang_restarting(last: GangRestart, restarts: int, limit: int) -> KubeEvent:
     """Return the Event of a gang whose epoch has ended."""
     rescaled = last.reason == RestartReason.RESCALED
@@ -140,6 +127,6 @@ def of_ignored_queue(queue: str) -> KubeEvent:
     return KubeEvent("QueueIgnored", text, warning=True)
 
 
-def _why(completion: TaskCompletion | FrameworkCompletion) -> str:
+def _why(completion: Completion) -> str:
     text = completion.diagnostics if len(completion.diagnostics) <= 400 else f"{completion.diagnostics[:400]}..."
     return f"{completion.phrase} ({completion.code}): {text}"

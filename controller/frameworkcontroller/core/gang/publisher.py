@@ -181,7 +181,9 @@ class Publisher(Generic[S]):
             return Publication(wake_at=self._written_at + COALESCE)
         event = None
         if not self._was_complete:
-            event = events.of_gang_ready(summary.total, summary.waiting, self.age(now).total_seconds())
+            rest = f"; {summary.waiting} more wait for their dependencies" if summary.waiting else ""
+            seconds = self.age(now).total_seconds()
+            event = KubeEvent("GangReady", f"All {summary.total} Tasks are ready after {seconds:.0f} s{rest}")
         self._generation += digest != self._digest
         self._digest, self._member_revision = digest, summary.member_revision
         self._was_complete = self._lists_all = True

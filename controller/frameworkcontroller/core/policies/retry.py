@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from frameworkcontroller.api.codes import NEVER_RETRIED, WITHOUT_COUNT, Attribute, TypeName
 from frameworkcontroller.api.spec import RetryPolicy
-from frameworkcontroller.api.status import FrameworkCompletion, RetryPolicyStatus, TaskCompletion
+from frameworkcontroller.api.status import Completion, RetryPolicyStatus
 
 ALWAYS = -2
 ON_ANY_FAILURE = -1
@@ -25,7 +25,7 @@ NO_RETRY = Retry(wanted=False)
 def decide_retry(
     policy: RetryPolicy,
     counts: RetryPolicyStatus,
-    completion: TaskCompletion | FrameworkCompletion,
+    completion: Completion,
     *,
     conflict_delay_sec: int = 0,
 ) -> Retry:

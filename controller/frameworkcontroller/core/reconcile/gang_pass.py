@@ -158,13 +158,11 @@ class GangPass:
         if gate is not None and not gate.is_open:
             self._set_orders(dict.fromkeys((role.name for role in roles), UNSET))
         gang, epoch = self._follow(ctx), 0 if gate is None else gate.epoch
-        if (
-            gang is None
-            or (gang.publisher.config_map_uid, epoch) == self._ordered
-            or not is_complete(self._state, ctx.spec)
-        ):
+        if gang is None or (this := (gang.publisher.config_map_uid, epoch)) == self._ordered:
             return
-        self._ordered = gang.publisher.config_map_uid, epoch
+        if not is_complete(self._state, ctx.spec):
+            return
+        self._ordered = this
         if is_ordered or not gang.publisher.is_gathering(gate):
             return
         why = facts.rank_problem

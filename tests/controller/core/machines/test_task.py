@@ -17,7 +17,7 @@ from frameworkcontroller.api.pod import PodSpec
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING, NEXT, State
 from frameworkcontroller.api.states import ENDED as OVER
 from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus
-from frameworkcontroller.core.clock import utc_seconds
+from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.machines.attempt import move
 from frameworkcontroller.core.machines.task import Action, TaskStep, conclude, new_task, record_pod, step
 from frameworkcontroller.core.policies import classification
@@ -431,4 +431,4 @@ def test_the_reason_why_a_task_is_not_ready_is_for_people() -> None:
 
 
 def test_times_are_in_whole_seconds_of_utc() -> None:
-    assert utc_seconds(at(1.9)) == at(1)
+    assert Now(at(0), at(1.9)).stamp == at(1)
