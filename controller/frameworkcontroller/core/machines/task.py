@@ -101,7 +101,7 @@ def new_task(index: int, uid: str, pod_name: str, now: datetime) -> TaskStatus:
 
 def conclude(task: TaskStatus, now: datetime) -> TaskStatus:
     """Return the Task as Completed, whatever its state: the Framework attempt and its Pods are gone."""
-    task = complete(task, classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, ATTEMPT_ENDED))
+    task = complete(task, ATTEMPT_ENDED)
     if task.state not in {State.ATTEMPT_COMPLETED, State.COMPLETED}:
         task = move(task, State.ATTEMPT_COMPLETED, now)
     return task if task.state is State.COMPLETED else move(task, State.COMPLETED, now)
@@ -111,8 +111,12 @@ def conclude(task: TaskStatus, now: datetime) -> TaskStatus:
 UNEXPECTED: Final = frozenset({State.PREPARING, State.RUNNING, State.DELETION_PENDING})
 # A Pod in one of these phases may be held back by its barrier.
 STARTING: Final = frozenset({"Pending", "Running"})
-ATTEMPT_ENDED: Final = "Stop to complete current FrameworkAttempt"
-SCALED_DOWN: Final = "User has requested to delete the Task by Framework ScaleDown"
+ATTEMPT_ENDED: Final = classification.predefined(
+    Code.FRAMEWORK_ATTEMPT_COMPLETION, "Stop to complete current FrameworkAttempt"
+)
+SCALED_DOWN: Final = classification.predefined(
+    Code.DELETE_TASK_REQUESTED, "User has requested to delete the Task by Framework ScaleDown"
+)
 
 
 def record_pod(task: TaskStatus, uid: str, now: datetime) -> TaskStatus:
@@ -163,7 +167,7 @@ def _retry_or_complete(task: TaskStatus, facts: TaskFacts) -> TaskStatus:
 
 def _create(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: bool) -> TaskStep:
     if task.deletion_pending and task.completion is None:
-        return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
+        return Step(complete(task, SCALED_DOWN))
     ours = pod is not None and is_ours(pod.metadata, facts)
     if task.completion is not None and not ours:
         return Step(move(task, State.ATTEMPT_COMPLETED, facts.now))
@@ -224,7 +228,7 @@ def _without_pod(task: TaskStatus, facts: TaskFacts, *, persisted: bool) -> Task
     if task.completion is None:
         deadline = after(task.transition_time, facts.creation_timeout)
         if task.deletion_pending:
-            return Step(complete(task, classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)))
+            return Step(complete(task, SCALED_DOWN))
         if facts.now < deadline:
             return Step(task, wake_at=deadline)
         text = never_seen("Pod", facts.creation_timeout)

@@ -7,7 +7,6 @@
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
-from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.spec import RETAIN_NEVER
 from frameworkcontroller.api.states import ENDED, State
@@ -26,7 +25,7 @@ from frameworkcontroller.core.gang.gang import attempt_name
 from frameworkcontroller.core.machines import attempt, framework, task
 from frameworkcontroller.core.machines.orphans import is_unlabelled
 from frameworkcontroller.core.pods import snapshots
-from frameworkcontroller.core.policies import classification, dependencies
+from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.policies.completion import decide_completion
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
 from frameworkcontroller.core.policies.role import idle_in, wanted_by
@@ -234,13 +233,12 @@ class FrameworkPass:
             return
         self._ended = over
         self._state.crash_loops.held.clear()
-        ending = classification.predefined(Code.FRAMEWORK_ATTEMPT_COMPLETION, task.ATTEMPT_ENDED)
         for place, task_key in enumerate(self._state.task_keys()):
             if ends_turn(place):
                 yield
             current = self._state.task(task_key)
             assert current is not None
-            ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, ending)
+            ended = task.conclude(current, ctx.stamp) if over else attempt.complete(current, task.ATTEMPT_ENDED)
             if ended is not current:
                 self._state.put(task_key, ended)
                 self._state.dirty.touch(task_key)

@@ -13,18 +13,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.codes import Code
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS, FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import MAX_STORED, TaskStatus
 from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
-from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, RoleState, idle_in
 from frameworkcontroller.core.policies.shares import MOST_IDLE
-
-_SCALED_DOWN: Final = classification.predefined(Code.DELETE_TASK_REQUESTED, SCALED_DOWN)
-
 
 IDLE: Final = (
     "TooManyIdleTasks",
@@ -131,7 +126,7 @@ def _mark(role_state: RoleState, number: int, revision: int) -> Iterator[tuple[s
         if not task.deletion_pending:
             task = replace(task, deletion_pending=True)
             if task.state is not State.COMPLETED:
-                task = complete(task, _SCALED_DOWN)
+                task = complete(task, SCALED_DOWN)
             role_state.put(index, task, revision)
             yield role_state.name, index
 
