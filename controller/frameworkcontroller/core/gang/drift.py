@@ -61,8 +61,3 @@ def written(guard: Guard, version: str) -> tuple[Guard, bool]:
     """Take in the version after a write of the controller, and return whether the write has put something right."""
     restored = guard.answering is not None and version != guard.answering
     return replace(guard, version=version, answering=None), restored
-
-
-def failed(guard: Guard) -> Guard:
-    """Take in a write whose outcome is not known."""
-    return replace(guard, answering=None)

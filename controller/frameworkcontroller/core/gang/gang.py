@@ -47,7 +47,7 @@ class Gang:
     def __init__(self, config_map: Meta, attempt: AttemptName, version: str = "") -> None:
         self.publisher = Publisher(config_map, attempt, members, behind, version)
         # A gang that was complete before this controller started is not measured again.
-        self._reached = set(PHASES if self.publisher.opened else ())
+        self._ahead = [] if self.publisher.opened else [*PHASES]
         self._addressed_at: datetime | None = None
         self._restarts = RestartTimes()
 
@@ -64,15 +64,14 @@ class Gang:
 
     def milestones(self, state: FrameworkState, spec: FrameworkSpec, now: datetime) -> Iterator[Milestone]:
         """Yield the milestones that the gang has reached since the last call."""
-        for phase in PHASES if len(self._reached) < len(PHASES) else ():
-            if phase not in self._reached and self._has_reached(phase, state, spec):
-                self._reached.add(phase)
-                if self.publisher.since is not None:
-                    yield Milestone(phase, self.publisher.age(now).total_seconds())
-                if phase == "addressed":
-                    self._addressed_at = now
-                if phase == "open" and self._addressed_at is not None:
-                    yield Milestone("released", (now - self._addressed_at).total_seconds())
+        for phase in [one for one in self._ahead if self._has_reached(one, state, spec)]:
+            self._ahead.remove(phase)
+            if self.publisher.since is not None:
+                yield Milestone(phase, self.publisher.age(now).total_seconds())
+            if phase == "addressed":
+                self._addressed_at = now
+            if phase == "open" and self._addressed_at is not None:
+                yield Milestone("released", (now - self._addressed_at).total_seconds())
         yield from self._restarts.milestones(state, lambda: member_count(state), now)
 
     def _has_reached(self, phase: str, state: FrameworkState, spec: FrameworkSpec) -> bool:

@@ -129,7 +129,7 @@ class Publisher(Generic[S]):
     def forget(self) -> None:
         """Take what the ConfigMap says for unknown: the next roster is due at once, with its members as they were."""
         self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
-        self._guard = drift.failed(self._guard)
+        self._guard = replace(self._guard, answering=None)
 
     def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime, seen: str) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.

@@ -357,7 +357,12 @@ ANSWERED = drift.answer(Guard("1"), "5", at(0))
 
 @pytest.mark.parametrize(
     ("guard", "version", "restored"),
-    [(ANSWERED, "6", True), (ANSWERED, "5", False), (Guard("1"), "9", False), (drift.failed(ANSWERED), "6", False)],
+    [
+        (ANSWERED, "6", True),
+        (ANSWERED, "5", False),
+        (Guard("1"), "9", False),
+        (replace(ANSWERED, answering=None), "6", False),
+    ],
     ids=["a change", "one that left all as it should be", "none: it was for another reason", "the answer was lost"],
 )
 def test_a_write_puts_right(guard: Guard, version: str, *, restored: bool) -> None:
