@@ -1,6 +1,7 @@
 """The loop of gangs of other controllers: whatever one gang raises, the others go on."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Any, cast
 from unittest.mock import Mock
 
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from frameworkcontroller.api.meta import Meta
@@ -21,6 +23,7 @@ from frameworkcontroller.core.effects import (
     Found,
     Outcome,
     Subject,
+    WriteRoster,
 )
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER
 from frameworkcontroller.engine.foreign import PODS, ForeignGangs
@@ -40,7 +43,7 @@ class Client(stubs.Client):
         self.pods = pods
 
     async def request(self, method: str, path: str, **more: Any) -> bytes:
-        items = [make.of_job(0, name=name) for name in self.pods] if path.endswith("/pods") else []
+        items = [make.of_job(0, name=name, ip="10.1.0.1") for name in self.pods] if path.endswith("/pods") else []
         return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
 
 
@@ -143,6 +146,22 @@ async def test_of_a_gang_whose_config_map_is_deleted_again_and_again_one_more_is
                 await asyncio.sleep(0.1)
                 client.shows("DELETED", {"metadata": meta})
     assert 5 <= shown <= 7
+
+
+@pytest.mark.parametrize("uids", [["u"], ["u", "v"]], ids=["takes its label off and on", "makes another one"])
+@in_virtual_time
+async def test_whoever_hides_or_replaces_the_config_map_has_the_roster_written_once_in_ten_seconds(
+    uids: list[str],
+) -> None:
+    """Ten a second were written of a gang whose ConfigMap was hidden as often: with 1,000 Pods 1.1 MB a second."""
+    client, performer, versions = Watching("good"), Performer(), itertools.count(2)
+    async with beside(made(client, performer, Metrics()).run()):
+        for _, uid in zip(range(300), itertools.cycle(uids), strict=False):
+            for kind in ("ADDED", "DELETED"):
+                meta = {"name": "gang-job.good.uid-of-good-attempt", "namespace": "default", "uid": uid}
+                client.shows(kind, {"metadata": meta | {"resourceVersion": str(next(versions))}})
+                await asyncio.sleep(0.05)
+    assert 4 <= performer.done.count(("good", WriteRoster)) <= 8
 
 
 def test_a_large_pod_that_is_gone_takes_no_room() -> None:

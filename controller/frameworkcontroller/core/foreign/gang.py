@@ -64,7 +64,7 @@ class ForeignGang:
         self.members = Members()
         self._in_flight = Tries(draw, paces.retries)
         self._begins: datetime | None = None
-        """When it may, where there was no ConfigMap."""
+        """When it may, where there was no ConfigMap, or others have taken that away or replaced it."""
         self._again = Pace(AGAIN_A_SECOND, AGAIN_AT_ONCE)
         self._size: Size | None = None
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
@@ -72,7 +72,7 @@ class ForeignGang:
         self._granted: effects.GrantRosterAccess | None = None
         self._told = ""
         """Why it can never be complete, as barriers were told."""
-        self._had_config_map = False
+        self._config_map_uid = ""
         self._reports: list[Report] = []
 
     @property
@@ -157,9 +157,9 @@ class ForeignGang:
             return
         if meta is None:
             self._begins = self._begins or now + _turn(self._paces.begins, now)
-            if now < self._begins:
-                decision.wake(self._begins)
-                return
+        if self._begins is not None and now < self._begins:
+            decision.wake(self._begins)
+            return
         yield from self._look(claim, now, decision)
         if self._size is None:
             return
@@ -172,14 +172,14 @@ class ForeignGang:
 
     def _see(self, config_map: Meta | None, now: datetime) -> None:
         """Take in that the ConfigMap is gone, or another one."""
-        if config_map is None or (self._publisher and self._publisher.config_map_uid != config_map.uid):
-            self._publisher, self._granted, self._told = None, None, ""
-        if config_map is None and self._had_config_map:
-            # The next one need not wait for that, but where somebody else has deleted it, for its turn.
-            self._in_flight.reset_delay(effects.CONFIG_MAP)
-            if self.members:
-                self._begins = now + max(_turn(self._paces.begins, now), _turn(self._again, now))
-        self._had_config_map = config_map is not None
+        before, self._config_map_uid = self._config_map_uid, "" if config_map is None else config_map.uid
+        if not before or before == self._config_map_uid:
+            return
+        self._publisher, self._granted, self._told = None, None, ""
+        # The next one need not wait for that, but where others have done it, for its turn: all is written again.
+        self._in_flight.reset_delay(effects.CONFIG_MAP)
+        if self.members and (self._begins is None or self._begins <= now):
+            self._begins = now + max(_turn(self._paces.begins, now), _turn(self._again, now))
 
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
