@@ -20,6 +20,8 @@ MOST_TEXT: Final = 1024
 """Characters of an annotation that says how many there are."""
 MOST_NAME: Final = 63
 """Characters of what names a gang or a role, as much as a label has: an annotation may have 256 KiB."""
+MOST_RESOURCES: Final = 64 * 1024
+"""Bytes of what the containers of a Pod ask for; of one with more GPUs are not counted, at each of its events."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 
@@ -118,7 +120,8 @@ class ForeignPods:
         if found is None:
             return slim
         claim, place = self._share(found[0]), found[1]
-        gpus = sum(gpus_of(one.resources) for one in pod.spec.containers)
+        asked = [bytes(one.resources) for one in pod.spec.containers]
+        gpus = sum(map(gpus_of, asked)) if sum(map(len, asked)) <= MOST_RESOURCES else 0
         return Member(metadata=slim.metadata, spec=slim.spec, status=slim.status, claim=claim, place=place, gpus=gpus)
 
 

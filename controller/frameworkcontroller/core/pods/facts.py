@@ -59,7 +59,7 @@ class _Resources(Struct, frozen=True):
     limits: dict[str, Raw] | None = None
 
 
-def gpus_of(resources: Raw) -> int:
+def gpus_of(resources: bytes | Raw) -> int:
     """Return the GPUs that a container asks for; resources that cannot be read count as none."""
     if names.GPU_SUFFIX.encode() not in bytes(resources):
         return 0
