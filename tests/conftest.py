@@ -1,24 +1,17 @@
 """Fixtures of all suites: real clusters of the run, a namespace per test, a fake kubelet."""
 
-from __future__ import annotations
-
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from kubernetes.client import ApiClient
 
+from localcluster import Cluster
 from localcluster.client import RawClient
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.kubelet import Kubelet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kubernetes.client import ApiClient
-
-    from localcluster import Cluster
 
 pytest_plugins = ["tests.support.clusters", "tests.support.select", "tests.support.versions"]
 

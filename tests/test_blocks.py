@@ -3,18 +3,17 @@
 YAML without a kind is a part, which has to fit one of `PARTS`; the value `...` stands for what a page leaves out.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import json
 import re
 import subprocess
 import tomllib
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import kubernetes.client
 import pytest
@@ -35,9 +34,6 @@ from frameworkinjector.review.settings import parse
 from frameworkrelease import chart
 from tests.support.pages import PAGES, PROGRAMS, TRACKED, Block, blocks, commands_of, shell_of, words_of
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ROOT = chart.REPOSITORY
 BLOCKS = {f"{page}, block {number}": block for page in PAGES for number, block in enumerate(blocks(page), 1)}

@@ -1,7 +1,5 @@
 """The page that compares with other projects: no cell about one of them without its source."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The one dialect of the house, as far as ruff cannot check it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

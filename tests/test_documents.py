@@ -1,7 +1,5 @@
 """What holds for every page of Markdown, and for the picture of the terminal."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path

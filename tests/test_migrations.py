@@ -1,7 +1,5 @@
 """The pages of docs/migrate: ours beside theirs, and the variables of both."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which modules a run leaves out."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support import select

@@ -1,32 +1,26 @@
 """Fixtures of the suites against a real API server: a controller with its ClusterRole, the Frameworks of a test."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from frameworkcontroller.api import definition as crd
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit import kueue
 from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
-from tests.injector.replica_processes import called, identity_of, installed_on
+from tests.injector.replica_processes import Replica, called, identity_of, installed_on
+from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
 from tests.support.beside.queued import CONFIG_MAPS, Queued, restarted
 from tests.support.beside.refusals import refusal_of
 from tests.support.clusters import require_node
 from tests.support.frameworkctl import Frameworkctl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.injector.replica_processes import Replica
-    from tests.support.beside.kubelet import Kubelet
 
 
 @pytest.fixture

@@ -1,19 +1,13 @@
 """What platforms demand of Pods, by policies of a real API server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from frameworkinjector import flags
 from frameworkinjector.offline.render import rendered
+from localcluster.client import Json, RawClient
 from testkit.waiting import eventually
 from tests.injector.golden_pods import pod_of
 from tests.support.beside.refusals import policy_of_pods, refusal_of
-
-if TYPE_CHECKING:
-    from localcluster.client import Json, RawClient
 
 pytestmark = pytest.mark.apiserver
 # As OpenShift's restricted-v2: a user outside of the namespace's range is refused, one that is not named is chosen.

@@ -1,18 +1,13 @@
 """The proxy of the fault tests leaves nothing behind: a socket that it forgot would fail whichever test runs next."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import warnings
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster import Cluster
 from tests.support.beside.proxy import Proxy
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
 
 pytestmark = pytest.mark.apiserver
 

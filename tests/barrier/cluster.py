@@ -1,21 +1,15 @@
 """Fixtures of the barrier's tests on a real API server; a test module imports what it uses."""
 
-from __future__ import annotations
-
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit.frameworks import POD, role
 from tests.barrier.process import Barrier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The pages name each setting, and each field of a preset."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,16 +1,11 @@
 """What etcd stored, revision by revision, read from etcd itself: no restart of the API server hides anything."""
 
-from __future__ import annotations
-
 import base64
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import urllib3
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _QUIET_SECONDS = 2.0
 

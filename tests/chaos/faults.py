@@ -1,22 +1,15 @@
 """The faults of a run, one after another: of the network, of the API server and etcd, of the controllers."""
 
-from __future__ import annotations
-
+import random
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import localcluster
+from localcluster import Cluster
 from localcluster.processes.supervisor import Supervisor
+from tests.chaos.journal import Journal
 from tests.chaos.patience import persistently
-from tests.chaos.replicas import CODES, NO_FAULT
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
-    from localcluster import Cluster
-    from tests.chaos.journal import Journal
-    from tests.chaos.replicas import Replica
+from tests.chaos.replicas import CODES, NO_FAULT, Replica
 
 LEASE_SECONDS = 12
 DRIZZLE = 0.002

@@ -1,24 +1,19 @@
 """The history of a run, from etcd: which Pods and statuses were stored in which order, and what must hold of it."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.states import ENDED
+from frameworkcontroller.api.status import FrameworkStatus
 from tests.chaos.etcd import EtcdWatch, StoredPod, stored_pod
+from tests.chaos.journal import Journal
+from tests.chaos.lives import Life
+from tests.chaos.nodes import Nodes
 from tests.controller.core import checks
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.status import FrameworkStatus
-    from tests.chaos.journal import Journal
-    from tests.chaos.lives import Life
-    from tests.chaos.nodes import Nodes
 
 TERMINAL = {"Succeeded", "Failed"}
 COLLECTOR_RETURNS_SECONDS: Final = 30.0

@@ -1,28 +1,20 @@
 """Objects that the API server lets in and that no healthy Framework may notice."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
+import random
 import time
 from base64 import b64encode
-from typing import TYPE_CHECKING
 
 import urllib3
 
 from frameworkcontroller.api import names
 from frameworkkube.http.client import PARTIAL_METADATA_LIST
-from localcluster.client import ApiStatusError
-from testkit.frameworks import framework, role
-
-if TYPE_CHECKING:
-    import random
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.chaos.journal import Journal
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json
+from testkit.frameworks import Frameworks, framework, role
+from tests.chaos.journal import Journal
 
 CUT_OFF = b64encode(gzip.compress(b"[" + b"1," * 5000 + b"1]")[:-9]).decode()
 HELD = "example.com/hold"

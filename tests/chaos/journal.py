@@ -1,7 +1,5 @@
 """The log of a run: what was done when. A run that fails prints it, `make chaos` shows it as it grows."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

@@ -1,19 +1,14 @@
 """Where everything must be after the calm."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import FrameworkStatus
+from testkit.frameworks import Frameworks
+from tests.chaos.history import History
+from tests.chaos.lives import Life
+from tests.chaos.nodes import Nodes
 from tests.controller.core import checks
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import FrameworkStatus
-    from testkit.frameworks import Frameworks
-    from tests.chaos.history import History
-    from tests.chaos.lives import Life
-    from tests.chaos.nodes import Nodes
 
 OWN = {"kube-root-ca.crt"}
 

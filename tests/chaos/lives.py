@@ -1,17 +1,11 @@
 """Frameworks of many shapes: what their Pods do, what their user does, and where each must be in the end."""
 
-from __future__ import annotations
-
+import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
+from localcluster.client import Json
 from testkit.frameworks import POD, role
-
-if TYPE_CHECKING:
-    import random
-
-    from localcluster.client import Json
 
 End = int | str
 """How an attempt of a Task ends: an exit code; `stay`: it runs on; `vanish`: others delete the Pod; `gone`: its node is

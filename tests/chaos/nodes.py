@@ -4,23 +4,16 @@ What runs on a node is remembered here and not read from the API server, so that
 object that is removed while its containers run, is noticed.
 """
 
-from __future__ import annotations
-
 import random
 import time
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
-from tests.chaos.lives import COUNTED, End
+from localcluster.client import Json
+from testkit.frameworks import Frameworks
+from tests.chaos.journal import Journal
+from tests.chaos.lives import COUNTED, End, Life
 from tests.chaos.patience import api_faults_pass
-from tests.support.beside.kubelet import ignore_vanished
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.chaos.journal import Journal
-    from tests.chaos.lives import Life
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet, ignore_vanished
 
 
 class Nodes:

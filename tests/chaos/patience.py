@@ -1,17 +1,13 @@
 """The test's own requests while the API server is killed: each is tried again by its caller, who looks first."""
 
-from __future__ import annotations
-
 import contextlib
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import urllib3
 
 from localcluster.client import ApiStatusError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 _SECONDS = 300.0

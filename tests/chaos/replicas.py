@@ -1,26 +1,20 @@
 """The controllers of a run: processes that are killed and frozen, each behind a proxy of its own."""
 
-from __future__ import annotations
-
 import os
+import random
 import signal
 import urllib.error
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import yaml
 
 import frameworkcontroller.engine.config
+from localcluster import Cluster
 from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess
 from tests.support.beside.proxy import Fault, Proxy, Request
 from tests.support.http import fetch
-
-if TYPE_CHECKING:
-    import random
-
-    from localcluster import Cluster
 
 CODES = (429, 500, 503, 504, 410)
 _STOP_SECONDS = 120

@@ -1,28 +1,20 @@
 """The users of a run: they create Frameworks, rescale, stop and delete them, and some of them are hostile."""
 
-from __future__ import annotations
-
+import random
 import threading
 import time
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.states import State
-from localcluster.client import ApiStatusError
-from testkit.frameworks import framework, role
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json
+from testkit.frameworks import Frameworks, framework, role
+from tests.chaos.history import History
 from tests.chaos.hostile import Hostile
+from tests.chaos.journal import Journal
 from tests.chaos.lives import FANCY, Life, draw_life
 from tests.chaos.patience import api_faults_pass
 from tests.controller.core import checks
-
-if TYPE_CHECKING:
-    import random
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.chaos.history import History
-    from tests.chaos.journal import Journal
 
 AT_ONCE = 10
 """So many Frameworks are on their way at most."""

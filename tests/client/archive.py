@@ -1,22 +1,16 @@
 """An archive in memory behind its JSON API, with rows of its real tables, and what was asked."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from aiohttp import web
+from sqlalchemy import Table
 
+from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.archive import tables
+from tests.client.documents import Json
 from tests.support.http import app_served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from sqlalchemy import Table
-
-    from frameworkclient.views.framework import FrameworkView
-    from tests.client.documents import Json
 
 NOON = 1767268800.0
 """2026-01-01T12:00:00Z."""

@@ -1,7 +1,5 @@
 """Frameworks that the API server refuses, each with what `lint` says; the tests of the definition ask it, too."""
 
-from __future__ import annotations
-
 import copy
 import re
 from typing import Any

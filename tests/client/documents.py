@@ -1,7 +1,5 @@
 """Frameworks, Pods and Events as the API server has them, for tests of what is drawn and decided from them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

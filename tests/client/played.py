@@ -1,14 +1,13 @@
 """An API server in memory, as far as the client needs it: objects, lists in pages, watches, dry runs, and logs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
 import json
+from collections.abc import AsyncIterator, Callable
 from functools import reduce
 from operator import getitem
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -16,9 +15,6 @@ from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
 from frameworkkube.http.credentials import Endpoint
 from tests.support.http import app_served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 Json = dict[str, Any]
 FRAMEWORKS: Final = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/demo/frameworks"

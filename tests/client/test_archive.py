@@ -1,14 +1,14 @@
 """What commands do when a Framework or its Pods are gone: they go on with what the archive has, and say so."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -28,6 +28,7 @@ from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands import reading
 from frameworkclient.cli.options import Format, LogFlags
+from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.archive import tables
 from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import patience
@@ -36,12 +37,6 @@ from tests.client.documents import completion, container, framework, pod_documen
 from tests.client.played import FRAMEWORKS, PODS, PlayedServer
 from tests.client.test_start import kubeconfig
 from tests.support.frameworkctl import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from frameworkclient.views.framework import FrameworkView
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-public/configmaps"
 SERVICES = "/api/v1/namespaces/frameworkcontroller-system/services"

@@ -1,9 +1,7 @@
 """What people type after flags to change a Framework, and which requests a change becomes."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +10,10 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.set_field import set_field
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import duration, seconds_of
 from tests.client.documents import SUCCEEDED, framework, role, task, workers
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
 
 MANIFEST = {
     "kind": "Framework",

@@ -1,7 +1,5 @@
 """What the pages about the client say, as far as it needs no cluster."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Frameworks as they are written in Python, to and from YAML, and the files of this machine that travel with them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -11,7 +9,9 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,10 +31,6 @@ from frameworkclient.code import path_of
 from frameworkclient.model import functions
 from frameworkclient.model.code import MAX_FILES, MAX_UNPACKED, check_sizes
 from frameworkclient.model.functions import with_packages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FULL = Framework(
     "training",

@@ -1,13 +1,11 @@
 """The commands that need no cluster, and what commands say about wrong flags."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import shellingham
@@ -22,10 +20,7 @@ from tests.client.broken import SOUND
 from tests.support.frameworkctl import Outcome
 from tests.support.http import serving
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Command = Callable[[str], Outcome]
+Command = Callable[[str], Outcome]
 
 
 @pytest.fixture

@@ -1,18 +1,20 @@
 """A completed Framework that is submitted again is never lost: it stands, or the new one, or its manifest is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import yaml
 
 from frameworkclient import aio
+from frameworkclient.aio import AsyncClient
 from frameworkclient.cluster import actions, again
 from frameworkclient.errors import (
     AlreadyExistsError,
@@ -21,21 +23,14 @@ from frameworkclient.errors import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    RefusedError,
 )
 from frameworkkube import backoff
 from frameworkkube.errors import TransportError
 from tests.client.documents import SUCCEEDED, framework, role, task
 from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-    from types import FrameType
-
-    from frameworkclient.aio import AsyncClient
-    from frameworkclient.errors import RefusedError
-
-    Answer = Callable[[dict[str, Json]], tuple[int, str] | None]
+Answer = Callable[[dict[str, Json]], tuple[int, str] | None]
 
 DOCUMENT = framework(
     role("worker", 1),

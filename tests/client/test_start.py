@@ -1,7 +1,5 @@
 """How the program starts: which cluster and user it finds, as kubectl does, and what it imports for that."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The tables of completion codes in docs/reference/framework-api.md: what the tests of all codes expect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "framework-api.md"

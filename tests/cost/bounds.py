@@ -4,8 +4,6 @@ CPU time is that of one turn of the event loop: a unit is about a millisecond, s
 is held at the same time. Each has a constant, a part for each KiB or byte of the input, and a part for each item.
 """
 
-from __future__ import annotations
-
 from tests.cost.meter import MIB, Bound
 
 INPUT_BYTES = 1_500_000

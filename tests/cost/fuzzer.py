@@ -8,21 +8,16 @@ kept and mutated further. An input that costs more than `bounds` says is printed
 the run fails. The second form plays one genome.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tests.cost import outputs, passes, reviews, rosters, templates
 from tests.cost.bounds import BOUNDS
 from tests.cost.meter import Bound, Genome, Measured, Target, measure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 OF_THE_CONTROLLER: tuple[Target, ...] = (passes.Passes(), passes.Edits(), templates.Templates(), rosters.Rosters())
 OF_OTHERS: tuple[Target, ...] = (reviews.Reviews(), rosters.ForeignRosters(), outputs.Outputs())

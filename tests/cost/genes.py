@@ -1,15 +1,11 @@
 """Genomes of numbers and words, and how they are mutated."""
 
-from __future__ import annotations
-
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping, Sequence
-
-    from tests.cost.meter import Genome
+from tests.cost.meter import Genome
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,17 @@ loop, and only steps are measured; what happens between them is the world's. Eac
 is beyond its bound can be measured again, and the least counts: other processes can only add to it.
 """
 
-from __future__ import annotations
-
 import gc
+import random
 import signal
 import time
 import tracemalloc
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from types import FrameType
+from typing import Protocol, TypeAlias
 
 import msgspec
-
-if TYPE_CHECKING:
-    import random
-    from types import FrameType
 
 MIB = 1024 * 1024
 Genome: TypeAlias = Mapping[str, object]

@@ -3,12 +3,12 @@
 A genome has the pieces of the text, and the way that it takes.
 """
 
-from __future__ import annotations
-
 import io
+import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkclient.cli.commands.log_output import LogPrinter
 from frameworkclient.cli.terminal import Colours
@@ -17,13 +17,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.text import sanitize, shorten
 from tests.cost.bounds import LINE_BYTES
 from tests.cost.genes import joined, mutated_pieces
-from tests.cost.meter import Size
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping
-
-    from tests.cost.meter import Genome, Play, Step
+from tests.cost.meter import Genome, Play, Size, Step
 
 SOURCE = LogSource("worker-0", (0, 0), "p", "u", "main", 0, "worker-0")
 STAMP = "2026-01-01T12:00:00.000000001Z"
@@ -87,7 +81,7 @@ class Outputs:
         changed = [list(piece) for piece in mutated_pieces(pieces, ALPHABET, draw, LINE_BYTES)]
         return {"way": way, "pieces": changed, "chunk": chunk}
 
-    def case(self, genome: Genome) -> Output | None:
+    def case(self, genome: Genome) -> "Output | None":
         pieces, chunk = genome["pieces"], genome.get("chunk", 1000)
         assert isinstance(pieces, list)
         assert isinstance(chunk, int)

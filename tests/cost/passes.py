@@ -5,14 +5,15 @@ effect, the body of the first Pod of each TaskRole, and the start of the next le
 `tests.controller.core` without its checks, which cost more than what is measured.
 """
 
-from __future__ import annotations
-
 import contextlib
+import random
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -20,8 +21,18 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Container, Pod, PodCondition, PodSpec
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_ROLES
-from frameworkcontroller.core.effects import CreatePod, Done, Dropped, Refused, StaleStatus, WriteStatus
-from frameworkcontroller.core.pods.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, read
+from frameworkcontroller.core.effects import (
+    CreatePod,
+    Done,
+    Dropped,
+    Effect,
+    Outcome,
+    Refused,
+    StaleStatus,
+    WriteRoster,
+    WriteStatus,
+)
+from frameworkcontroller.core.pods.facts import LARGE_BYTES, MAX_CONTAINERS_OF_FRAMEWORK, RoleFacts, read
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, TemplateError
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.engine.requests import creation_error, status_encoding
@@ -32,19 +43,9 @@ from tests.controller.core.inplace import RUNS, InPlace
 from tests.controller.core.world import Plan, World
 from tests.cost.bounds import INPUT_BYTES, TASKS
 from tests.cost.genes import Genes, Number, Word
-from tests.cost.meter import Size
+from tests.cost.meter import Genome, Play, Size, Step
 from tests.cost.templates import GENES as TEMPLATE
 from tests.cost.templates import template_of
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Generator, Iterator, Mapping
-
-    from msgspec import Raw
-
-    from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster
-    from frameworkcontroller.core.pods.facts import RoleFacts
-    from tests.cost.meter import Genome, Play, Step
 
 ROUNDS = 5
 """A second has so many passes at most: beyond that it only repeats itself."""
@@ -124,7 +125,7 @@ class Passes:
             "300 Tasks become 10 and many again": {"tasks": 300, "seconds": 12, "edits": 3, "scale": 10},
         }
 
-    def case(self, genome: Genome) -> Pass | None:
+    def case(self, genome: Genome) -> "Pass | None":
         genes = GENES.whole(genome)
         roles, tasks = genes["roles"], genes["tasks"]
         if (
@@ -238,7 +239,7 @@ class Pass:
         edges = sum(1 for place in range(roles) for _ in _waits_for(self.genes["shape"], place, roles))
         self.requests, self.items = 0, edges + roles * (1 + tasks)
 
-    def _second(self, engine: Engine) -> Play:
+    def _second(self, engine: "Engine") -> Play:
         for _ in range(ROUNDS):
             yield from engine.decide()
             effects = engine.decision.effects
@@ -269,7 +270,7 @@ class Edits:
         changed = GENES.mutated(genome, draw)
         return changed | {"edits": 2, "edit": "template" if changed["edit"] == "all" else changed["edit"]}
 
-    def case(self, genome: Genome) -> Edit | None:
+    def case(self, genome: Genome) -> "Edit | None":
         """Return the Framework; nothing that happens by itself is measured beside the edits."""
         genes = GENES.whole(genome) | {"seconds": 3, "end": "stay", "refusal": 0}
         # What is large is read beside the event loop, and costs by its size.
@@ -311,7 +312,7 @@ def _unmeasured(play: Play) -> None:
 class Engine:
     """One that works on this Framework alone: its turns are what is measured."""
 
-    def __init__(self, driver: Driver, world: CheapWorld) -> None:
+    def __init__(self, driver: Driver, world: "CheapWorld") -> None:
         self.driver, self._world = driver, world
         self.decision = Decision()
         self._outcomes: list[tuple[Effect, Outcome]] = []

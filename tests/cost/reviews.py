@@ -3,12 +3,11 @@
 A genome has a golden Pod, the numbers by which it is mutated, one after the other, and how much of what is added.
 """
 
-from __future__ import annotations
-
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkinjector import names
 from frameworkinjector.review.config import EnvFiles
@@ -16,15 +15,10 @@ from frameworkinjector.review.review import answer
 from frameworkinjector.review.settings import KNOWN
 from tests.cost.bounds import REQUEST_BYTES
 from tests.cost.genes import Genes, Number, Word
-from tests.cost.meter import Size
+from tests.cost.meter import Genome, Play, Size
 from tests.injector.golden_pods import CASES, pod_of
 from tests.injector.random_fuzzer import ODD_TEXTS, mutated
 from tests.injector.reviews import CONFIG, review_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.cost.meter import Genome, Play
 
 SETTINGS = tuple(sorted(KNOWN))
 MOST_DRAWS = 12
@@ -106,7 +100,7 @@ class Reviews:
                 changed = GENES.mutated(changed, draw)
         return {**changed, "draws": draws}
 
-    def case(self, genome: Genome) -> Review | None:
+    def case(self, genome: Genome) -> "Review | None":
         genes = GENES.whole({key: value for key, value in genome.items() if key != "draws"})
         if genes["entries"] * (len(genes["entry"]) + 1) * max(1, genes["containers"]) > REQUEST_BYTES:
             return None

@@ -1,12 +1,12 @@
 """The roster of a gang: written by the controller, read by each barrier; and what anybody may have put in its place."""
 
-from __future__ import annotations
-
 import gzip
+import random
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -18,20 +18,13 @@ from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
-from frameworkcontroller.core.gang.publisher import Publisher
+from frameworkcontroller.core.gang.publisher import Publication, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, Published, behind, members
 from frameworkcontroller.core.restart.epoch import Gate
 from tests.controller.core.values import START, at
 from tests.cost.bounds import ROSTER_BYTES, TASKS
 from tests.cost.genes import Genes, Number, Word, joined, mutated_pieces
-from tests.cost.meter import MIB, Size
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping
-
-    from frameworkcontroller.core.gang.publisher import Publication
-    from tests.cost.meter import Genome, Play
+from tests.cost.meter import MIB, Genome, Play, Size
 
 IDENTITY = AttemptName("ns", "fw", "framework-uid", 0, "0_config-map-uid")
 GENES = Genes(
@@ -66,7 +59,7 @@ class Rosters:
             "10,000 Tasks are behind": {"tasks": TASKS, "complete": False, "epoch": 3, "behind": TASKS},
         }
 
-    def case(self, genome: Genome) -> Roster | None:
+    def case(self, genome: Genome) -> "Roster | None":
         genes = GENES.whole(genome)
         return Roster(genes) if genes["roles"] * genes["tasks"] <= TASKS else None
 
@@ -192,7 +185,7 @@ class ForeignRosters:
         packed = bool(genome.get("packed")) is not (draw.random() < 0.1)
         return {"packed": packed, "pieces": [list(one) for one in mutated_pieces(pieces, ALPHABET, draw, 4 * MIB)]}
 
-    def case(self, genome: Genome) -> ForeignRoster | None:
+    def case(self, genome: Genome) -> "ForeignRoster | None":
         pieces = genome["pieces"]
         assert isinstance(pieces, list)
         # What is packed may be 64 MiB long; this much shows as well what it costs.

@@ -1,21 +1,15 @@
 """The Pod template of a TaskRole: what making one Pod of it costs."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
 from tests.cost.bounds import INPUT_BYTES, REQUEST_BYTES
 from tests.cost.genes import Genes, Number, Word
-from tests.cost.meter import Size
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.cost.meter import Genome, Play
+from tests.cost.meter import Genome, Play, Size
 
 UIDS = [f"{number:08x}-6393-11e8-b7cc-42010a800002" for number in range(3)]
 ATTEMPT = RoleAttempt("n" * 63, "f" * 63, UIDS[0], 1234, UIDS[1], "r" * 63, UIDS[2])
@@ -105,7 +99,7 @@ class Templates:
             "nothing": {},
         }
 
-    def case(self, genome: Genome) -> Template | None:
+    def case(self, genome: Genome) -> "Template | None":
         text = template_of(GENES.whole(genome))
         return None if text is None or len(text) > INPUT_BYTES else Template(text.encode())
 

@@ -1,22 +1,15 @@
 """No input that was costly once costs more than `bounds` says; `make fuzz` searches for others."""
 
-from __future__ import annotations
-
+import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cost.fuzzer import TARGETS, TooCostlyError, check, fuzz
 from tests.cost.genes import Genes, Number
-from tests.cost.meter import Bound, Size
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping
-
-    from tests.cost.meter import Genome, Play
+from tests.cost.meter import Bound, Genome, Play, Size
 
 SEEDS = [
     pytest.param(target, genome, id=f"{target}: {name}")

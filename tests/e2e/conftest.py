@@ -1,9 +1,8 @@
 """Fixtures of the end-to-end suites: a real node, and the programs from their images and manifests."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,18 +10,13 @@ import yaml
 from frameworkclient import Client
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
+from localcluster import Cluster
+from localcluster.client import RawClient
 from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.gangs.ranks import Gang
 from tests.e2e.onenamespace import release_for
 from tests.support.clusters import once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 PROGRAMS = ("barrier", "controller", "injector")
 # Each test installs the chart for its namespace, as somebody without permissions of the cluster has it.

@@ -1,25 +1,17 @@
 """Nodes for the chart, and the chart for one namespace without any permission beyond it: no ClusterRole is bound."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 import trustme
 import yaml
 
 from frameworkrelease.chart import CHART, helm
-from localcluster import Depth
+from localcluster import Cluster, Depth
 from localcluster.images import images
 from tests.support.clusters import own_cluster, require_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pytest
-
-    from localcluster import Cluster
 
 RELEASE = "team"
 SYSTEM = "team-system"

@@ -1,19 +1,15 @@
 """Pod templates for gangs of real Pods, and what a test asks about such Pods."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.images import images
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
 # What a program sees is its termination message, which the controller keeps when it deletes the finished Pod.

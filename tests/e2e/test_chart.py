@@ -3,9 +3,9 @@
 The suite has a cluster of its own, because a release owns the definition of Frameworks and the names of the programs.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,18 +13,13 @@ import yaml
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from frameworkrelease.commands import ReleaseError
 from frameworkrelease.generate import plain
+from localcluster import Cluster
+from localcluster.client import RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.onenamespace import chart_node, release_for
 from tests.e2e.pods import all_run, pod, python, touch
 from tests.support.pages import commands_of, typed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 

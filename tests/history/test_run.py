@@ -1,7 +1,5 @@
 """The page is served within limits on connections, which cut none that is used."""
 
-from __future__ import annotations
-
 import asyncio
 
 from aiohttp import ClientSession, web

@@ -1,7 +1,5 @@
 """What is measured of the controller while somebody is hostile, and of the gangs beside."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os
@@ -10,20 +8,15 @@ import select
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from frameworkcontroller.api import names
-from localcluster.client import ApiStatusError
-from testkit.frameworks import ControllerProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
+from localcluster.client import ApiStatusError, Json, RawClient
+from testkit.frameworks import ControllerProcess, Frameworks
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller-system/leases"
 ANSWER_SECONDS = 60.0
@@ -99,7 +92,7 @@ class Counts(NamedTuple):
     creations: float = 0.0
     created_bytes: float = 0.0
 
-    def since(self, before: Counts, seconds: float) -> Counts:
+    def since(self, before: "Counts", seconds: float) -> "Counts":
         """Return how many in a second; a process may have been started again."""
         return Counts(*(max(0.0, now - then) / seconds for now, then in zip(self, before, strict=True)))
 

@@ -1,27 +1,20 @@
 """Kinds of hostile Frameworks: each is what tenants can apply and edit, within the bounds of the API server."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.spec import MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, Json
 from localcluster.cluster.kwok import EXIT_CODE, RUN_SECONDS
-from testkit.frameworks import framework, role
+from testkit.frameworks import Frameworks, framework, role
 from testkit.restarting_gang import TEMPLATE, RestartingGang
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
 
 FOR_EVER: Json = {"fancyRetryPolicy": False, "maxRetryCount": -2}
 DENIED = {"hostile": "denied"}

@@ -6,15 +6,13 @@ and made again, without a pause, and so is one that others delete; one that is r
 runs until it is killed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,12 +23,8 @@ from frameworkkube.errors import ForbiddenError, InvalidError, KubeError, NotFou
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
 from frameworkkube.paths import resource_path
+from localcluster.client import Json
 from tests.hostile.kinds import SCALE_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from localcluster.client import Json
 
 LOOK_SECONDS = 0.1
 ENDED = {"Succeeded", "Failed"}

@@ -10,35 +10,26 @@ each of which gangs arrive for 40 s, take 2,160 s; with 12 s a round until the l
 it is 47 minutes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import urllib3
 
-from localcluster.client import ApiStatusError, RawClient
-from testkit.frameworks import role
-from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
+from testkit.frameworks import Frameworks, role
+from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge, ReadController
 from tests.hostile.kinds import DENIED, KINDS, Kind
 from tests.hostile.plain import remove_all
 from tests.support.background import in_background
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.hostile.gauge import ReadController
 
 SECONDS, GANGS, TASKS = 2160.0, 60, 10
 """With fewer gangs, how long they take is left to chance, and compared with nothing."""

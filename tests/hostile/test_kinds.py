@@ -1,11 +1,8 @@
 """The kinds are within the limits that their names claim, and the verdict is right."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
@@ -14,14 +11,12 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, MAX_TASKS
 from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
+from localcluster.client import Json
 from testkit.frameworks import Frameworks
 from tests.hostile.gauge import Counts
 from tests.hostile.kinds import KINDS, Kind
 from tests.hostile.plain import pod_of
 from tests.hostile.run import COLUMNS, GANGS, START_SECONDS, Round, faults_of, line_of
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
 
 ETCD_BYTES = 1.5 * 1024 * 1024
 BY_NAME = {kind.name: kind for kind in KINDS}

@@ -1,23 +1,18 @@
 """The fixture that starts review servers on loopback."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkinjector.certificates.tls import ServedCertificate
+from frameworkinjector.review.review import Answer
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.server import Limits, ReviewServer
 from frameworkkube.serving.listener import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from frameworkinjector.review.review import Answer
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ It is guided by coverage and needs atheris, which `make fuzz` installs. Inputs a
 `random_fuzzer`: those of libFuzzer rarely leave valid JSON, and then only the first check is reached.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import random
@@ -14,10 +12,8 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from types import ModuleType
+from typing import Any
 
 LARGEST = 64 * 1024
 # Mutations of an input accumulate, and one of its bytes is enough to make it invalid JSON for good.

@@ -1,9 +1,6 @@
 """Golden Pods created on a real API server: what the server makes of them equals what `render` prints."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +10,7 @@ from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.quantity import Quantity, read
 from frameworkinjector.review.reasons import RefusalError
 from localcluster.client import ApiStatusError, RawClient
-from tests.injector.golden_pods import pod_of
-
-if TYPE_CHECKING:
-    from tests.injector.golden_pods import JSON
-
+from tests.injector.golden_pods import JSON, pod_of
 
 ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}
 # These Pods need what restricted forbids.

@@ -1,7 +1,5 @@
 """The golden Pods and their outcomes, read from files; `test_goldens` describes their folders."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -3,31 +3,25 @@
 `ReviewClient` calls a server of another process as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import io
 import json
 import ssl
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import aiohttp
 import trustme
 
+from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.reasons import Reason
+from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.server import ReviewServer
 from testkit.waiting import eventually_async, patience
 from tests.injector.reviews import SERVICE, small_review
 from tests.support.http import tls_session
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import aiohttp
-
-    from frameworkinjector.certificates.tls import ServedCertificate
-    from frameworkinjector.serving.metrics import Metrics
-    from frameworkinjector.serving.server import ReviewServer
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 HEADERS = {"Content-Type": "application/json"}

@@ -3,14 +3,13 @@
 `test_fuzz` draws some thousand of them; `coverage_fuzzer` is guided by coverage, and `tests/cost` by what they cost.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import copy
 import json
+import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonpatch
 
@@ -21,9 +20,6 @@ from frameworkinjector.review.review import Answer, answer
 from frameworkinjector.review.settings import KNOWN
 from tests.injector.golden_pods import CASES, pod_of
 from tests.injector.reviews import CONFIG, review_of
-
-if TYPE_CHECKING:
-    import random
 
 # Of CPU time, which other processes do not take away. A review takes about a millisecond; this much shows that an input
 # makes it take quadratic time.

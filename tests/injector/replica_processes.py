@@ -4,29 +4,22 @@ Only `clientConfig` differs: a control plane without nodes has no Service to cal
 loopback.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from localcluster import kubeconfigs
+from localcluster import Cluster, kubeconfigs
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.processes.ports import free_port
 from testkit.frameworks import manifests_of
 from testkit.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of
 from tests.support.http import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "frameworkcontroller-system"

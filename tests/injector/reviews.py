@@ -1,7 +1,5 @@
 """AdmissionReviews of Pods, and the review function with a fixed configuration."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The manual names every annotation and every reason, and its examples work."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

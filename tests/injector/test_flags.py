@@ -1,7 +1,5 @@
 """The command line: what it refuses, and what its flags say of the image, the user and the resources of a barrier."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

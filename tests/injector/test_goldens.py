@@ -6,13 +6,12 @@ there are any), `refused.txt` or `left-alone.txt` (the sentence). `case.yaml` ma
 `FRAMEWORKINJECTOR_WRITE_GOLDENS=1` rewrites the outcomes; read the difference before committing it.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import jsonpatch
 import pytest
@@ -26,9 +25,6 @@ from tests.injector.golden_pods import CASES, GOLDEN, INJECTED, JSON, config_of,
 from tests.injector.random_fuzzer import check
 from tests.injector.reviews import review_of
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WRITE = os.environ.get("FRAMEWORKINJECTOR_WRITE_GOLDENS") == "1"
 GIVEN = {"pod.yaml", "case.yaml"}

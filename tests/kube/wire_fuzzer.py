@@ -4,8 +4,6 @@ It breaks one object, or the bytes around it, between healthy ones. Whatever com
 raises nothing but its own errors; and where only the object is broken, its neighbours are decoded.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,11 +1,11 @@
 """The rules as Prometheus reads them: each alert is active when it should be, and not before."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,7 @@ from testkit.waiting import patience
 from tests.support.clusters import is_required
 from tests.support.monitoring import ALERTS, RULES, panels
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Promtool = Callable[..., str]
+Promtool = Callable[..., str]
 
 MANUAL = REPOSITORY / "docs" / "operate" / "monitoring.md"
 MINUTES = 120

@@ -1,12 +1,12 @@
 """A real etcd reads its whole cluster from the variables of the preset: it forms, comes back and grows."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,6 @@ from localcluster.processes import ports
 from localcluster.programs import binaries
 from testkit.waiting import eventually
 from tests.barrier.gangs import environment, released, roster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.apiserver
 

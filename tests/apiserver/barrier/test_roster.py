@@ -1,29 +1,21 @@
 """The barrier on a real API server: Pods of our controller, with the permissions that the controller grants them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from localcluster.client import ApiStatusError, RawClient
-from testkit.frameworks import role
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import account, exported, grant, start, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.barrier.process import Barrier
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.beside.player import Player
+from tests.barrier.process import Barrier
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,29 +1,23 @@
 """The two other sources on a real API server: Frameworks without rosters, and Pods without a Framework."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from frameworkcontroller.api import names
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 from tests.barrier.cluster import account, grant, start
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
-    from tests.barrier.process import Barrier
-    from tests.support.beside.kubelet import Kubelet
+from tests.barrier.process import Barrier
+from tests.support.beside.kubelet import Kubelet
 
 __all__ = ["account", "start"]  # fixtures
 pytestmark = pytest.mark.apiserver

@@ -1,25 +1,18 @@
 """Every command of `frameworkctl` against a real API server and controller, with Pods that a test plays."""
 
-from __future__ import annotations
-
 import json
 import signal
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Callable
 
 import pytest
 import yaml
 
-from testkit.frameworks import framework, role
+from localcluster.client import RawClient
+from testkit.frameworks import ControllerProcess, Frameworks, framework, role
 from testkit.waiting import eventually, patience
+from tests.support.beside.player import Player
 from tests.support.frameworkctl import Frameworkctl, interrupt
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-
-    from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 FANCY = {"fancyRetryPolicy": True}

@@ -1,23 +1,18 @@
 """What `why` and `doctor` say of a real Kueue, which says itself why: no reason is written down."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit import kueue
 from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.support.beside.queued import CONFIG_MAPS, workers
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.support.beside.queued import Queued
-    from tests.support.frameworkctl import Frameworkctl
+from tests.support.beside.queued import CONFIG_MAPS, Queued, workers
+from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("kueue")]
 CONFIG = f"/api/v1/namespaces/{kueue.SYSTEM}/configmaps/kueue-manager-config"

@@ -1,10 +1,9 @@
 """The SDK against a real API server and controller, with Pods that a test plays."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import urllib3
@@ -31,16 +30,12 @@ from frameworkclient import (
     pod_template,
 )
 from frameworkclient.cluster.actions import DeletePod
+from localcluster import Cluster
+from localcluster.client import RawClient
+from testkit.frameworks import ControllerProcess
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.beside.player import Player
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 

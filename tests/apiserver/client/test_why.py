@@ -1,20 +1,14 @@
 """`why` and `doctor` against a real API server, which says itself why: no reason is written down."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.frameworks import POD, role
+from localcluster.client import RawClient
+from testkit.frameworks import POD, Frameworks, role
 from testkit.waiting import eventually
 from tests.support.beside.refusals import policy_of_pods, refusal_of
-
-if TYPE_CHECKING:
-    from localcluster.client import RawClient
-    from testkit.frameworks import Frameworks
-    from tests.support.frameworkctl import Frameworkctl
+from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
 

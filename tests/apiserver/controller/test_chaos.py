@@ -3,22 +3,16 @@
 `make chaos SEED=123 CHAOS_SECONDS=600` repeats a run.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
+from testkit.frameworks import Frameworks
 from tests.chaos.run import Run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

@@ -1,23 +1,17 @@
 """What a user of kubectl expects of a Framework, and rare cases of its life, on a real API server."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from frameworkcontroller.api.names import BARRIER_LABEL
-from testkit.frameworks import POD, role
+from localcluster import Cluster
+from localcluster.client import Json
+from testkit.frameworks import POD, ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.beside.player import Player
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 CONDITIONS = ("Complete", "Failed", "Ready", "Running", "Suspended")

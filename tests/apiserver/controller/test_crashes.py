@@ -5,25 +5,21 @@ A frozen one has a request on its way that goes out late: no election can recall
 the deterministic names. A late status write is accepted if the successor has not written yet, which goes on from it.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from frameworkcontroller.core.effects import Effect, Outcome, Subject
 from frameworkcontroller.engine.config.settings import Settings
 from frameworkcontroller.engine.engine import Engine
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
+from localcluster import Cluster
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually_async, patience
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome, Subject
-    from localcluster import Cluster
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,13 +1,11 @@
 """The definition of Frameworks on a real API server: what is accepted, refused, written and kept."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -18,18 +16,13 @@ from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import roles_of
-from localcluster.client import ApiStatusError, RawClient
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
 from testkit.waiting import eventually
+from tests.apiserver.conftest import Served
 from tests.client.broken import REFUSED, TAKEN
 from tests.support.beside.refusals import refusal_of
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from tests.apiserver.conftest import Served
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

@@ -4,18 +4,17 @@ Each process that leads makes objects as fast as it may. The server numbers obje
 sequence, so it says itself who held the Lease when each object was made.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal
 import subprocess
 import sys
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,13 +23,9 @@ from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.paths import resource_path
+from localcluster import Cluster
+from localcluster.client import RawClient
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,26 +1,19 @@
 """etcd is restored from a backup under a running controller: the cluster goes on from what the backup holds."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import localcluster
+from localcluster import Cluster
 from localcluster.client import ApiStatusError
 from localcluster.processes.supervisor import Supervisor
-from testkit.frameworks import role
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

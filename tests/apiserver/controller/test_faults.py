@@ -1,29 +1,22 @@
 """The API server is away, two controllers compete, gangs restart: nothing is lost or done twice."""
 
-from __future__ import annotations
-
 import time
 import urllib.error
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
 from localcluster.processes.ports import free_port
-from testkit.frameworks import ControllerProcess, role, two_controllers
+from testkit.frameworks import ControllerProcess, Frameworks, role, two_controllers
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.background import in_background
+from tests.support.beside.player import Player
 from tests.support.beside.proxy import Proxy
 from tests.support.http import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

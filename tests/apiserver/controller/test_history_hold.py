@@ -1,29 +1,22 @@
 """Frameworks and Pods that wait for the archive, on a real API server, and what is left when there is none any more."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from frameworkcontroller.api import names
+from localcluster import Cluster
 from localcluster.client import ApiStatusError
 from localcluster.processes.ports import free_port
-from testkit.frameworks import ControllerProcess, role
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 OURS = names.HISTORY_FINALIZER

@@ -3,8 +3,6 @@
 Webhooks do not answer, answer late, or refuse.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools
@@ -12,24 +10,20 @@ import json
 import socket
 import time
 from base64 import b64encode
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import urllib3
 
 from frameworkcontroller.api import names
-from testkit.frameworks import framework, role
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
+from testkit.frameworks import ControllerProcess, Frameworks, framework, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.beside.player import Player
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

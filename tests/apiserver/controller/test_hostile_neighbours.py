@@ -5,15 +5,16 @@ the same API server, while the tenant creates and edits the same Frameworks, wit
 controller works on these: no controller can help what all that costs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.processes.ports import free_port
 from testkit.frameworks import Frameworks
 from tests.hostile.gauge import ReadController
@@ -21,13 +22,6 @@ from tests.hostile.kinds import KINDS
 from tests.hostile.run import GANGS, SECONDS, Run
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.foreign_gangs import grant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("long")]
 

@@ -3,19 +3,14 @@
 `make large` runs it with 10,000 Tasks, `make large TASKS=200` with fewer.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster import Cluster
+from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.large_life import LargeLife
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from testkit.frameworks import ControllerProcess, Frameworks
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long]
 TASKS = int(os.environ.get("LARGE_TASKS", "10000"))

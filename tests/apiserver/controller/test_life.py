@@ -1,20 +1,13 @@
 """The life of a Framework on a real API server, under the controller's own ClusterRole."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.client import ApiStatusError
-from testkit.frameworks import POD, role
+from localcluster.client import ApiStatusError, Json
+from testkit.frameworks import POD, ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,26 +1,20 @@
 """Frameworks of one name in several namespaces, by three controllers: two for one namespace each, one for two."""
 
-from __future__ import annotations
-
 import contextlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit.frameworks import ControllerProcess, Frameworks, manifests_of, role
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 pytestmark = pytest.mark.apiserver
 

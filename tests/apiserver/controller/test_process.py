@@ -1,19 +1,20 @@
 """Another definition or other permissions than the controller needs; and two replicas at the Lease of a cluster."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from frameworkcontroller.api import definition, names
 from frameworkcontroller.api.spec import MAX_ROLES
-from localcluster.client import ApiStatusError, RawClient
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
 from localcluster.processes.ports import free_port
 from testkit.frameworks import (
     POD,
     ControllerProcess,
+    Frameworks,
     apply_definition,
     apply_permissions,
     framework,
@@ -22,17 +23,9 @@ from testkit.frameworks import (
 )
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
+from tests.support.beside.player import Player
 from tests.support.beside.refusals import refusal_of
 from tests.support.http import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 # Under the manifest's own Role: that Lease and no other.

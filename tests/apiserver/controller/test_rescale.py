@@ -1,23 +1,17 @@
 """Frameworks that are rescaled and suspended while they run, and roles that wait, on a real API server."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.frameworks import role
+from localcluster.client import Json
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster.client import Json
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.beside.player import Player
+from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -3,12 +3,11 @@
 The controller that does so watches only the metadata of ConfigMaps.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -33,17 +32,12 @@ from frameworkcontroller.engine.requests.manifests import roster_access
 from frameworkcontroller.engine.requests.performer import Performer
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
-from testkit.frameworks import role
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.controller.core.values import framework
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,22 +1,16 @@
 """Two simulated nodes for the gangs of one test, and a controller that groups their Pods."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import RawClient
 from testkit import kueue
 from testkit.frameworks import ControllerProcess
 from tests.apiserver.conftest import run
 from tests.support.clusters import once
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 PRIORITIES, NODES = "/apis/scheduling.k8s.io/v1/priorityclasses", "/api/v1/nodes"
 ZONE = "topology.kubernetes.io/zone"

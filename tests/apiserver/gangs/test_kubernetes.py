@@ -1,21 +1,16 @@
 """Frameworks whose Pods a real kube-scheduler places in groups, on two simulated nodes with room for three each."""
 
-from __future__ import annotations
-
 import random
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.client import RawClient
+from testkit.frameworks import ControllerProcess
 from testkit.waiting import eventually
 from tests.apiserver.gangs.conftest import ZONE
 from tests.support.beside.gangs import Gangs
-
-if TYPE_CHECKING:
-    from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess
-    from tests.support.frameworkctl import Frameworkctl
+from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [
     pytest.mark.apiserver,

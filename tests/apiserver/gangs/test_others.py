@@ -1,11 +1,11 @@
 """The same with Volcano and with scheduler-plugins; docs/groups.md says what their groups cannot express."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import RawClient
 from tests.apiserver.gangs.test_kubernetes import (  # noqa: F401 -- they run here with other fixtures
     test_a_controller_that_is_killed_at_each_step_groups_the_gang_all_the_same,
     test_a_gang_is_preempted_whole_and_is_retried_without_being_counted,
@@ -16,14 +16,7 @@ from tests.apiserver.gangs.test_kubernetes import (  # noqa: F401 -- they run he
     test_twenty_mixes_of_gangs_end_all_and_some_never_do_without_groups,
 )
 from tests.support.beside.gangs import Gangs
-from tests.support.beside.schedulers import PLUGINS_SCHEDULER, SchedulerPlugins, Volcano
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from tests.support.beside.schedulers import Scheduler
+from tests.support.beside.schedulers import PLUGINS_SCHEDULER, Scheduler, SchedulerPlugins, Volcano
 
 pytestmark = [
     pytest.mark.apiserver,

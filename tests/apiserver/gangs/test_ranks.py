@@ -1,28 +1,22 @@
 """Ranks that follow the zones of two simulated nodes, on which a real kube-scheduler places six Pods."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from frameworkcontroller.api import names
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.cluster.kwok import RUN_SECONDS
 from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import run
 from tests.apiserver.gangs.conftest import ZONE
 from tests.barrier.cluster import account, exported, start
+from tests.barrier.process import Barrier
 from tests.support.beside.gangs import CPU
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.barrier.process import Barrier
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes")]
 __all__ = ["account", "start"]  # fixtures

@@ -1,27 +1,21 @@
 """The archive as a process, beside a controller, on a real API server: whatever ends when, nothing is lost."""
 
-from __future__ import annotations
-
 import json
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkcontroller.api import names
-from testkit.frameworks import ControllerProcess, role
+from localcluster import Cluster
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
+from tests.support.beside.player import Player
 from tests.support.history import HistoryProcess
 from tests.support.postgres import postgres
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

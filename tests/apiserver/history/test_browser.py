@@ -1,26 +1,19 @@
 """Persons who change a Framework by the page of the whole program, in a browser; a controller acts on it."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
-from testkit.frameworks import role
+from localcluster import Cluster
+from localcluster.client import RawClient
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.history.test_page_rights import SEES, Accounts, patching
+from tests.support.beside.player import Player
 from tests.support.browser import chromium, visit
 from tests.support.history import HistoryProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from testkit.frameworks import ControllerProcess, Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,38 +1,30 @@
 """Who may see and change what by the page, as a real API server says it, and what is then done there."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import os
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
+from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.page import actions
 from frameworkhistory.page.people import PageError, People, Person
 from frameworkkube.http.client import KubeClient
-from frameworkkube.http.credentials import from_kubeconfig
-from testkit.frameworks import role
+from frameworkkube.http.credentials import Endpoint, from_kubeconfig
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.history.page.served import Clock, basic, served
+from tests.history.page.served import Clock, Site, basic, served
 from tests.support.apiserver import fresh_namespace
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkkube.http.credentials import Endpoint
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
-    from tests.history.page.served import Site
-    from tests.support.beside.player import Player
+from tests.support.beside.player import Player
 
 pytestmark = pytest.mark.apiserver
 

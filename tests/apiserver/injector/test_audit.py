@@ -1,23 +1,19 @@
 """The audit on a real API server."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkinjector.offline.audit import audit, findings
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint, from_kubeconfig
+from localcluster import Cluster
+from localcluster.client import RawClient
 from tests.injector.replica_processes import LABEL, create, framework_pod
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 

@@ -1,30 +1,24 @@
 """Two replicas share one certificate in a Secret, renew it again and again, and no call fails."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json
 import re
 import ssl
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
 from cryptography import x509
 
+from localcluster.client import RawClient
 from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually, patience
 from tests.injector.replica_processes import CONFIGURATION, PREFIX, SECRET, SYSTEM, Replica, call, framework_pod, start
 from tests.support.background import in_background
 from tests.support.http import tls_session
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 

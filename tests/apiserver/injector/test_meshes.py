@@ -1,30 +1,22 @@
 """The injector beside another one that adds a proxy, called before it and after it."""
 
-from __future__ import annotations
-
 import base64
 import http.server
 import itertools
 import json
 import ssl
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trustme
 
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
-from tests.injector.replica_processes import PREFIX, called, framework_pod
+from tests.injector.golden_pods import JSON
+from tests.injector.replica_processes import PREFIX, Replica, called, framework_pod
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster.client import RawClient
-    from tests.injector.golden_pods import JSON
-    from tests.injector.replica_processes import Replica
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 

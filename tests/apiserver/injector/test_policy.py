@@ -1,25 +1,19 @@
 """What somebody who holds the injector's token can do to its webhook configuration."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
+from tests.injector.golden_pods import JSON
 from tests.injector.replica_processes import CONFIGURATION
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from tests.injector.golden_pods import JSON
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 STRATEGIC = "application/strategic-merge-patch+json"

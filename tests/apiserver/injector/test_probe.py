@@ -1,11 +1,10 @@
 """What a cluster supports, asked of an API server that does and of one whose feature gate is off."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,17 +15,12 @@ from frameworkinjector.serving.capabilities import Capabilities
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import from_kubeconfig
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually_async
 from tests.injector.golden_pods import pod_of
 from tests.injector.replica_processes import PREFIX, SYSTEM, called, create, framework_pod, manifests, path_of
 from tests.support.apiserver import beside
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 

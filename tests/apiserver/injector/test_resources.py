@@ -1,25 +1,17 @@
 """The resources and the pull secrets of the barrier as the API server judges them: QoS, LimitRanges, quotas."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
-from tests.injector.replica_processes import LABEL, called, create, framework_pod
+from tests.injector.golden_pods import JSON
+from tests.injector.replica_processes import LABEL, Replica, called, create, framework_pod
 from tests.support.beside.refusals import refusal_of
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster.client import RawClient
-    from tests.injector.golden_pods import JSON
-    from tests.injector.replica_processes import Replica
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 

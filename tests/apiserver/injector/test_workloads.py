@@ -1,18 +1,13 @@
 """Pods that controllers of Kubernetes create from templates with the label: Jobs, StatefulSets, Deployments."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.client import RawClient
 from testkit.waiting import eventually
+from tests.injector.golden_pods import JSON
 from tests.injector.replica_processes import LABEL, PREFIX
-
-if TYPE_CHECKING:
-    from localcluster.client import RawClient
-    from tests.injector.golden_pods import JSON
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 

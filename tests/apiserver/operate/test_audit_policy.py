@@ -1,23 +1,18 @@
 """The audit policy of docs/operate/security.md, in a real API server: it records misuse, and little else."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.processes.logs import complete_lines
 from testkit.frameworks import Frameworks, role
 from tests.support.apiserver import beside
 from tests.support.pages import blocks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 pytestmark = pytest.mark.apiserver
 

@@ -1,23 +1,15 @@
 """The admission policy that refuses TaskRoles which can never begin, on a real API server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES
-from localcluster.client import ApiStatusError
-from testkit.frameworks import framework, manifests_of, role
+from localcluster.client import ApiStatusError, Json, RawClient
+from testkit.frameworks import Frameworks, framework, manifests_of, role
 from testkit.waiting import eventually
 from tests.support.beside.refusals import refusal_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.apiserver
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"

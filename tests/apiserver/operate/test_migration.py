@@ -1,20 +1,16 @@
 """The commands of docs/migrate/frameworkcontroller.md about completion policies that Microsoft's controller has."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from frameworkcontroller.api import names
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.apiserver.conftest import Served
+from tests.apiserver.conftest import Served
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

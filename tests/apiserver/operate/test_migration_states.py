@@ -4,14 +4,13 @@ The commands are the steps of docs/migrate/frameworkcontroller.md, typed with th
 programs are played; the controller runs as a process, with the permissions and the configuration that the chart made.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 import urllib3
@@ -21,6 +20,7 @@ from frameworkcontroller.api.names import CRD_NAME
 from frameworkcontroller.api.states import State
 from frameworkrelease.chart import NAMESPACE
 from localcluster import Cluster, Depth
+from localcluster.client import RawClient
 from testkit.frameworks import ControllerProcess, Frameworks
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
@@ -29,11 +29,6 @@ from tests.support.beside.microsoft import Left, Task, Thing, leave
 from tests.support.beside.player import Player
 from tests.support.clusters import own_cluster
 from tests.support.pages import blocks, typed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.chart]
 

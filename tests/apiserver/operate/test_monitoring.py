@@ -1,30 +1,23 @@
 """Each metric that an alert, the dashboard or a document names is one that the programs serve."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from frameworkdemo.manifests import REPOSITORY
+from localcluster import Cluster
+from localcluster.client import RawClient
 from localcluster.processes.ports import free_port
-from testkit.frameworks import ControllerProcess, role
+from testkit.frameworks import ControllerProcess, Frameworks, role
 from testkit.restarting_gang import RestartingGang
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.injector.replica_processes import called
+from tests.support.beside.player import Player
 from tests.support.history import HistoryProcess
 from tests.support.http import fetch
 from tests.support.monitoring import ALERTS, DASHBOARD, MODEL, RULES, panels
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from testkit.frameworks import Frameworks
-    from tests.support.beside.player import Player
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 

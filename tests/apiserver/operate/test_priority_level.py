@@ -1,20 +1,15 @@
 """The priority level of docs/performance.md: the API server takes it, and serves the controller by it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import urllib3
 import yaml
 
+from localcluster import Cluster
+from localcluster.client import RawClient
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 

@@ -1,29 +1,22 @@
 """Gangs of Jobs and StatefulSets: the real controllers of Kubernetes, real webhook, controller and barriers."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from localcluster.client import ApiStatusError, RawClient
+from localcluster import Cluster
+from localcluster.client import ApiStatusError, Json, RawClient
 from testkit.frameworks import ControllerProcess
 from tests.apiserver.conftest import run
 from tests.barrier.cluster import account, start
+from tests.barrier.process import Barrier
 from tests.injector.replica_processes import called
 from tests.support.beside.foreign_gangs import Gangs, becomes, environment, grant, template
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from tests.barrier.process import Barrier
-    from tests.support.beside.kubelet import Kubelet
-    from tests.support.frameworkctl import Frameworkctl
+from tests.support.beside.kubelet import Kubelet
+from tests.support.frameworkctl import Frameworkctl
 
 __all__ = ["account", "start"]  # fixtures
 

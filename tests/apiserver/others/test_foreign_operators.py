@@ -1,27 +1,20 @@
 """Gangs of the real controllers of JobSets, LeaderWorkerSets and TrainJobs, as the page says, with real barriers."""
 
-from __future__ import annotations
-
 import contextlib
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from localcluster import Cluster
+from localcluster.client import Json
 from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
-from tests.support.beside.foreign_gangs import becomes, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from tests.barrier.process import Barrier
-    from tests.support.beside.foreign_gangs import Gangs
+from tests.barrier.process import Barrier
+from tests.support.beside.foreign_gangs import Gangs, becomes, environment
 
 __all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 

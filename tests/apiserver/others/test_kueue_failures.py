@@ -3,23 +3,16 @@
 The first test needs a cluster without it, and the last ones configure it otherwise than those between them.
 """
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from localcluster.client import ApiStatusError
+from localcluster.client import ApiStatusError, Json, RawClient
 from testkit import kueue
+from testkit.frameworks import ControllerProcess
 from testkit.waiting import eventually
 from tests.support.background import in_background
-from tests.support.beside.queued import CONFIG_MAPS, restarted, workers
-
-if TYPE_CHECKING:
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import ControllerProcess
-    from tests.support.beside.queued import Queued
+from tests.support.beside.queued import CONFIG_MAPS, Queued, restarted, workers
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("queues")]
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}

@@ -1,20 +1,15 @@
 """Frameworks in queues of a real Kueue, with its webhooks and the configuration of its chart; Pods are played."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from testkit import kueue
 from testkit.frameworks import role
 from testkit.waiting import eventually
-from tests.support.beside.queued import pod, workers
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from tests.support.beside.queued import Queued
+from tests.support.beside.queued import Queued, pod, workers
 
 pytestmark = [
     pytest.mark.apiserver,

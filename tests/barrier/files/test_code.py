@@ -1,20 +1,15 @@
 """Code that the barrier unpacks: whole and writable for everybody, or refused before it costs anything."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from frameworkbarrier.errors import OutputError, SettingsError
 from frameworkbarrier.files import code
 from frameworkclient.model.code import MAX_FILES, MAX_UNPACKED, Code
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def an_archive(path: Path, name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE) -> str:

@@ -1,7 +1,5 @@
 """Processes that end together, as the sidecar and real interpreters do it (docs/reference/barrier.md, section 9)."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os
@@ -10,8 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +23,6 @@ from frameworkbarrier.log import Log
 from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET, OwnTask, Settings
 from testkit.waiting import eventually
 from tests.barrier.gangs import observation, roster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HELD = Path(render.__file__).with_name("sitecustomize.py")
 LIBRARIES = {

@@ -1,7 +1,5 @@
 """What reports the progress of PyTorch, in real interpreters beside a small `torch` with the parts that it watches."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

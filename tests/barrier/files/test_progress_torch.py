@@ -1,23 +1,19 @@
 """The progress of the example, trained by the PyTorch of the package index: a rank that stops is seen by its peers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkbarrier.files import render
 from testkit.waiting import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.long
 

@@ -1,7 +1,5 @@
 """Who decides, and of whom he hears: sidecars of a gang in one process, whose answers may fail at any time."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sidecars' children as real processes that ask each other (docs/reference/progress.md); the pauses are shorter."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import itertools
@@ -10,9 +8,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +25,6 @@ from frameworkbarrier.log import Log
 from frameworkbarrier.settings import OwnTask, Settings
 from testkit.waiting import eventually
 from tests.barrier.gangs import observation, roster
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 QUICK = (
     "from frameworkbarrier.health import lead, monitor;lead.INTERVAL_SEC = 0.2; monitor.LOOK_SEC = 0.05; monitor.main()"
@@ -53,7 +49,7 @@ class Pod:
     def says(self, text: str, name: str = "rank.1") -> None:
         (self.folder / name).write_text(text)
 
-    def tell(self, pods: list[Pod], epoch: int = 0) -> None:
+    def tell(self, pods: list["Pod"], epoch: int = 0) -> None:
         assert self.process.stdin is not None
         peers = [(pod.task, pod.host, f"uid-{index}", f"n-{index}") for index, pod in enumerate(pods)]
         self.process.stdin.write(json.dumps({"epoch": epoch, "peers": peers, "ending": False}) + "\n")

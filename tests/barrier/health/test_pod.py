@@ -1,11 +1,9 @@
 """What processes say of their progress, in real files and as text (docs/reference/progress.md)."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +15,6 @@ from frameworkbarrier.health.lead import ANSWER_BYTES, MUTE, decode, encode
 from frameworkbarrier.health.pod import Pod
 from frameworkbarrier.health.pulse import Limits
 from frameworkbarrier.health.report import Report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = Limits(floor=120, factor=8, first=1800)
 JSON = st.recursive(

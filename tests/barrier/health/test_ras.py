@@ -1,20 +1,16 @@
 """The client of NCCL's RAS, with a server made after NVIDIA's documentation (docs/reference/progress.md)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkbarrier.health import ras
 from frameworkbarrier.health.ras import ANSWER_BYTES, REQUEST, follow, operations
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KINDS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 

@@ -1,7 +1,5 @@
 """False alarms and hangs in 1,000 virtual hours of training that marks what it does (tools/bench/hangs.py)."""
 
-from __future__ import annotations
-
 from bench.hangs import DEFAULT, KINDS, run
 
 HOURS = {"steady, 0.2 s": 4, "steady, 1 s": 4, "steady, 20 s": 200, "steady, 5 min": 420, "a word each 100 steps": 200}

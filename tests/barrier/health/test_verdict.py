@@ -1,7 +1,5 @@
 """When a gang hangs and who is the culprit, by what its Pods say (docs/reference/progress.md)."""
 
-from __future__ import annotations
-
 import pytest
 
 from frameworkbarrier.health.pulse import KNOWN, SECTIONS, Limits, Pulse

@@ -1,10 +1,9 @@
 """What `lint` finds in a Framework, without a cluster."""
 
-from __future__ import annotations
-
 import copy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from frameworkclient.errors import ManifestError
 from frameworkclient.model.yaml_text import documents
 from frameworkcontroller.api import definition, names
 from tests.client.broken import POLICY, REFUSED, ROLE, SOUND, TAKEN, changed, wrong
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 POD = "spec/taskRoles/0/task/pod"

@@ -1,7 +1,5 @@
 """`render --templates` with what creates Pods: Frameworks, Jobs, CronJobs, Lists, several documents, documentation."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

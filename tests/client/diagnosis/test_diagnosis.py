@@ -3,9 +3,7 @@
 `tests/apiserver` produces the same with real objects, and with a real Kueue.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +12,8 @@ from frameworkclient.cli.commands.why import why as print_why
 from frameworkclient.cli.options import Format
 from frameworkclient.diagnosis.evidence import Evidence
 from frameworkclient.diagnosis.framework import findings, summary
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
 from frameworkcontroller.api.names import GROUP
 from frameworkcontroller.api.workload import WORKLOAD_DECODER, Workload
 from frameworkcontroller.engine.cache.companions import DISABLED
@@ -32,10 +32,6 @@ from tests.client.documents import (
     workers,
 )
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
 
 
 def why(view: FrameworkView, *pods: TaskPod, **more: Any) -> str:

@@ -3,8 +3,6 @@
 Real clusters, and a real Kueue, say it in the other suites.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,11 +1,9 @@
 """The log of one container over connections that break, restarts, and Pods of the same name; why there is none."""
 
-from __future__ import annotations
-
 import errno
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +14,8 @@ from frameworkclient.errors import ArgumentError, ForbiddenError
 from frameworkclient.logs.absent import absent
 from frameworkclient.logs.container import LOST, Connections, ContainerLog
 from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
 from frameworkkube.http import session
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
@@ -23,10 +23,6 @@ from tests.client.documents import SUCCEEDED, completion, container, framework, 
 from tests.client.logs.test_lines import source, stamp
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
 
 RUNNING, RESTARTED = pod(statuses=[container()]), pod(statuses=[container(restarts=1)])
 ENDED = pod(statuses=[container("main", "terminated", exitCode=0)])

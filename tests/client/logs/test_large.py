@@ -1,18 +1,19 @@
 """What Events and logs of many Tasks cost, in turns where connections or pages are limited."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource
 import sys
 import tracemalloc
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands.reading import ASKED_PODS, Seen, events_of, pods_and_events
 from frameworkclient.cli.options import Format
 from frameworkclient.errors import RefusedError
@@ -24,12 +25,6 @@ from tests.client.documents import SUCCEEDED, container, framework, pod_document
 from tests.client.logs.test_lines import stamp
 from tests.client.played import BEGIN, EVENTS, FRAMEWORKS, PODS, PlayedServer, a_client
 from tests.client.test_start import kubeconfig
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from frameworkclient.aio import AsyncClient
 
 
 def event(number: int, kind: str, about: str, message: str = "text") -> dict[str, Any]:

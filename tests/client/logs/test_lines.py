@@ -1,15 +1,14 @@
 """From the bytes of logs to lines, each once and in the order of time; how they are shown; which `--grep` chooses."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import itertools
 import re
+import subprocess
 import sys
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -22,10 +21,6 @@ from frameworkclient.logs.collector import merged
 from frameworkclient.logs.lines import MAX_LINE_BYTES, LineCutter, LogBatch, LogLine, LogSource, Position
 from frameworkclient.logs.selection import LogSelection
 from tests.client.test_start import COMMAND, kubeconfig, run
-
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import AsyncGenerator
 
 
 def source(task: str = "worker-0", attempt: tuple[int, int] = (0, 0), uid: str = "uid", label: str = "") -> LogSource:

@@ -3,13 +3,11 @@
 Gangs of other controllers, too, which the client reads out of their rosters.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -21,6 +19,7 @@ from frameworkclient.cli.picture import picture
 from frameworkclient.cli.tables import frameworks_table
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.cluster.following import Moment
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.gangs import GangView
 from frameworkclient.views.html import framework_html, list_html
 from frameworkclient.views.ledger import ledger_of
@@ -46,9 +45,6 @@ from tests.client.documents import (
     training,
     workers,
 )
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
 
 PLAIN = Colours()
 KILLED = {"name": "main", "code": 137, "reason": "OOMKilled", "message": "step 17"}

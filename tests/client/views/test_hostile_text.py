@@ -4,11 +4,9 @@ What the filters of output may cost, lines in chunks and `--grep` included, is i
 beginnings of a sequence is compared with that for a shorter text.
 """
 
-from __future__ import annotations
-
 import re
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -18,9 +16,6 @@ from frameworkclient.diagnosis.tasks import CREATION, advice
 from frameworkclient.views.text import sanitize, shorten
 from tests.client.documents import container, pod
 from tests.client.logs.test_lines import printed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SEQUENCES = ("\x1b]", "\x1b]0;a", "\x1b[", "\x1b[0;1", "\x1b[ !", "\x1b", "\x9b1;", "\x9d", "\x1bP", "\x1b]\x1b[0")
 WORDS = ("\r", "\x07", "a", "0;", 'admission webhook "w" ', 'serviceaccount "', "Insufficient /", "error ")

@@ -1,11 +1,10 @@
 """What a Framework waits for in the words of `list` and of `why`, and what will happen to it and its Tasks next."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.outlook import counts_text, ending, framework_outlook, task_outlook, waiting
 from frameworkcontroller.api.spec import RetryPolicy
 from tests.client.diagnosis.test_diagnosis import queued, why
@@ -27,9 +26,6 @@ from tests.client.documents import (
     training,
     workers,
 )
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
 
 TWO = {"maxRetryCount": 2}
 FANCY = {"fancyRetryPolicy": True, **TWO}

@@ -1,7 +1,5 @@
 """The predefined completion codes are those of the table in the reference."""
 
-from __future__ import annotations
-
 import pytest
 
 from frameworkcontroller.api.codes import NEVER_RETRIED, PREDEFINED, Code, is_reserved

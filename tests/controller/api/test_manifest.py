@@ -1,9 +1,8 @@
 """The definition of Frameworks against the structs, names and limits of the programs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import inspect
@@ -23,9 +22,6 @@ from frameworkcontroller.api.spec import (
 )
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FRAMEWORKS = Path(__file__).parent / "frameworks"
 Json = dict[str, Any]

@@ -1,21 +1,15 @@
 """What the informers know of a world: late by so many seconds, or of each object just what a test lets them hear."""
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING
 
+from frameworkcontroller.api.framework import Framework
+from frameworkcontroller.api.meta import Partial
+from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.rank_topology import NODES
-from frameworkcontroller.api.workload import KUEUE
+from frameworkcontroller.api.workload import KUEUE, Flavor, Workload
 from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabelled
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.meta import Partial
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.pod_group import PodGroup
-    from frameworkcontroller.api.workload import Flavor, Workload
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 
 class Caches:

@@ -5,11 +5,10 @@ One thing is left out, since no controller could cope with it: requests of a dea
 of the next one.
 """
 
-from __future__ import annotations
-
 import inspect
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,9 +22,6 @@ from tests.controller.core import checks
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import core_config
 from tests.controller.core.world import World, framework_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def pod(**barrier: str) -> dict[str, Any]:

@@ -1,18 +1,13 @@
 """A controller that is driven by hand: each request is answered as a test wants it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from frameworkcontroller.core.effects import Effect
+from frameworkcontroller.core.effects import Effect, Outcome
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Outcome
-    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 POD = "{spec: {containers: [{name: main}]}}"
 Kind = TypeVar("Kind", bound=Effect)

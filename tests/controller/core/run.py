@@ -1,21 +1,14 @@
 """A controller that works on a world, through caches that may lag, until nothing is left to do."""
 
-from __future__ import annotations
-
 import copy
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import WriteStatus
+from frameworkcontroller.core.effects import Effect, Outcome, WriteStatus
 from tests.controller.core import checks
 from tests.controller.core.driver import Driver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 MOMENT = timedelta(milliseconds=600)
 """So short a wait is over before anything else happens."""
@@ -118,7 +111,7 @@ class Run(Driver):
         if when == "after" or last is None or last.now != self.world.now:
             self.cuts[f"cut {when} effect {self.effects}"] = copy.deepcopy(self.world)
 
-    def others_that_go_on(self) -> Iterator[tuple[str, Run]]:
+    def others_that_go_on(self) -> Iterator[tuple[str, "Run"]]:
         """Of each of these worlds, the run of another process that goes on in it."""
         assert self.cuts
         for where, world in self.cuts.items():

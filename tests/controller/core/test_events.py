@@ -1,7 +1,5 @@
 """What is reported beside the compatible status: conditions, Events, snapshots."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

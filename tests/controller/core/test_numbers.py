@@ -1,7 +1,5 @@
 """Every number of the CRD at its ends and beyond: a Framework that is stored with it goes on, and so does its loop."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

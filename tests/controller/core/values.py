@@ -1,12 +1,11 @@
 """Plain values for tables: Tasks, attempts, Pods and their contexts, each with only what a test speaks of."""
 
-from __future__ import annotations
-
 import gzip
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -36,11 +35,7 @@ from frameworkcontroller.core.machines.task import TaskFacts
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.reconcile.config import CoreConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from frameworkcontroller.core.status.reports import Report
+from frameworkcontroller.core.status.reports import Report
 
 Value = TypeVar("Value")
 Seen = TypeVar("Seen", Pod, Partial)

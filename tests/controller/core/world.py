@@ -5,15 +5,14 @@ that a run can be cut at each effect and must still end in the same place. What 
 the moment when it does it.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import yaml
@@ -68,6 +67,7 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.machines.retention import has_ended
 from frameworkcontroller.core.pods.template import TemplateError
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.requests import status_encoding
 from tests.controller.core import checks
 from tests.controller.core.archive import Archive
@@ -75,11 +75,6 @@ from tests.controller.core.groups import Groups
 from tests.controller.core.inplace import HUNG, InPlace, verdict_of
 from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config, known
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from frameworkcontroller.core.reconcile.config import CoreConfig
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG_MAP = "attempt"

@@ -1,26 +1,21 @@
 """The client on a real node: logs over retries and rescales, the program of its guide, why a gang does not start."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkclient import Client, Framework, RetryPolicy, Role
+from localcluster import Cluster
 from testkit.waiting import eventually, patience
 from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 GUIDE = Path(__file__).parents[3] / "docs" / "sdk.md"

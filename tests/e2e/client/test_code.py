@@ -1,20 +1,14 @@
 """A script of this machine runs in a gang, in a namespace of restricted Pods and an image without a shell."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
+from localcluster import Cluster
+from localcluster.client import RawClient
+from testkit.frameworks import Frameworks
 from tests.support.frameworkctl import Frameworkctl
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 SCRIPT = """

@@ -1,17 +1,12 @@
 """The commands of docs/cli.md print what the page says."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from testkit.frameworks import Frameworks
 from tests.support.console import check, steps
-
-if TYPE_CHECKING:
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 DOCS = Path(__file__).parents[3] / "docs"

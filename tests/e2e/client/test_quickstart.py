@@ -1,20 +1,15 @@
 """The commands of docs/quickstart.md after the installation print what the page says."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from frameworkrelease.chart import REPOSITORY
+from localcluster import Cluster
 from localcluster.programs import binaries
 from tests.support.console import check, run, steps
 from tests.support.pages import commands_of
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
 
 pytestmark = [
     pytest.mark.node,

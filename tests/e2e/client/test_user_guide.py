@@ -1,21 +1,15 @@
 """The user guide works as it is written: its files are written and its commands run in order, on a real node."""
 
-from __future__ import annotations
-
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from localcluster import Cluster
 from localcluster.programs import binaries
 from tests.support.console import built_here
 from tests.support.pages import blocks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 pytestmark = pytest.mark.node
 

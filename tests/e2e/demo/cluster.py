@@ -1,18 +1,13 @@
 """The demo as a person runs it, for the suites about it."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import localcluster
 from tests.support.clusters import own_name, require_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -1,7 +1,5 @@
 """The demo as a person runs it, on its own real node: from nothing to a training that has succeeded."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

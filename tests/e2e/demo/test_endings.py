@@ -1,12 +1,11 @@
 """The demo on its own real node where it does not go as it should, and its removal."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +13,6 @@ import yaml
 from frameworkdemo import manifests
 from localcluster.cluster import settings
 from tests.e2e.demo.cluster import REPOSITORY, command, demo_cluster, finished
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.node
 

@@ -1,21 +1,16 @@
 """The examples as tests: which file has which of them, and one run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from frameworkdemo.cluster import local_cluster
 from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, run
+from localcluster import Cluster
 from localcluster.images import images
 from tests.examples import choice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from localcluster import Cluster
 
 IMAGE = "training"
 

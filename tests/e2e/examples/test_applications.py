@@ -3,19 +3,12 @@
 TensorFlow does so in the tests of the demo, whose cluster has its image.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from localcluster import Cluster
 from localcluster.images import images
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from tests.e2e.pods import REPORT, pod, python, reports
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

@@ -3,9 +3,7 @@
 Those of training are in `test_training`, so that two workers of pytest share the examples.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,14 +11,10 @@ import yaml
 from frameworkcontroller.api import names
 from frameworkdemo.cluster import local_cluster
 from frameworkdemo.examples.run import run
+from localcluster import Cluster
 from testkit.frameworks import role
 from tests.e2e.examples import run as examples
 from tests.e2e.pods import pod
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.turns("drills")]
 

@@ -1,15 +1,9 @@
 """Every example of training by the shared image ends as it should, on a real node, by the code of `make example`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from localcluster import Cluster
 from tests.e2e.examples import run as examples
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
 
 pytestmark = pytest.mark.node
 

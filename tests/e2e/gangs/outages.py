@@ -1,17 +1,11 @@
 """Parts of a cluster that are away for a while."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import localcluster
+from localcluster import Cluster
 from localcluster.processes.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
 
 SYSTEM = "frameworkcontroller-system"
 

@@ -1,25 +1,18 @@
 """Gangs whose ranks write what they see of their gang at each start, and do what a test asks of them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from localcluster import LocalClusterError
-from testkit.frameworks import role
+from localcluster import Cluster, LocalClusterError
+from localcluster.client import Json
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.pods import pod, python
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
 
 # Keeps what it sees at each start in a volume, and prints all of it. Then it does what the file `do` says, once.
 PROGRAM = """

@@ -3,26 +3,20 @@
 Each test is named like its section there and shows the lines that the section quotes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.gangs.outages import SYSTEM, without, without_replicas
 from tests.e2e.pods import all_run, barrier_log, events_of, pod, python
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 

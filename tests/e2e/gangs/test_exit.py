@@ -1,19 +1,12 @@
 """`exit: together`: rank 0 ends early, and its peers still find the store of torch, or the coordinator of JAX."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from localcluster import Cluster
 from localcluster.images import images
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.pods import pod
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

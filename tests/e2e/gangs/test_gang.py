@@ -1,23 +1,17 @@
 """Gangs of real Pods: what the application sees when it starts, and what happens while it must not start."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster import Cluster
+from localcluster.client import Json
 from localcluster.images import images
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e import pods
 from tests.e2e.pods import REPORT, barrier_log, python, reports, touch
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

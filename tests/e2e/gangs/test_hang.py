@@ -1,21 +1,16 @@
 """Gangs of torch that hang, and train on from their checkpoint (docs/reference/progress.md)."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from localcluster import Cluster
 from localcluster.images import images
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.pods import pod
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

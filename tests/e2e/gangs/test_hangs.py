@@ -1,18 +1,14 @@
 """Twenty hangs and twenty that are none, of gangs of three to eight ranks (docs/reference/progress.md)."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 from tests.e2e.gangs.test_hang import BAD, HANGS, NO_HANGS, Cut, applications_loaded, begins, training
-
-if TYPE_CHECKING:
-    from testkit.frameworks import Frameworks
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 __all__ = ["applications_loaded"]

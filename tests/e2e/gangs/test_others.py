@@ -1,14 +1,14 @@
 """Pods of JobSets, LeaderWorkerSets and TrainJobs on a real node: their controllers, our chart, what the page has."""
 
-from __future__ import annotations
-
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.images import images
 from testkit.operators import JobSet, LeaderWorkerSet, Trainer
@@ -16,12 +16,6 @@ from testkit.waiting import eventually
 from tests.apiserver.others.test_foreign_operators import MANIFESTS
 from tests.e2e.conftest import PROGRAMS
 from tests.e2e.onenamespace import chart_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.chart, pytest.mark.long]
 STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'

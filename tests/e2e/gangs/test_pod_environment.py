@@ -1,9 +1,6 @@
 """What programs find in their Pods on a real node: values of users and presets by each way, files, resources."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,17 +8,13 @@ from frameworkbarrier.presets import model as presets
 from frameworkinjector import __version__
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
-from localcluster import LocalClusterError
+from localcluster import Cluster, LocalClusterError
+from localcluster.client import Json, RawClient
 from localcluster.images import images
-from testkit.frameworks import framework, role
+from testkit.frameworks import Frameworks, framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant
 from tests.e2e.pods import PREFIX, REPORT, all_run, pod, python, reports
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

@@ -1,20 +1,15 @@
 """In-place restart on a real node: a rank exits, and the whole gang runs again in the same Pods."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 
+from localcluster.client import RawClient
 from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e.gangs.ranks import NAME, Gang, rank
 from tests.e2e.pods import events_of, pod
-
-if TYPE_CHECKING:
-    from localcluster.client import RawClient
 
 pytestmark = [
     pytest.mark.node,

@@ -1,17 +1,11 @@
 """A gang restarts in place while the controller or the kubelet is away, or is killed in the middle of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from localcluster import Cluster
 from testkit.waiting import eventually
 from tests.e2e.gangs.outages import SYSTEM, without, without_replicas
 from tests.e2e.gangs.ranks import Gang, rank
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
 
 pytestmark = [
     pytest.mark.node,

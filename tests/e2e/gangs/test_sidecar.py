@@ -1,28 +1,23 @@
 """The barrier as a native sidecar on a real node: it holds the application, then keeps the files up to date."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.images import images
 from localcluster.programs import binaries
-from testkit.frameworks import role
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.pods import all_run, pod, python
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import Json, RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

@@ -1,20 +1,14 @@
 """The startup probe of a sidecar on a real node: it costs next to nothing while it waits, and opens at once."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-from testkit.frameworks import role
+from localcluster import Cluster
+from localcluster.client import RawClient
+from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.pods import pod
-
-if TYPE_CHECKING:
-    from localcluster import Cluster
-    from localcluster.client import RawClient
-    from testkit.frameworks import Frameworks
 
 pytestmark = pytest.mark.node
 

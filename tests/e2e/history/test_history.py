@@ -1,16 +1,18 @@
 """The archive from its image, by the chart, on a real node: what real Pods have written outlives them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
+from localcluster import Cluster
+from localcluster.client import RawClient
 from localcluster.processes.ports import free_port
 from localcluster.programs import binaries
 from testkit.frameworks import Frameworks, role
@@ -19,13 +21,6 @@ from tests.e2e.gangs.ranks import Gang, rank
 from tests.e2e.onenamespace import chart_node
 from tests.e2e.pods import pod, python
 from tests.support.frameworkctl import Frameworkctl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from localcluster.client import RawClient
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 

@@ -1,18 +1,13 @@
 """A database of each kind, for each test anew."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from frameworkhistory.archive.database import Database
 from tests.support.postgres import Postgres, postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

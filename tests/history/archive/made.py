@@ -1,23 +1,17 @@
 """Changes and rows for the tests of the archive."""
 
-from __future__ import annotations
-
 import os
 import signal
 import traceback
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.tables import METADATA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Engine
 
 DAY = 86_400.0
 

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import contextlib
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
@@ -12,11 +10,7 @@ from frameworkhistory.archive import tables
 from frameworkhistory.archive.database import Database, NewerSchemaError
 from frameworkhistory.archive.tables import METADATA
 from tests.history.archive.made import is_killed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.postgres import Postgres
+from tests.support.postgres import Postgres
 
 
 def _of_sqlite(url: str) -> str:

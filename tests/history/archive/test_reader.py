@@ -1,22 +1,17 @@
-from __future__ import annotations
-
 import dataclasses
+from collections.abc import Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkhistory.archive import reader as module
+from frameworkhistory.archive.changes import Changes, Row
+from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.archive.writer import Writer
 from tests.history.archive.made import DAY, attempt, changes, log, run
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkhistory.archive.changes import Changes, Row
-    from frameworkhistory.archive.database import Database
 
 MANY = 120
 STATES = "AttemptRunning", "Completed"

@@ -1,17 +1,12 @@
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
+from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.retention import Retention
 from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from tests.history.archive.made import DAY, attempt, changes, log, run, stored
-
-if TYPE_CHECKING:
-    from frameworkhistory.archive.database import Database
 
 NOW = 100 * DAY
 

@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import Counter
+from collections.abc import Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,11 +16,7 @@ from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from tests.history.archive.made import DAY, attempt, changes, is_killed, log, run, stored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.postgres import Postgres
+from tests.support.postgres import Postgres
 
 UIDS = ("a", "b")
 _ENDS: list[Row] = [

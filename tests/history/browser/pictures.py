@@ -3,8 +3,6 @@
 With a folder, it draws six pages there instead: light, dark and on a narrow screen.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tempfile

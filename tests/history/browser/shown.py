@@ -3,24 +3,19 @@
 `speech/conformer` runs: its second attempt, after a hang, and in the third epoch of that. `vision/detector` has failed.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import random
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
 from frameworkhistory.archive.changes import Changes
 from tests.client.documents import completion, container, framework, pod, role
 from tests.client.documents import task as task_of
-from tests.history.page.rooms import NOW
-
-if TYPE_CHECKING:
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from tests.history.page.rooms import Room
+from tests.history.page.rooms import NOW, Room
 
 Row = dict[str, Any]
 RUNS, FAILED = "/frameworks/speech/conformer", "/frameworks/vision/detector"

@@ -3,31 +3,22 @@
 `tests/apiserver/history/test_browser.py` has what changes Frameworks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import Browser, Route, expect
 
 from frameworkhistory.archive.changes import Changes
 from testkit.waiting import eventually_async
 from tests.history.browser import shown
-from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, room
-from tests.support.browser import chromium, visit
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from playwright.async_api import Browser, Route
-
-    from tests.history.page.rooms import Room
-    from tests.support.browser import Visit
+from tests.history.page.rooms import HOSTILE, NAME, NOW, Room, framework_row, hostile, lines, room
+from tests.support.browser import Visit, chromium, visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAGES = ("/", shown.RUNS, shown.FAILED, f"{shown.FAILED}/log", "/statistics", f"{shown.RUNS}/spec")

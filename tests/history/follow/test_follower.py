@@ -1,14 +1,15 @@
 """What waits to be written, and to be let go of: no input of one holds up or pushes out what others wait for."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from frameworkclient.views.events import EVENT_DECODER, EventView
 from frameworkcontroller.api import names
@@ -21,12 +22,6 @@ from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import eventually_async
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
-    from pathlib import Path
-
-    import pytest
 
 
 def state(name: str = "fw", version: int = 1, *, deleting: bool = False, gpus: str = "1") -> Framework:

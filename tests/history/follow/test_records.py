@@ -1,9 +1,7 @@
 """What a state of a Framework adds to the archive, whatever of its life was seen."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkhistory.archive.changes import Known
+from frameworkhistory.archive.changes import Changes, Known
 from frameworkhistory.follow import records
-
-if TYPE_CHECKING:
-    from frameworkhistory.archive.changes import Changes
 
 KEYS = {
     "attempts": ("attempt",),

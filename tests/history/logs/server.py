@@ -1,28 +1,23 @@
 """An API server that has Pods and their logs, with faults, and a collector that reads them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import Counter, deque
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.logs.collector import Collector, Limits
 from frameworkhistory.logs.storage import Storage
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import Json, container, pod_document
 from tests.support.listening import close_listener
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from frameworkhistory.archive.changes import Changes, Row
 
 PREFIX = "frameworkcontroller.microsoft.com"
 IN_PLACE = {f"barrier.{PREFIX}/restart": "in-place"}

@@ -1,24 +1,18 @@
 """Logs are kept, or told to be lost: of Pods that end, restart, are deleted and replaced, over faults of all around."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from frameworkhistory.logs.reader import LOST, SNAPSHOT
 from frameworkhistory.logs.tail import CUT
 from testkit.waiting import eventually_async
-from tests.client.documents import container
+from tests.client.documents import Json, container
 from tests.history.logs.server import IN_PLACE, PREFIX, Archive, Log, Scene, collecting, ended, lines, pod
 from tests.support.memory import memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.client.documents import Json
 
 NAME, UID = "training-worker-0", "uid-worker-0"
 WAITING = container(state="waiting", restarts=1, reason="CrashLoopBackOff")

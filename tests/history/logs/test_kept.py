@@ -1,10 +1,9 @@
 """`POST /kept`: which Pods may go, as soon as one of them may."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,9 +12,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from frameworkhistory.logs.kept import PATH, kept_handler
 from tests.history.logs.server import Log, collecting, ended, lines, pod
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UIDS = ["uid-worker-0", "uid-worker-1"]
 

@@ -1,12 +1,11 @@
 """Logs in a directory, and on a real S3 server."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import obstore
 import pytest
@@ -16,10 +15,6 @@ from localcluster.processes.ports import free_port
 from localcluster.programs import binaries
 from localcluster.programs.catalogue import pinned_version
 from testkit.waiting import eventually, patience
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KEY = "demo/uid/0/worker-0/0-pod-main-0.log.gz"
 FAULTS = (OSError, obstore.exceptions.BaseError)

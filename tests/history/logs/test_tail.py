@@ -1,7 +1,5 @@
 """The ends of logs in memory: which bytes stay, whatever the chunks, and after connections that broke."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import given

@@ -1,19 +1,22 @@
 """The page on loopback with a real archive on SQLite, and an API server that knows three persons."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip
 import json
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from aiohttp import ClientSession, DummyCookieJar, web
 
 from frameworkclient.logs.lines import LogBatch, LogLine, LogSource
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkclient.logs.selection import LogSelection
+from frameworkclient.views.framework import FrameworkView
+from frameworkclient.views.pods import TaskPod
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
@@ -28,15 +31,6 @@ from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import completion, framework, role
 from tests.client.documents import task as task_of
 from tests.support.http import app_served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-    from pathlib import Path
-
-    from frameworkclient.logs.selection import LogSelection
-    from frameworkclient.views.framework import FrameworkView
-    from frameworkclient.views.pods import TaskPod
-    from frameworkcontroller.api.framework import Framework
 
 NOW = 1_767_270_000.0
 """2026-01-01 12:20:00, twenty minutes after the documents begin."""

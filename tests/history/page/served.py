@@ -1,24 +1,18 @@
 """The guard and the actions of the page as an application on loopback, with the smallest frame around their pages."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import jinja2
 from aiohttp import ClientSession, DummyCookieJar, web
 
+from frameworkclient.aio import AsyncClient
 from frameworkhistory.page import actions, security
-from frameworkhistory.page.people import PERSON, SESSION, PageError
+from frameworkhistory.page.people import PERSON, SESSION, PageError, People
 from tests.support.http import app_served
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from frameworkclient.aio import AsyncClient
-    from frameworkhistory.page.people import People
 
 FRAME = jinja2.DictLoader(
     {"base.html": "<title>{% block title %}{% endblock %}</title>{% block content %}{% endblock %}"}

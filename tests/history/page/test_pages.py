@@ -1,13 +1,11 @@
 """Every page with a real archive: its status, what it says, how large it is, and that text stays text."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import json
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -15,20 +13,15 @@ from aiohttp import ClientPayloadError
 from sqlalchemy.exc import OperationalError
 
 from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.reader import Search
 from frameworkhistory.page import feed as feeds
 from frameworkhistory.page import frameworks, logs, security
-from frameworkhistory.page.tables import as_csv
+from frameworkhistory.page.tables import Row, as_csv
 from testkit.waiting import eventually_async
 from tests.client.documents import pod, training, workers
 from tests.client.documents import task as task_of
 from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, log_row, plain, room, run
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkhistory.archive.reader import Search
-    from frameworkhistory.page.tables import Row
 
 ONE = "/frameworks/demo/training"
 PAGES = (

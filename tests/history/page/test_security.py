@@ -1,11 +1,11 @@
 """Who gets in, by which forms, with which headers: against an API server of a few lines, which counts its questions."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -19,10 +19,6 @@ from tests.client.documents import framework
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.history.page.served import Clock, Site, basic, served
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 KEY = "the-key-of-a-local-page"
 PASSWORD = "open:sesame ü"

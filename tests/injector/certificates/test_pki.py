@@ -1,7 +1,5 @@
 """Certificates as values: what is replaced, when, and whether clients accept it."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pytest

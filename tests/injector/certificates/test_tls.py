@@ -1,7 +1,5 @@
 """The served certificate, as clients see it."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import warnings

@@ -1,7 +1,5 @@
 """The injector and the barrier share the table of settings, and so accept the same values; presets are shared too."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The whole request path against random inputs; `coverage_fuzzer` tries many more."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Pods that are as large as a request may be: what a review of one takes in memory and time, and what it answers."""
 
-from __future__ import annotations
-
 import json
 import time
 import tracemalloc

@@ -1,10 +1,8 @@
 """The operator's own presets: what is read from the folder, and what is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from frameworkinjector.review import own_presets
 from frameworkinjector.review.own_presets import OwnPresetsError, read
 from frameworkinjector.review.reasons import RefusalError
 from tests.injector.golden_pods import pod_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD = """
 port = 9000

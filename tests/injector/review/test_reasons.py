@@ -1,7 +1,5 @@
 """Every reason has one name and one sentence."""
 
-from __future__ import annotations
-
 import re
 import string
 

@@ -1,7 +1,5 @@
 """What the barrier's container asks for, by what the application's containers ask for."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Annotations and their validators."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 

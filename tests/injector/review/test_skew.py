@@ -1,7 +1,5 @@
 """Which versions of the controller and the barrier fit, and what the injector says where they do not."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

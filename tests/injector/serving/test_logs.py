@@ -1,7 +1,5 @@
 """The injector logs as the controller does, so that one set of rules collects both."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,16 +1,14 @@
 """The server as a process: it stops under load without losing a call, and hostile clients do not make it grow."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
 import random
 import re
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 import psutil
@@ -24,9 +22,6 @@ from tests.injector.loopback_server import ReviewClient, head, until
 from tests.injector.random_fuzzer import mutated, seeds
 from tests.injector.replica_processes import Replica, manifests, spawn
 from tests.injector.reviews import review_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEAD, MIB = head(100), 1024 * 1024
 

@@ -1,10 +1,10 @@
 """Which outcomes of its parts make a replica ready, and that of its call to itself."""
 
-from __future__ import annotations
-
 import asyncio
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from frameworkinjector.readiness import PartStatus, not_ready
 from frameworkinjector.serving import self_call
@@ -12,9 +12,6 @@ from frameworkinjector.serving.self_call import SelfCall
 from tests.injector.loopback_server import until
 from tests.injector.reviews import SERVICE
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    import pytest
 
 
 @each(

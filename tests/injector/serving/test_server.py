@@ -1,7 +1,5 @@
 """The HTTPS server, called over real TLS on loopback: what it answers, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

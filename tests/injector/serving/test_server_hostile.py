@@ -1,19 +1,15 @@
 """The HTTPS server and clients that are slow, silent, too many, or send garbage."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.injector.loopback_server import WHOLE_REQUEST, Connection, head, read_until_closed, until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SILENCE_SECONDS = 3.0
 """A limit that ends what is silent, and no handshake on a busy machine."""

@@ -4,11 +4,10 @@ The controller's part is that of `engine.foreign`, without its loop. Barriers ar
 read rosters by `frameworkbarrier` and open by its `Gatekeeper`.
 """
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -39,9 +38,6 @@ from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPo
 from frameworkcontroller.core.policies.shares import Pace
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

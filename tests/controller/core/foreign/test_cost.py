@@ -3,11 +3,10 @@
 It is counted in calls of Python functions, so that neither the machine nor the time decides.
 """
 
-from __future__ import annotations
-
 import random
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,10 +21,6 @@ from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.foreign.foreign_world import START, World
 from tests.controller.core.reconcile.test_cost import calls
 from tests.support.beside import foreign_pods as make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
 
 MOST_CALLS = 60_000
 """Of one decision in a gang of 10,000 Pods: about 10 ms."""

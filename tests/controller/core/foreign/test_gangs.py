@@ -1,26 +1,21 @@
 """Gangs of other controllers: who is in one, what its roster says, and that no start opens for Pods of another."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.source import roster
 from frameworkcontroller.core.effects import FindOwner, GrantRosterAccess, WriteRoster
 from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE
 from tests.controller.core.foreign.foreign_world import World
 from tests.support.beside import foreign_pods as make
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkbarrier.gate.gang import Gang
-    from tests.support.beside.foreign_pods import Json
+from tests.support.beside.foreign_pods import Json
 
 
 def replicas(number: int) -> Json:

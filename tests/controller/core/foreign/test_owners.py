@@ -1,7 +1,5 @@
 """What owners of gangs of other controllers say of their size, and each field by which one can never be complete."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,15 +1,14 @@
 """What a roster says, how it goes on through lost writes, restarts and changes by others; `test_gang` says when."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace as replace_fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +20,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
-from frameworkcontroller.core.effects import RolesSummary
+from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.gang import drift, roster
 from frameworkcontroller.core.gang.drift import FORGET_AFTER, PAUSE_MAX, Guard
 from frameworkcontroller.core.gang.gang import RestartTimes
@@ -30,12 +29,6 @@ from frameworkcontroller.core.gang.roster import AttemptName, Missing, document
 from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import START, at, ended, events_in, task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from frameworkcontroller.core.effects import WriteRoster
 
 IDENTITY = AttemptName("ns", "fw", "framework-uid", 2, "2_config-map-uid")
 

@@ -1,9 +1,7 @@
 """By what the ranks of a gang are ordered, and that a ring of them leaves each domain once."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,9 +9,6 @@ from hypothesis import strategies as st
 
 from frameworkcontroller.api.rank_topology import keys_of
 from frameworkcontroller.core.gang.rank_order import RankOrder, kept
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ZONE, BLOCK = "zone", "block"
 

@@ -1,20 +1,16 @@
 """When a barrier ends its Task although the kubelet restarts it: by the exit codes 201 and 210."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkcontroller.api.names import BARRIER_CONTAINER
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import ContainerEnd
 from frameworkcontroller.core.machines.barrier_exit import failed_by_barrier
 from frameworkcontroller.core.machines.task import step
 from tests.controller.core.values import at, known, pod, shown, task, task_facts
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Pod
 
 S = State
 WAITS: dict[str, Any] = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}

@@ -1,20 +1,20 @@
 """The Framework attempt: every row of its state machine, as (what was, what is seen) -> (what becomes, what to do)."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.states import COMPLETING, ENDED, State
 from frameworkcontroller.api.states import GOING as GOING_AWAY
-from frameworkcontroller.api.status import RetryPolicyStatus
+from frameworkcontroller.api.status import FrameworkStatus, RetryPolicyStatus
 from frameworkcontroller.core.machines.framework import (
     Action,
+    AttemptFacts,
     FrameworkStep,
     is_ending,
     new_status,
@@ -37,12 +37,7 @@ from tests.controller.core.values import (
     spec,
 )
 
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Partial
-    from frameworkcontroller.api.status import FrameworkStatus
-    from frameworkcontroller.core.machines.framework import AttemptFacts
-
-    FrameworkRow = Row[FrameworkStatus, Partial, Action]
+FrameworkRow = Row[FrameworkStatus, Partial, Action]
 
 A, S = Action, State
 THERE = config_map()

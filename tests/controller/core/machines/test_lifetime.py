@@ -1,15 +1,14 @@
 """How long a Framework may run, and how long it is kept: `activeDeadlineSeconds` and `ttlSecondsAfterFinished`."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import RetryPolicyStatus
+from frameworkcontroller.api.status import FrameworkStatus, RetryPolicyStatus
 from frameworkcontroller.core.machines.framework import Action, deadline_of, step
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios.added import with_fields
@@ -28,10 +27,6 @@ from tests.controller.core.values import (
     spec,
 )
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.meta import Partial
-    from frameworkcontroller.api.status import FrameworkStatus
 
 S = State
 UNBOUNDED = -1

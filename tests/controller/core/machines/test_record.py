@@ -1,7 +1,5 @@
 """Which Frameworks are held for the archive, and how long the deletion of a Pod that has ended waits for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

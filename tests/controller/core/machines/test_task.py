@@ -1,10 +1,8 @@
 """One Task: every row of its state machine, as (what was, what is seen) -> (what becomes, what is to be done)."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
@@ -13,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from frameworkcontroller.api.pod import PodSpec
+from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.api.states import ASSOCIATED, COMPLETING, NEXT, State
 from frameworkcontroller.api.states import ENDED as OVER
-from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus
+from frameworkcontroller.api.status import RetryPolicyStatus, TaskAttemptStatus, TaskStatus
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.machines.attempt import move
-from frameworkcontroller.core.machines.task import Action, TaskStep, conclude, new_task, record_pod, step
+from frameworkcontroller.core.machines.task import Action, TaskFacts, TaskStep, conclude, new_task, record_pod, step
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.policies.readiness import obstacle_of
@@ -38,12 +36,7 @@ from tests.controller.core.values import (
     terminated,
 )
 
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.machines.task import TaskFacts
-
-    TaskRow = Row[TaskStatus, Pod, Action]
+TaskRow = Row[TaskStatus, Pod, Action]
 
 A, S = Action, State
 FOREIGN = pod("Running", uid="foreign-uid", foreign=True)

@@ -1,7 +1,5 @@
 """Pods that stay away from nodes (docs/reference/progress.md, section 4)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

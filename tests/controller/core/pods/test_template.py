@@ -1,7 +1,5 @@
 """From a role's Pod template to the Pods of its Tasks."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json

@@ -1,9 +1,7 @@
 """What a failed Pod's end means."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.codes import FAILED, PERMANENT, TRANSIENT, TRANSIENT_CONFLICT
+from frameworkcontroller.api.status import CompletionType
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.classification import (
     CONTAINER_CONTRACT,
@@ -21,9 +20,6 @@ from frameworkcontroller.core.policies.classification import (
     Regex,
 )
 from tests.controller.core.values import pod, terminated
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import CompletionType
 
 
 def container(**fields: Any) -> ContainerPattern:

@@ -1,32 +1,25 @@
 """Pods that end as soon as they have begun, of Tasks and Frameworks that are retried: when they are created again."""
 
-from __future__ import annotations
-
+from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec import Raw
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import TaskSpec
+from frameworkcontroller.api.spec import TaskRoleSpec, TaskSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import CreatePod, WriteStatus
+from frameworkcontroller.api.status import TaskCompletion
+from frameworkcontroller.core.effects import CreatePod, Effect, Outcome, WriteStatus
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT, CrashLoops, pause_after
+from frameworkcontroller.core.policies.role import TaskKey
 from frameworkcontroller.core.policies.shares import Shares
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios.lives import tasks
 from tests.controller.core.values import at, core_config, ended, known, moment, role, spec, task
 from tests.support.memory import memory
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from frameworkcontroller.api.spec import TaskRoleSpec
-    from frameworkcontroller.api.status import TaskCompletion
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.core.policies.role import TaskKey
 
 S = State
 KEY = ("worker", 0)

@@ -1,13 +1,13 @@
 """Which TaskRoles wait for which, and what the messages say."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES, Dependency, FrameworkSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.policies.dependencies import (
     conditions_of,
     describe,
@@ -20,10 +20,6 @@ from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios.added import DEPENDENT, PIPELINE
 from tests.controller.core.values import ended, known, pod, role, role_of, spec, task
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import TaskStatus
 
 S = State
 READY: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}

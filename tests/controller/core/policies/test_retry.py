@@ -1,7 +1,5 @@
 """Retries: every rule, and which one comes first."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

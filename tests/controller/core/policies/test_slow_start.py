@@ -1,7 +1,5 @@
 """How many Pods are created at a time, while all goes well and while they are refused."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from frameworkcontroller.api.states import State

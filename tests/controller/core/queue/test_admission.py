@@ -1,8 +1,7 @@
 """What is asked of a queue, what an admission adds to Pods, and what Kueue is told: functions of values."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,23 +18,26 @@ from frameworkcontroller.api.workload import (
     Flavor,
     Workload,
 )
-from frameworkcontroller.core.effects import CreateCompanion, DeleteCompanion, Failed, Missing, Refused
+from frameworkcontroller.core.effects import (
+    CompanionEffect,
+    CreateCompanion,
+    DeleteCompanion,
+    Effect,
+    Failed,
+    Missing,
+    Outcome,
+    Refused,
+)
 from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
-from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, wanted_pod_sets
+from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, WantedPodSet, wanted_pod_sets
 from frameworkcontroller.core.reconcile import queue_pass
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import START, core_config
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from frameworkcontroller.core.effects import CompanionEffect, Effect, Outcome
-    from frameworkcontroller.core.queue.pod_sets import WantedPodSet
 
 KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
 

@@ -3,15 +3,15 @@
 It is counted in calls of Python functions, so that neither the machine nor the time decides.
 """
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from types import FrameType
 
 import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
+from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, Done, WriteStatus
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
@@ -20,12 +20,6 @@ from tests.controller.core.driver import decided
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import core_config, moment
 from tests.support.memory import memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType
-
-    from frameworkcontroller.api.pod_group import PodGroup
 
 
 class Seen:

@@ -1,26 +1,19 @@
 """What a group asks of the scheduler, and how often it is told what that says; `scenarios/groups` has whole lives."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
+import pytest
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod_group import KINDS, GangScheduling, PodGroup
 from frameworkcontroller.core.effects import CreateCompanion, Missing, PatchCompanion, Refused, WriteStatus
 from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
 from frameworkcontroller.core.reconcile import group_pass
+from localcluster.client import Json
 from tests.controller.core.manual import POD, Manual
 from tests.controller.core.scenarios.groups import said
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import core_config
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    import pytest
-
-    from localcluster.client import Json
 
 ASKED = "gangScheduling: {scheduler: kubernetes, topologyKey: zone, priorityClassName: high, disruptionMode: Single}\n"
 

@@ -1,7 +1,5 @@
 """What a Framework does for the archive, request by request: its finalizer, and the logs of Pods that have ended."""
 
-from __future__ import annotations
-
 import json
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranks that follow the topology of nodes: what the roster of a Framework says, and when it says nothing of them."""
 
-from __future__ import annotations
-
 from frameworkcontroller.api import names
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios.in_place import ANNOTATIONS, GANG

@@ -1,7 +1,5 @@
 """What the parts do together, where no whole life shows it: refusals, other writers, calm."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -1,24 +1,17 @@
 """Pods that stay after their end: what users, policies and retries do to them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Labels, Meta, OwnerReference
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import Failed, RetainPod
+from frameworkcontroller.core.effects import Effect, Failed, Outcome, RetainPod
 from frameworkcontroller.core.reconcile.outcomes import TRIES_TO_RETAIN
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.added import with_fields
 from tests.controller.core.scenarios.lives import STAY, TWO_ROLES, all_run
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome
 
 S = State
 LET_GO = OwnerReference(kind="Framework", name="fw", uid="framework-uid", controller=True)

@@ -1,14 +1,12 @@
 """Whole lives of Frameworks, and the same lives cut short at every effect."""
 
-from __future__ import annotations
-
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import FindConfigMap, WriteStatus
+from frameworkcontroller.core.effects import Effect, FindConfigMap, Outcome, WriteStatus
 from tests.controller.core.checks import place, tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.manual import Manual
@@ -21,9 +19,6 @@ from tests.controller.core.scenarios.in_place import IN_PLACE
 from tests.controller.core.scenarios.lives import SCENARIOS, STOPPED, TWO_ROLES, Scenario, all_run, lose_a_pod
 from tests.controller.core.scenarios.queues import IN_QUEUES
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect, Outcome
 
 ALL = SCENARIOS | STOPPED | ADDED | IN_TIME | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS | IN_HISTORY
 SEEN_LATE = SCENARIOS | ADDED | IN_PLACE | HANGS | IN_QUEUES | IN_GROUPS | IN_HISTORY

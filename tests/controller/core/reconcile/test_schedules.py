@@ -3,8 +3,6 @@
 `SOAK_EXAMPLES=20000 pytest tests/controller/core/reconcile/test_schedules.py` looks at more of them.
 """
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import HealthCheck, Phase, example, given, settings

@@ -1,31 +1,23 @@
 """What a controller makes of the verdict of a sidecar whose gang hangs (docs/reference/progress.md, section 4)."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Running, Terminated
-from frameworkcontroller.api.status import Culprit
+from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Pod, Running, Terminated
+from frameworkcontroller.api.status import Culprit, Hangs
 from frameworkcontroller.core.restart.annotations import hang_limit, progress_port
 from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, as_hang, counted, verdict_of
 from tests.controller.core.inplace import verdict_of as said
 from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.scenarios.hangs import HANGS
 from tests.controller.core.values import POD_UID, START, pod
-
-if TYPE_CHECKING:
-    from msgspec import UnsetType
-
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import Hangs
 
 TEXT = said("hang 10 worker-2", 3)
 

@@ -1,14 +1,13 @@
 """Gangs that restart in place: roles that take no part, edited templates, instances that never stay."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from frameworkcontroller.api.states import State
+from frameworkcontroller.core.effects import Effect
+from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from frameworkcontroller.core.status.reports import Milestone
 from tests.controller.core import checks
@@ -27,15 +26,10 @@ from tests.controller.core.scenarios.in_place import (
     then_ok,
 )
 from tests.controller.core.scenarios.in_place import POD as GANG_POD
-from tests.controller.core.scenarios.lives import POD, STAY, all_run, tasks
+from tests.controller.core.scenarios.lives import POD, STAY, Script, all_run, tasks
 from tests.controller.core.world import Plan, World, framework_of
 
-if TYPE_CHECKING:
-    from frameworkcontroller.core.effects import Effect
-    from frameworkcontroller.core.reconcile.decision import Decision
-    from tests.controller.core.scenarios.lives import Script
-
-    Ends = dict[str, list[int | str]]
+Ends = dict[str, list[int | str]]
 
 PREPARED = f"""
 executionType: Start

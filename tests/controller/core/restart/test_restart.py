@@ -1,14 +1,13 @@
 """Who ends an epoch of a gang that restarts in place, and what follows (docs/reference/restart.md, section 3)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttemptStatus
 from frameworkcontroller.core.policies import classification
@@ -16,9 +15,6 @@ from frameworkcontroller.core.restart import epoch as restart
 from frameworkcontroller.core.restart.annotations import read_limit
 from frameworkcontroller.core.restart.epoch import BY_EXIT, End, Gate
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Pod
 
 CLOSED, OPEN = Gate(3, 0), Gate(3, 4)
 RUNNING = {"running": {}}

@@ -1,7 +1,5 @@
 """Lives of Frameworks that use the fields that this project has added to the spec."""
 
-from __future__ import annotations
-
 from frameworkcontroller.api.states import State
 from tests.controller.core.scenarios.lives import (
     CONFLICT,

@@ -1,20 +1,20 @@
 """Lives of Frameworks whose Pods a scheduler places in groups."""
 
-from __future__ import annotations
-
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod_group import PER_ROLE, GangScheduling
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from tests.controller.core.scenarios.added import DEPENDENT, UNREADY, UNRETRIED, ps_runs, suspend, suspend_while_all_run
 from tests.controller.core.scenarios.in_place import GANG, then_ok
 from tests.controller.core.scenarios.lives import (
     STAY,
     TWO_ROLES,
     Scenario,
+    Script,
     all_run,
     attempt,
     first_runs,
@@ -25,13 +25,7 @@ from tests.controller.core.scenarios.lives import (
 )
 from tests.controller.core.scenarios.queues import end_of_next
 from tests.controller.core.values import core_config
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-    from tests.controller.core.scenarios.lives import Script
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 FIRST = "fw-attempt-0"
 RESUME = functools.partial(suspend, wanted=False)

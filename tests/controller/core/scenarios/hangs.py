@@ -3,19 +3,15 @@
 The verdict is that of the Pod's own sidecar, and names the Tasks as the culprits.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkcontroller.api.states import State
 from tests.controller.core.inplace import verdict_of
 from tests.controller.core.scenarios.added import SIDECAR
 from tests.controller.core.scenarios.in_place import GANG, fail_after_a_success, then_ok
 from tests.controller.core.scenarios.lives import Scenario, tasks
-
-if TYPE_CHECKING:
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com"
 NOTES = f"{PREFIX}/progress: file, {PREFIX}/hang: restart, {PREFIX}/hang-limit: '{{limit}}'"

@@ -1,7 +1,5 @@
 """Lives of Frameworks of which an archive keeps what has run."""
 
-from __future__ import annotations
-
 from frameworkcontroller.api import names
 from tests.controller.core.scenarios.lives import CONFLICT, STAY, Scenario, all_run, when
 from tests.controller.core.values import core_config

@@ -3,16 +3,12 @@
 A Task without a barrier does not restart with its gang: its `ends` are by retry, as everywhere else.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkcontroller.api.states import State
 from tests.controller.core.scenarios.lives import POD as ANY_POD
 from tests.controller.core.scenarios.lives import STAY, TWO_ROLES, Scenario, all_run, lose_a_pod, scale, tasks, workers
-
-if TYPE_CHECKING:
-    from tests.controller.core.world import World
+from tests.controller.core.world import World
 
 ANNOTATIONS = (
     "barrier.frameworkcontroller.microsoft.com/restart: in-place, "

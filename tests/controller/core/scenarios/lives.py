@@ -1,24 +1,19 @@
 """Lives of Frameworks: what their Pods do, what becomes of requests, who interferes when, and how it ends."""
 
-from __future__ import annotations
-
 import copy
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from frameworkcontroller.api.states import COMPLETING, State
+from frameworkcontroller.api.status import TaskStatus
+from frameworkcontroller.core.reconcile.config import CoreConfig
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.values import core_config
 from tests.controller.core.world import CONFIG_MAP, Plan, World
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.reconcile.config import CoreConfig
-
-    Script = Callable[[World], None]
+Script = Callable[[World], None]
 
 POD = "pod: {spec: {containers: [{name: main, image: x}]}}"
 TWO_ROLES = f"""

@@ -1,7 +1,5 @@
 """Lives of Frameworks in a queue of Kueue."""
 
-from __future__ import annotations
-
 import functools
 
 from frameworkcontroller.api.states import State

@@ -1,16 +1,15 @@
 """Applications that end together: who wants to, and when they may (docs/reference/barrier.md, section 9)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import InitContainerStatus
+from frameworkcontroller.api.pod import InitContainerStatus, Pod
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies.readiness import held_of
 from frameworkcontroller.core.restart import epoch
@@ -18,12 +17,6 @@ from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import may_end
 from tests.controller.core.values import ended, pod, role_of, task
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from msgspec import UnsetType
-
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.api.status import TaskStatus
 
 RUNS: dict[str, Any] = {"running": {}}
 SIDECARS: dict[str, tuple[dict[str, Any], bool | UnsetType, bool | UnsetType]] = {

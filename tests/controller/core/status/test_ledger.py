@@ -1,9 +1,7 @@
 """What the time of a Framework is spent on, and what is charged as that changes (docs/ledger.md)."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,10 +9,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Meta
-from frameworkcontroller.api.pod import Pod
+from frameworkcontroller.api.pod import Pod, Times
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import LedgerState, State
-from frameworkcontroller.api.status import Ledger, RetryPolicyStatus, Spent
+from frameworkcontroller.api.status import Ledger, RetryPolicyStatus, Spent, TaskStatus
 from frameworkcontroller.core.machines.framework import new_status
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies.crash_loop import ATTEMPT
@@ -23,10 +21,6 @@ from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.values import START, at, ended, known, role_of, task
 from tests.support.rows import each
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.pod import Times
-    from frameworkcontroller.api.status import TaskStatus
 
 
 def one(state: State, *, ip: str | None = None, node: str | None = None, code: int | None = None) -> TaskStatus:

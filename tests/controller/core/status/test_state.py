@@ -1,10 +1,8 @@
 """What is decided, what of it is persisted, and which Tasks are dirty when."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,8 +12,9 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, State
-from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskRoleStatus, roles_of
+from frameworkcontroller.api.status import ContainerEnd, FrameworkStatus, PodEnd, TaskRoleStatus, TaskStatus, roles_of
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.pods.facts import SpecFacts
@@ -28,10 +27,6 @@ from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, Framewo
 from frameworkcontroller.core.status.summary import summarize
 from tests.controller.core.values import at, ended, events_in, framework, framework_end, packed, role, spec, task
 from tests.support.memory import memory
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import FrameworkSpec
-    from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 
 W0, W1, W2 = ("w", 0), ("w", 1), ("w", 2)
 

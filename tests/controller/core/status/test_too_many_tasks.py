@@ -1,14 +1,11 @@
 """A Framework that was stored under another definition and asks for more TaskRoles or Tasks than one may have."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import ENDED_TASK, FRAMEWORK, ROLE, TEXT_BYTES, idle_in
@@ -19,9 +16,6 @@ from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.values import at, ended, role, role_of, spec, task
 from tests.controller.core.world import Plan, World, framework_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import TaskStatus
 
 THREE = """
 taskRoles:

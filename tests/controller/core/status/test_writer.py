@@ -1,32 +1,22 @@
 """When the status is written, what a write contains, and what follows from what others have written meanwhile."""
 
-from __future__ import annotations
-
 from dataclasses import replace as replace_fields
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency
+from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency, FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, roles_digest
+from frameworkcontroller.api.status import FrameworkStatus, TaskCompletion, TaskRoleStatus, TaskStatus, roles_digest
 from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummary, StaleStatus, WriteStatus
 from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, moment, packed, role, spec, task
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from frameworkcontroller.api.framework import Framework
-    from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
-    from frameworkcontroller.api.status import TaskCompletion, TaskStatus
-
 
 STATUS = (
     '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
