@@ -10,12 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.meta import Meta, Partial
+from frameworkcontroller.api.spec import MAX_TASKS
 from frameworkcontroller.core import effects, events
 from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Outcome, Owner, Readiness, Refused, Subject
@@ -84,7 +86,9 @@ class ForeignGang:
         row = foreign.KINDS[claim.kind]
         objects = [(claim.owner, size.uid)]
         if row is foreign.PODS:
-            objects = [(pod.metadata.name, pod.metadata.uid) for pod in self.members.all()]
+            # With more it can never be complete.
+            members = islice(self.members.all(), MAX_TASKS)
+            objects = [(pod.metadata.name, pod.metadata.uid) for pod in members]
         gang = tuple(Owner(row.api_version, row.kind, name, uid) for name, uid in objects)
         return Subject(self._namespace, self._name, gang[0].uid, gang)
 
