@@ -62,6 +62,15 @@ def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
     return job | {"name": name, "replicas": replicas, "template": {"spec": spec}} | more
 
 
+def resumed(gangs: Gangs, path: str, pods: list[Json]) -> list[Json]:
+    """Suspend and resume an object, and return the Pods of its next start."""
+    gangs.raw.merge(path, {"spec": {"suspend": True}})
+    gangs.pods(0)
+    gangs.end(pods)
+    gangs.raw.merge(path, {"spec": {"suspend": False}})
+    return gangs.pods(len(pods), after=pods)
+
+
 def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_and_when_it_restarts(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
@@ -74,11 +83,7 @@ def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_an
     assert early.ends(30)[0] == 0
     opened(start, first)
 
-    gangs.raw.merge(path, {"spec": {"suspend": True}})
-    gangs.pods(0)
-    gangs.end(first)
-    gangs.raw.merge(path, {"spec": {"suspend": False}})
-    second = gangs.pods(4, after=first)
+    second = resumed(gangs, path, first)
     gangs.complete(second)
     opened(start, second)
 
@@ -103,11 +108,7 @@ def test_a_train_job_is_the_gang_of_its_jobset_and_starts_again_when_it_is_resum
     roster = gangs.complete(first)
     assert (roster["framework"]["name"], [role["name"] for role in roster["taskRoles"]]) == ("train", ["node"])
     opened(start, first)
-    gangs.raw.merge(path, {"spec": {"suspend": True}})
-    gangs.pods(0)
-    gangs.end(first)
-    gangs.raw.merge(path, {"spec": {"suspend": False}})
-    second = gangs.pods(4, after=first)
+    second = resumed(gangs, path, first)
     gangs.complete(second)
     opened(start, second)
 
