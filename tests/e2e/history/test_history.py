@@ -93,6 +93,8 @@ def archived(page: str, path: str, token: str) -> Any:
         return json.loads(get(page, f"/api/v1/{path}", token))
     except urllib.error.HTTPError as error:
         raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+    except OSError as error:
+        raise AssertionError(str(error)) from error  # a forwarded port may lose a connection
 
 
 def test_logs_of_each_run_and_the_last_state_outlive_the_framework(

@@ -87,7 +87,7 @@ async def test_after_sigterm_it_loses_no_call_and_exits(served: StandaloneReplic
 
     async with served.client.session() as session:
         calls = [asyncio.create_task(call(session)) for _ in range(20)]
-        await asyncio.sleep(1)
+        await until(lambda: answered > len(calls))
         before = answered
         served.replica.process.send_signal(signal.SIGTERM)
         await until(lambda: served.replica.health("/readyz") == (503, "not ready: stopping\n"))
