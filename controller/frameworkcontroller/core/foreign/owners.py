@@ -54,20 +54,12 @@ class Size(Struct, frozen=True):
         return sum(role.number for role in self.roles.values())
 
 
-class _Part(Wire, frozen=True):
-    """The fields of the small parts of a spec, whose names do not meet."""
-
-    name: str = ""
+class _Metadata(Wire, frozen=True):
     labels: Labels = Labels()
-    replicated_job: str = ""
-    job_index: int = 0
-    pod_index: int = 0
-    startup_policy_order: str = ""
-    start: int = 0
 
 
 class _Template(Wire, frozen=True):
-    metadata: _Part = _Part()
+    metadata: _Metadata = _Metadata()
 
 
 class _JobSpec(Wire, frozen=True):
@@ -80,22 +72,39 @@ class _JobTemplate(Wire, frozen=True):
     spec: _JobSpec = _JobSpec()
 
 
-class _ReplicatedJob(Wire, frozen=True):
+class _Named(Wire, frozen=True):
     name: str = ""
+
+
+class _ReplicatedJob(_Named, frozen=True):
     template: _JobTemplate = _JobTemplate()
     replicas: int = 1
-    depends_on: tuple[_Part, ...] = ()
+    depends_on: tuple[_Named, ...] = ()
+
+
+class _Coordinator(Wire, frozen=True):
+    replicated_job: str = ""
+    job_index: int = 0
+    pod_index: int = 0
+
+
+class _Startup(Wire, frozen=True):
+    startup_policy_order: str = ""
+
+
+class _Ordinals(Wire, frozen=True):
+    start: int = 0
 
 
 class _Spec(_JobSpec, frozen=True):
     """The fields of all kinds, whose names do not meet."""
 
     replicated_jobs: tuple[_ReplicatedJob, ...] = ()
-    coordinator: _Part = _Part()
-    startup_policy: _Part | str | None = None
+    coordinator: _Coordinator = _Coordinator()
+    startup_policy: _Startup | str | None = None
     replicas: int = 1
     pod_management_policy: str = "OrderedReady"
-    ordinals: _Part = _Part()
+    ordinals: _Ordinals = _Ordinals()
 
 
 class _Owner(Wire, frozen=True):
@@ -163,7 +172,7 @@ def _jobset(uid: str, spec: _Spec, named: tuple[str, ...]) -> Size:
 
 def _never(spec: _Spec, members: list[_ReplicatedJob]) -> Iterator[str]:
     names = {job.name for job in members if job.replicas > 0}
-    order = spec.startup_policy.startup_policy_order if isinstance(spec.startup_policy, _Part) else ""
+    order = spec.startup_policy.startup_policy_order if isinstance(spec.startup_policy, _Startup) else ""
     if len(names) > 1 and order == "InOrder":
         yield (
             "spec.startupPolicy.startupPolicyOrder is InOrder: each replicated job is created when the one before is "
