@@ -108,6 +108,7 @@ class Lead:
         found = await self._ask_all([peer for peer in peers if peer.task != self._own])
         if any(peer in found for peer in peers[:place]):
             self._misses = 0
+            self._heard(found)
             return None
         found[peers[place]] = own() or MUTE
         finding = self._judge(found)

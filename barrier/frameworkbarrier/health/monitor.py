@@ -96,7 +96,9 @@ class Monitor:
             await asyncio.sleep(began + self._lead.interval_sec - time.monotonic())
             began, epoch = time.monotonic(), self._lead.epoch
             self._found = await self._lead.round(lambda: self._pod.answer(time.monotonic()))
-            if self._found is not None and epoch == self._lead.epoch:
+            if self._found is None:
+                self._hang = None  # another leads: what this one says when it leads again is news
+            elif epoch == self._lead.epoch:
                 self._take(self._found)
 
     def _take(self, found: Finding) -> None:
