@@ -105,7 +105,7 @@ class Members:
 
     def summary(self) -> Readiness:
         """Return how far the gang is."""
-        if self._has_new_rule:
+        if self._has_new_rule and self._size.roles:  # there are none of a gang that can never be complete
             self._has_new_rule = False
             self._judge([*self._at])
         total = self._size.total
