@@ -9,33 +9,25 @@ from typing import Final, TypeAlias
 
 Labels: TypeAlias = Callable[[str], Mapping[str, str] | None]
 """Returns the labels of the node of this name, None if they are not known."""
+Place: TypeAlias = tuple[tuple[int, str], ...]
+"""By what a node is sorted."""
 UNREAD: Final = "the barrier of Pod {pod} was added by an injector that does not know the order of ranks"
 
 
-class RankOrder:
-    """The order of nodes by labels, for all TaskRoles of a gang; each node is looked at once for each list of keys."""
+def order(nodes: Sequence[str], place: Callable[[str], Place]) -> tuple[int, ...]:
+    """Return the indices of Tasks on these nodes in the order of their ranks, () where that is by index."""
+    places = {node: number for number, node in enumerate(sorted({*nodes}, key=place))}
+    found = sorted(range(len(nodes)), key=lambda index: places[nodes[index]])
+    first = found.index(0) if found else 0
+    found = found[first:] + found[:first]
+    return () if found == sorted(found) else tuple(found)
 
-    def __init__(self, labels: Labels) -> None:
-        self._labels = labels
-        self._known: dict[tuple[str, ...], dict[str, tuple[tuple[int, str], ...]]] = {}
 
-    def of(self, nodes: Sequence[str], keys: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the indices of Tasks on these nodes in the order of their ranks, () where that is by index."""
-        known = self._known.setdefault(keys, {})
-        for node in {*nodes}:
-            if node not in known:
-                known[node] = self._place(node, keys)
-        places = {node: place for place, node in enumerate(sorted({*nodes}, key=known.__getitem__))}
-        order = sorted(range(len(nodes)), key=lambda index: places[nodes[index]])
-        first = order.index(0) if order else 0
-        order = order[first:] + order[:first]
-        return () if order == sorted(order) else tuple(order)
-
-    def _place(self, node: str, keys: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-        """Return by what a node is sorted; a shorter value comes first, so that block-10 comes after block-9."""
-        labels = self._labels(node) or {}
-        values = (*(labels.get(key, "") for key in keys), node)
-        return tuple((len(value), value) for value in values)
+def place_of(labels: Labels, keys: tuple[str, ...], node: str) -> Place:
+    """Return the values of these labels, and the name; a shorter one comes first, so that block-10 is after block-9."""
+    found = labels(node) or {}
+    values = (*(found.get(key, "") for key in keys), node)
+    return tuple((len(value), value) for value in values)
 
 
 def kept(order: Sequence[int], number: int) -> list[int]:

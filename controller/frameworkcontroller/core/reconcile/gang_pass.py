@@ -5,8 +5,8 @@ status, since a roster speaks of a persisted one alone. `Gang` decides; this mod
 emits what follows from it.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
+from functools import cache, partial
 
 from msgspec import UNSET, UnsetType
 
@@ -28,7 +28,6 @@ from frameworkcontroller.core.events import NAMED_TEXT, KubeEvent
 from frameworkcontroller.core.gang import rank_order
 from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
 from frameworkcontroller.core.gang.progress import Asking
-from frameworkcontroller.core.gang.rank_order import RankOrder
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
 from frameworkcontroller.core.policies.role import RoleState
@@ -156,7 +155,8 @@ class GangPass:
         if not (facts.rank_keys or facts.rank_problem or is_ordered):
             return
         if gate is not None and not gate.is_open:
-            self._set_orders(dict.fromkeys((role.name for role in roles), UNSET))
+            for role in roles:
+                self._set_order(role, UNSET)
         gang, epoch = self._follow(ctx), 0 if gate is None else gate.epoch
         if gang is None or (this := (gang.publisher.config_map_uid, epoch)) == self._ordered:
             return
@@ -165,24 +165,24 @@ class GangPass:
         self._ordered = this
         if is_ordered or not gang.publisher.is_gathering(gate):
             return
-        why = facts.rank_problem
-        if facts.rank_keys:
-            why = ctx.view.unknown(NODES) or next(self._unread(roles, ctx.view), "")
+        why = facts.rank_problem or ctx.view.unknown(NODES) or next(self._unread(roles, ctx.view), "")
         if why:
             text = f"The ranks follow the indices of the Tasks: {why[:NAMED_TEXT]}"
             self._state.add_event(KubeEvent("RanksByIndex", text, warning=True))
         if self._config.rank_topology:
-            found = RankOrder(ctx.view.node_labels)
             keys = {} if why else facts.rank_keys
-            self._set_orders(
-                {role.name: found.of(_nodes(role), keys[role.name]) if role.name in keys else () for role in roles}
-            )
+            # Each node is looked at once, not for each TaskRole.
+            place = cache(partial(rank_order.place_of, ctx.view.node_labels))
+            for role in roles:
+                order: tuple[int, ...] = ()
+                if role.name in keys:
+                    nodes = [current.attempt_status.pod_node_name or "" for current in role.active()]
+                    order = rank_order.order(nodes, partial(place, keys[role.name]))
+                self._set_order(role, order)
 
-    def _set_orders(self, orders: Mapping[str, tuple[int, ...] | UnsetType]) -> None:
-        changed = {name: order for name, order in orders.items() if self._state.roles[name].rank_order != order}
-        for name, order in changed.items():
-            self._state.roles[name].rank_order = order
-        if changed:
+    def _set_order(self, role: RoleState, order: tuple[int, ...] | UnsetType) -> None:
+        if role.rank_order != order:
+            role.rank_order = order
             self._state.revisions.change(Mark.MEMBERS)
 
     def _unread(self, roles: list[RoleState], view: View) -> Iterator[str]:
@@ -212,7 +212,3 @@ def obstacles(state: FrameworkState, in_flight: InFlight, view: View) -> Iterato
                 if failure:
                     obstacle = Obstacle(failure, obstacle.reason, failure)
                 yield f"{name}-{current.index}", obstacle
-
-
-def _nodes(role: RoleState) -> list[str]:
-    return [current.attempt_status.pod_node_name or "" for current in role.active()]

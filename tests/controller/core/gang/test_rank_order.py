@@ -1,6 +1,7 @@
 """By what the ranks of a gang are ordered, and that a ring of them leaves each domain once."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -8,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.rank_topology import keys_of
-from frameworkcontroller.core.gang.rank_order import RankOrder, kept
+from frameworkcontroller.core.gang import rank_order
 
 ZONE, BLOCK = "zone", "block"
 
 
 def order(nodes: Sequence[str], labels: Mapping[str, Mapping[str, str]]) -> list[int]:
-    return list(RankOrder(labels.get).of(nodes, (ZONE, BLOCK)) or range(len(nodes)))
+    place = partial(rank_order.place_of, labels.get, (ZONE, BLOCK))
+    return list(rank_order.order(nodes, place) or range(len(nodes)))
 
 
 LABELS = {
@@ -70,7 +72,7 @@ def test_a_ring_leaves_each_domain_once(places: list[tuple[int, int]]) -> None:
 def test_those_that_are_left_keep_their_ranks_and_others_come_last(
     before: list[int], number: int, expected: list[int]
 ) -> None:
-    assert kept(before, number) == expected
+    assert rank_order.kept(before, number) == expected
 
 
 @pytest.mark.parametrize(
