@@ -93,13 +93,6 @@ def _exit_codes(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _topology(text: str) -> tuple[str, ...]:
-    try:
-        return rank_topology.keys_of(text)
-    except ValueError as error:
-        raise values.BadValueError(str(error)) from None
-
-
 # The names of the barrier's settings by their annotations.
 _BARRIER: Final = {setting.annotation: name for name, setting in SETTINGS.items() if setting.annotation}
 
@@ -162,9 +155,9 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
         annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
         try:
             if len(text) > MAX_TEXT:
-                raise values.BadValueError(f"at most {MAX_TEXT} characters long")  # noqa: TRY301 -- one form of refusal
+                raise values.BadValueError(f"at most {MAX_TEXT} characters long")
             if key == names.RANK_TOPOLOGY:
-                own["rank_topology"] = _topology(text)
+                own["rank_topology"] = rank_topology.keys_of(text)
                 continue
             if annotation not in _READERS:
                 raise RefusalError(Reason.UNKNOWN_ANNOTATION, annotation=shown(key, 120), known=", ".join(KNOWN))
@@ -176,7 +169,7 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
                 own[annotation.replace("-", "_")] = value
             if annotation == "preset":
                 values.check_presets(value, own_presets)
-        except values.BadValueError as fault:
+        except ValueError as fault:  # a BadValueError, or that of `keys_of`
             raise RefusalError(
                 Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
             ) from None
