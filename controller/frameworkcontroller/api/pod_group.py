@@ -148,11 +148,6 @@ PLURAL: Final = "podgroups"
 """Of each of them."""
 
 
-def lacking(asked: GangScheduling) -> tuple[str, ...]:
-    """Return the fields that are set, and that groups of the scheduler cannot express."""
-    return tuple(name for name in msgspec.to_builtins(asked) if name in KINDS[asked.scheduler].lacks)
-
-
 def preemption(pod: Pod, asked: GangScheduling) -> str:
     """Return for whom the scheduler takes the place of a Pod's whole group, "" if it does not."""
     if asked.disruption_mode == SINGLE:

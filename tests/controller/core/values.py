@@ -14,6 +14,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.codes import FAILED, PERMANENT, SUCCEEDED, TRANSIENT, TRANSIENT_CONFLICT
 from frameworkcontroller.api.meta import Meta, OwnerReference, Partial
 from frameworkcontroller.api.pod import POD_DECODER, Pod
+from frameworkcontroller.api.pod_group import NONE, GangScheduling
 from frameworkcontroller.api.spec import FrameworkSpec, RetryPolicy, TaskRoleSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
@@ -65,7 +66,7 @@ def core_config(**changes: Any) -> CoreConfig:
         "crash_loop_pause": False,
         "kueue": False,
         "kueue_manages_all": False,
-        "gang_scheduling": None,
+        "gang_scheduling": GangScheduling(NONE),
         "group_schedulers": ("kubernetes",),
         "rank_topology": False,
         "ask_progress": True,

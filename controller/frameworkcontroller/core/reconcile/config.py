@@ -20,7 +20,7 @@ class CoreConfig:
     """Whether Kueue queues Frameworks that name a queue."""
     kueue_manages_all: bool
     """Whether Frameworks that name none wait until they do."""
-    gang_scheduling: GangScheduling | None
+    gang_scheduling: GangScheduling
     """In which groups a scheduler places the Pods of a Framework that does not say it."""
     group_schedulers: tuple[str, ...]
     """Those whose groups may be used."""

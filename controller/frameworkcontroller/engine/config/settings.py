@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from msgspec import Meta, field
+from msgspec import Meta, field, to_builtins
 from msgspec.structs import asdict, force_setattr, replace
 
-from frameworkcontroller.api.pod_group import NONE, GangScheduling, lacking
+from frameworkcontroller.api.pod_group import KINDS, NONE, GangScheduling
 from frameworkcontroller.core.pods.snapshots import HistoryCause
 from frameworkcontroller.core.policies.classification import CONTAINER_CONTRACT
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -120,14 +120,10 @@ class GangSchedulingSettings(Group, frozen=True):
     def __post_init__(self) -> None:
         if (found := self.default.scheduler) not in {NONE, *self.schedulers}:
             raise ValueError(f"default.scheduler: must be among gangScheduling.schedulers, found {found!r}")
-        if self.groups is not None and (lacks := lacking(self.groups)):
-            raise ValueError(f"default.{lacks[0]}: groups of {self.default.scheduler} have none")
-
-    @property
-    def groups(self) -> GangScheduling | None:
-        """The default, None for no groups."""
-        is_none = self.default.scheduler == NONE
-        return None if is_none else GangScheduling(**asdict(self.default))
+        given = to_builtins(self.default)
+        for name in KINDS[found].lacks if found != NONE else ():
+            if given[name]:
+                raise ValueError(f"default.{name}: groups of {found} have none")
 
 
 class Switch(Group, frozen=True):
@@ -254,7 +250,7 @@ class Settings(Group, frozen=True):
             crash_loop_pause=self.crash_loop_pause,
             kueue=self.kueue.enabled,
             kueue_manages_all=self.kueue.enabled and self.kueue.manage_frameworks_without_queue_name,
-            gang_scheduling=self.gang_scheduling.groups,
+            gang_scheduling=GangScheduling(**asdict(self.gang_scheduling.default)),
             group_schedulers=self.gang_scheduling.schedulers,
             rank_topology=self.rank_topology.enabled,
             ask_progress=self.progress.ask_pods,
