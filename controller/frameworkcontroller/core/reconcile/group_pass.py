@@ -93,14 +93,12 @@ class GroupPass:
         return self._during(ctx, asked, owner, queue)
 
     def _before(self, ctx: ReconcileContext, queue: Verdict) -> Verdict:
-        asked, status = ctx.spec.gang_scheduling or self._config.gang_scheduling, self._state.status
-        asked = None if asked is None or asked.scheduler == NONE else asked
-        if (status.attempt_status.gang_scheduling or None) != asked:
-            changed = replace(status.attempt_status, gang_scheduling=asked or UNSET)
+        given, status = ctx.spec.gang_scheduling or self._config.gang_scheduling, self._state.status
+        asked = UNSET if given.scheduler == NONE else given
+        if status.attempt_status.gang_scheduling != asked:
+            changed = replace(status.attempt_status, gang_scheduling=asked)
             self._state.set(replace(status, attempt_status=changed))
-        why = ""
-        if asked is not None and self._state.is_to_begin(ctx.spec):
-            why = ctx.view.unknown(asked.scheduler)
+        why = ctx.view.unknown(asked.scheduler) if asked and self._state.is_to_begin(ctx.spec) else ""
         return replace(queue, hold=(GROUPS_UNKNOWN, why)) if why and queue.hold is None else queue
 
     def _during(self, ctx: ReconcileContext, asked: GangScheduling, owner: str, queue: Verdict) -> Verdict:
@@ -206,25 +204,17 @@ class GroupPass:
         before = self._state.group_report
         if report is None and before is not None:
             report = True, "Scheduled", ""
-        if report is None or report[1] != NOT_GANG_SCHEDULED:
-            self._unsaid = None
-        elif self._unsaid is None:
-            self._unsaid = ctx.now
-        if self._unsaid is not None and ctx.now < self._unsaid + EVERY:
-            ctx.decision.wake(self._unsaid + EVERY)
-            return
+        is_unsaid = report is not None and report[1] == NOT_GANG_SCHEDULED
+        self._unsaid = (self._unsaid or ctx.now) if is_unsaid else None
         if report is None or report == before:
             return
-        if before is None or before[0] is not report[0] or ctx.now >= self._reported + EVERY:
+        last = self._reported if before is not None and before[0] is report[0] else EARLIEST
+        due = max(last, self._unsaid or EARLIEST) + EVERY
+        if ctx.now < due:
+            ctx.decision.wake(due)
+        else:
             self._reported = ctx.now
             self._state.report_groups(report)
-        else:
-            ctx.decision.wake(self._reported + EVERY)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the groups are as they are to be, as far as is known."""
-        return self._next is None
 
     def write(self, ctx: ReconcileContext) -> None:
         """Do what was decided, once its turn has come."""
@@ -242,13 +232,13 @@ class GroupPass:
             ctx.emit(self._next)
 
     def touch(self, name: str) -> bool:
-        """Note that the cache has heard of the group of this name, which may be gone again; whether it is one of it."""
-        if name in self._wanted:
-            self._changed[name] = None
-            self._unplaced.pop(name, None)
-        is_unseen = name == self._unseen
+        """Note that the cache has heard of the group of this name, which may be gone again; whether it is wanted."""
+        if name not in self._wanted:
+            return False
+        self._changed[name] = None
+        self._unplaced.pop(name, None)
         self._see(name)
-        return is_unseen or name in self._wanted
+        return True
 
     def _see(self, name: str) -> None:
         if name and name == self._unseen:

@@ -359,7 +359,6 @@ class FrameworkReconciler:
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
             and framework.is_going(ctx.view.config_map())
             and self._queue.is_quiet
-            and self._groups.is_quiet
             and self._history.is_quiet
         )
 
