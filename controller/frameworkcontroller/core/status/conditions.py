@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
@@ -14,6 +14,8 @@ from frameworkcontroller.core.policies.dependencies import describe
 CRASH_LOOP: Final = "CrashLoop"
 GANG_SCHEDULED: Final = "GangScheduled"
 """Whether the scheduler has a place for the groups of Pods, once it has said that it has none."""
+Told: TypeAlias = tuple[str, bool, str, str]
+"""A condition: type, value, reason and message."""
 MAX_MESSAGE: Final = 1024
 """Characters of the diagnostics that three conditions repeat; `completionStatus` has all."""
 
@@ -27,19 +29,16 @@ def conditions(
     *,
     complete: bool = False,
     waiting: Sequence[TaskRoleSpec] = (),
-    gang: tuple[str, bool, str, str] | None = None,
-    groups: tuple[bool, str, str] | None = None,
-    progressing: tuple[bool, str, str] | None = None,
+    more: Sequence[Told | None] = (),
     too_large: str = "",
     held_back: tuple[str, str] | None = None,
     crash_loop: tuple[str, str] | None = None,
 ) -> tuple[Condition, ...]:
     """Return the conditions of a status as it will be written. One keeps its time while its value stays.
 
-    What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; type, value,
-    reason and message of the condition GangReady, and the last three of GangScheduled and GangProgressing; why the
-    Tasks are not part of the status; why the Framework gets no more TaskRoles or Tasks, as reason and text; and which
-    Tasks pause, or that the attempt does, likewise.
+    What they say beside the status is whether the whole gang is complete; which TaskRoles wait for others; `more` that
+    is told of the gang; why the Tasks are not part of the status; why the Framework gets no more TaskRoles or Tasks, as
+    reason and text; and which Tasks pause, or that the attempt does, likewise.
     """
     ended = status.completion if status.state is State.COMPLETED else None
     succeeded = ended is not None and ended.type.name == TypeName.SUCCEEDED
@@ -56,7 +55,7 @@ def conditions(
     # For tools that know no type, and read `Ready` of every object (kstatus): what ends well stays ready.
     reason = "NotRunning" if not running else "AllTasksReady" if complete else "TasksNotReady"
     ready = (succeeded, *end) if ended else (running and complete, reason, status.ready or "0/0")
-    wanted: tuple[tuple[str, bool, str, str], ...] = (
+    wanted: tuple[Told, ...] = (
         ("Complete", ended is not None and succeeded, *end),
         ("Failed", ended is not None and not succeeded, *end),
         ("Running", running, "TasksRun" if running else "NotRunning", str(status.state)),
@@ -67,12 +66,7 @@ def conditions(
         waits = bool(waiting) and not is_ending(status)
         text = describe(waiting) if waits else str(status.state)
         wanted += (("WaitingForDependency", waits, "TaskRolesWait" if waits else "NoTaskRoleWaits", text),)
-    if gang is not None:
-        wanted += (gang,)
-    if groups is not None:
-        wanted += ((GANG_SCHEDULED, *groups),)
-    if progressing is not None:
-        wanted += (("GangProgressing", *progressing),)
+    wanted += tuple(one for one in more if one is not None)
     crash_loop = None if is_ending(status) and status.state is not State.ATTEMPT_COMPLETED else crash_loop
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)

@@ -19,7 +19,7 @@ from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
 from frameworkcontroller.core.restart import hang
 from frameworkcontroller.core.status import gang_ready, ledger
-from frameworkcontroller.core.status.conditions import conditions
+from frameworkcontroller.core.status.conditions import GANG_SCHEDULED, conditions
 from frameworkcontroller.core.status.state import FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import is_complete, summarize
 
@@ -134,6 +134,7 @@ class StatusWriter:
         )
         before = (self.persisted.conditions if self.persisted is not None else ()) or ()
         gang = gang_ready.condition(state.gang_report, summary)
+        groups, progress = state.group_report, hang.progressing(state.status)
         found = conditions(
             before,
             body,
@@ -142,9 +143,7 @@ class StatusWriter:
             now.stamp,
             complete=summary.complete and not summary.waiting,
             waiting=list(waiting_roles(spec, state.roles)),
-            gang=gang,
-            groups=state.group_report,
-            progressing=hang.progressing(state.status),
+            more=(gang, groups and (GANG_SCHEDULED, *groups), progress and ("GangProgressing", *progress)),
             too_large=state.too_large,
             held_back=state.held_back or state.queueing.hold,
             crash_loop=state.crash_loops.describe(),
