@@ -220,13 +220,11 @@ class GroupPass:
         """Do what was decided, once its turn has come."""
         if self._next is None or self._in_flight.is_busy(effects.GROUP):
             return
-        if (until := self._in_flight.delayed_until(effects.GROUP, ctx.now)) is not None:
-            ctx.decision.wake(until)
-            return
-        if self._turn is None:
-            self._turn = ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
-        if ctx.now < self._turn:
-            ctx.decision.wake(self._turn)
+        due = self._in_flight.delayed_until(effects.GROUP, ctx.now)
+        if due is None:
+            due = self._turn = self._turn or ctx.now + timedelta(seconds=self._pace.reserve(ctx.now.timestamp()))
+        if ctx.now < due:
+            ctx.decision.wake(due)
         else:
             self._turn = None
             ctx.emit(self._next)
