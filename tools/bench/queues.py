@@ -91,9 +91,8 @@ def measure(cluster: Cluster, raw: RawClient, number: int, tasks: int) -> None:
 
 
 def _is_whole(framework: Json) -> bool:
-    status = framework.get("status") or {}
-    ready, _, total = str(status.get("ready", "0/1")).partition("/")
-    return status.get("state") == "AttemptRunning" and ready == total
+    ready, _, total = str((framework.get("status") or {}).get("ready", "0/1")).partition("/")
+    return ready == total
 
 
 def _is_admitted(workload: Json) -> bool:

@@ -121,12 +121,6 @@ def of_failure(about: str, message: str) -> KubeEvent:
     return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)
 
 
-def of_ignored_queue(queue: str) -> KubeEvent:
-    """Return the Event of a Framework that names a queue where nobody queues Frameworks."""
-    text = f"its label kueue.x-k8s.io/queue-name names LocalQueue {queue}, which has no effect: kueue.enabled is false"
-    return KubeEvent("QueueIgnored", text, warning=True)
-
-
 def _why(completion: Completion) -> str:
     text = completion.diagnostics if len(completion.diagnostics) <= 400 else f"{completion.diagnostics[:400]}..."
     return f"{completion.phrase} ({completion.code}): {text}"

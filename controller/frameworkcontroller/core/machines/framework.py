@@ -19,6 +19,7 @@ from frameworkcontroller.core.machines import orphans
 from frameworkcontroller.core.machines.attempt import Step, complete, follow, move, never_seen
 from frameworkcontroller.core.policies.completion import predefined
 from frameworkcontroller.core.policies.retry import count_retry, decide_retry
+from frameworkcontroller.core.queue.verdict import FREE, Verdict
 
 SUSPENDED: Final = "User has requested to suspend the Framework"
 STOPPED: Final = "User has requested to stop the Framework"
@@ -71,10 +72,8 @@ class AttemptFacts(Struct, frozen=True):
     """A Task has a Pod that is not seen to be gone: the attempt is not over while it may run."""
     is_paused: bool = False
     """Attempts have ended at once, or the next one can only fail: it waits for a while."""
-    is_queued: bool = False
-    """Its queue does not let an attempt begin."""
-    eviction: str = ""
-    """Why its queue wants the attempt to end, "" if it does not."""
+    queueing: Verdict = FREE
+    """What its queue, and its groups at the scheduler, mean for it."""
     hung: FrameworkCompletion | None = None
     """How the attempt is to end whose gang hangs."""
     is_held: bool = False
@@ -83,7 +82,7 @@ class AttemptFacts(Struct, frozen=True):
     @property
     def is_to_wait(self) -> bool:
         """Whether no attempt may begin yet."""
-        return self.spec.is_to_wait or self.held_back or self.is_queued
+        return self.spec.is_to_wait or self.held_back or self.queueing.hold is not None
 
     def ordered_end(self, status: FrameworkStatus) -> FrameworkCompletion | None:
         """Return the end that the spec asks for, whatever the Tasks do: the user stops it, or its deadline is over."""
@@ -103,7 +102,7 @@ class AttemptFacts(Struct, frozen=True):
             return ordered
         if self.spec.suspend:
             return predefined(Code.FRAMEWORK_SUSPENDED, SUSPENDED)
-        return predefined(Code.FRAMEWORK_PREEMPTED, self.eviction) if self.eviction else self.hung
+        return predefined(Code.FRAMEWORK_PREEMPTED, why) if (why := self.queueing.eviction) else self.hung
 
 
 FrameworkStep: TypeAlias = Step[FrameworkStatus, Action]
@@ -123,7 +122,7 @@ def deadline_of(status: FrameworkStatus, spec: FrameworkSpec) -> datetime | None
 def _count_suspension(status: FrameworkStatus, facts: AttemptFacts) -> FrameworkStatus:
     """Keep since when the Framework is suspended, or queued, and for how long it was since its first Task ran."""
     since = status.suspended_since
-    if (facts.spec.suspend or facts.is_queued) and status.state is not State.COMPLETED:
+    if (facts.spec.suspend or facts.queueing.hold is not None) and status.state is not State.COMPLETED:
         return replace(status, suspended_since=since or facts.now)
     # What waits for admission does so until its attempt begins: to write down that it may costs time.
     if not since or (status.queue and status.queue.waiting):

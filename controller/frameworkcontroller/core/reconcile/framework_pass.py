@@ -199,8 +199,7 @@ class FrameworkPass:
             config_map_gone=self._state.status.attempt_status.config_map_uid in self._state.sightings.gone,
             has_pods=self._had_pods,
             is_paused=paused_until is not None,
-            is_queued=self._state.queueing.hold is not None,
-            eviction=self._state.queueing.eviction,
+            queueing=self._state.queueing,
             hung=hang.end_of(self._state.status, self._state.facts.hang_limit or 0),
         )
 

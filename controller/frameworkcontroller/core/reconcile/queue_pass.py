@@ -19,8 +19,9 @@ from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import QueueStatus
 from frameworkcontroller.api.workload import FINISHED, KUEUE, KUEUE_API, QueueLabels, Workload
-from frameworkcontroller.core import effects, events
+from frameworkcontroller.core import effects
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.framework import is_ending, is_ours
 from frameworkcontroller.core.pods.template import TemplateError
 from frameworkcontroller.core.queue import protocol, verdict
@@ -36,6 +37,9 @@ from frameworkcontroller.core.status.writer import StatusWriter
 
 FAILED_TO_START: Final = "FailedToStart"
 PREEMPTED: Final = "Framework is not admitted by Kueue any more: {why}"
+_IGNORED: Final = (
+    "its label kueue.x-k8s.io/queue-name names LocalQueue {queue}, which has no effect: kueue.enabled is false"
+)
 _DISABLED: Final = (
     "it waits for admission by LocalQueue {queue}, and kueue.enabled is false: switch it on, or remove the label "
     "kueue.x-k8s.io/queue-name"
@@ -54,15 +58,14 @@ class QueuePass:
         self._meta, self._config, self._state, self._in_flight, self._writer = meta, config, state, in_flight, writer
         self._name = names.workload_name(meta.name, meta.uid)
         self._named = (effects.WORKLOAD, KUEUE_API, self._name)
-        self._generation = 0
-        """Of the spec that was followed last, 0 for none; that itself would keep all bytes of its version."""
+        self._followed = 0, QueueLabels()
+        """Generation of the spec, and labels, that were followed last; the spec itself would keep all its bytes."""
         # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
         self._wanted: tuple[WantedPodSet, ...] | str | None = None
         self._given: tuple[str, dict[str, bytes]] | None = None
         self._told = False
         self._made = ""
         """The UID of the Workload that was made for this spec and these labels."""
-        self._labels = QueueLabels()
         self._ended = ""
         """The UID of a Workload that was to be finished or deleted: the cache may still show it admitted."""
         self._next: effects.CompanionEffect | None = None
@@ -85,7 +88,7 @@ class QueuePass:
         status = self._state.status
         if self._writer.persisted is None and not self._told and (queue := ctx.framework.queue_labels.queue):
             self._told = True
-            self._state.add_event(events.of_ignored_queue(queue))
+            self._state.add_event(KubeEvent("QueueIgnored", _IGNORED.format(queue=queue), warning=True))
         if not status.queue or status.state is not State.CREATION_PENDING:
             return FREE
         if status.queue.waiting and ctx.framework.queue_labels.queue:
@@ -157,7 +160,7 @@ class QueuePass:
         if ctx.view.unknown(KUEUE):
             return Verdict(holds_pods=True)
         workload = self._workload(ctx)
-        self._follow(ctx, self._labels)
+        self._follow(ctx, self._followed[1])
         if why := protocol.eviction_text(workload):
             return _evicted(why)
         assert workload is not None
@@ -201,11 +204,10 @@ class QueuePass:
 
     def _follow(self, ctx: ReconcileContext, labels: QueueLabels) -> None:
         """Follow what is asked for."""
-        generation = ctx.framework.metadata.generation
-        if self._generation and (generation, labels) != (self._generation, self._labels):
-            self._wanted, self._given, self._made = None, None, ""
+        asked = ctx.framework.metadata.generation, labels
+        if asked != self._followed:
+            self._followed, self._wanted, self._given, self._made = asked, None, None, ""
             self._in_flight.reset_delay(effects.WORKLOAD)
-        self._generation, self._labels = generation, labels
 
     def _pod_sets(self, spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
         if self._wanted is None:
