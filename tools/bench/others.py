@@ -6,7 +6,6 @@ Requests are those about rosters that the API server has counted.
 """
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Collection
 from functools import partial
@@ -14,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.barrier.clients import Barriers
-from bench.barrier.gang import NAMESPACE, Stage, write_account
+from bench.barrier.gang import LABELS, NAMESPACE, Gang, Stage, write_account
 from bench.metrics import samples
 from bench.results import Results, flags
 from bench.scene import Controller, controller, cpu_seconds, new_cluster, resident_mib
@@ -28,7 +27,6 @@ from testkit.waiting import eventually
 
 BARRIERS = 20
 JOBSETS = f"/apis/{foreign.JOBSET.api_version}/namespaces/{NAMESPACE}/{foreign.JOBSET.plural}"
-_LABELS = {names.BARRIER_LABEL: "enabled"}
 _SECONDS, _SETTLE_SECONDS = 600.0, 2.0
 _ROSTERS = frozenset({"configmaps", "roles", "rolebindings"})
 _READS, _WRITES = ("GET", "WATCH"), ("POST", "PATCH", "PUT", "APPLY", "DELETE")
@@ -68,59 +66,37 @@ def _is_clear(stage: Stage) -> None:
     assert not stage.frameworks.raw.get(f"{stage.frameworks.pods_path}?limit=1")["items"]
 
 
-def of_framework(stage: Stage, name: str, number: int) -> list[Json]:
-    """Create a Framework, and return its Pods by index."""
-    return absent_pods.create(stage.frameworks, name, number, **_LABELS)
+def of_framework(stage: Stage, name: str, number: int) -> tuple[str, list[Json]]:
+    """Create a Framework, and return the name of its gang and its Pods by index."""
+    return name, absent_pods.create(stage.frameworks, name, number, **LABELS)
 
 
-def of_jobset(stage: Stage, name: str, number: int) -> list[Json]:
-    """Create a JobSet of one Job, and return its Pods by index."""
+def of_jobset(stage: Stage, name: str, number: int) -> tuple[str, list[Json]]:
+    """Create a JobSet of one Job, and return the same."""
     container = {"name": "main", "image": "none", "command": ["python3", "train.py"]}
     pod = {"restartPolicy": "Never", "nodeName": absent_pods.NODE, "containers": [container]}
-    job = {"parallelism": number, "completions": number, "template": {"metadata": {"labels": _LABELS}, "spec": pod}}
+    job = {"parallelism": number, "completions": number, "template": {"metadata": {"labels": LABELS}, "spec": pod}}
     spec = {"replicatedJobs": [{"name": "worker", "replicas": 1, "template": {"spec": job}}]}
     head = {"apiVersion": foreign.JOBSET.api_version, "kind": foreign.JOBSET.kind, "metadata": {"name": name}}
-    stage.frameworks.raw.create(JOBSETS, head | {"spec": spec})
-    path = f"{stage.frameworks.pods_path}?labelSelector={foreign.JOBSET.name}%3D{name}"
-
-    def are_there() -> list[Json]:
-        found: list[Json] = stage.frameworks.raw.get(path)["items"]
-        assert len(found) == number
-        return sorted(found, key=absent_pods.index_of)
-
-    return eventually(are_there, _SECONDS, 0.5)
+    made = stage.frameworks.raw.create(JOBSETS, head | {"spec": spec})
+    gang = foreign.gang_name(foreign.JOBSET, (name, made["metadata"]["uid"], "0"))
+    return gang, absent_pods.find(stage.frameworks, name, number, foreign.JOBSET.name)
 
 
-class Gang:
-    """Pods of which all but the last have addresses, with the variables of their barriers."""
-
-    def __init__(self, stage: Stage, pods: list[Json]) -> None:
-        self._stage, self._pods = stage, pods
-        absent_pods.report(stage.frameworks, pods[:-1], absent_pods.addressed)
-        self.roster: str = eventually(self._waits, _SECONDS, 0.5)
+class Waiting(Gang):
+    """A gang whose barriers find it by its roster alone, that of a Framework, too."""
 
     def environment(self, index: int, output: str) -> dict[str, str]:
         """Return the whole environment of one Pod's barrier."""
         pod = self._pods[index]
         return self._stage.environment(pod, output) | {
-            "FB_ROSTER": self.roster,
+            "FB_ROSTER": names.config_map_name(self.name),
             "FC_POD_NAME": pod["metadata"]["name"],
             "FC_FRAMEWORK_NAMESPACE": NAMESPACE,
         }
 
-    def release(self) -> None:
-        """Give the last Pod its address."""
-        absent_pods.report(self._stage.frameworks, self._pods[-1:], absent_pods.addressed)
 
-    def _waits(self) -> str:
-        items = self._stage.frameworks.raw.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps")["items"]
-        rosters = {one["metadata"]["name"]: one.get("data", {}).get(names.ROSTER_KEY, "{}") for one in items}
-        waiting = [name for name, text in rosters.items() if json.loads(text).get("ready") == len(self._pods) - 1]
-        assert len(waiting) == 1, waiting
-        return str(waiting[0])
-
-
-def measure(stage: Stage, ours: Controller, create: Callable[[], list[Json]]) -> dict[str, float]:
+def measure(stage: Stage, ours: Controller, create: Callable[[], tuple[str, list[Json]]]) -> dict[str, float]:
     """Let a gang start, and return columns."""
 
     def asked(verbs: Collection[str]) -> int:
@@ -129,14 +105,13 @@ def measure(stage: Stage, ours: Controller, create: Callable[[], list[Json]]) ->
         return int(sum(n for labels, n in found if labels.get("resource") in _ROSTERS and labels["verb"] in verbs))
 
     memory, cpu, written = resident_mib(ours.process), cpu_seconds(ours.process), asked(_WRITES)
-    pods = create()
-    gang = Gang(stage, pods)
+    name, pods = create()
+    gang = Waiting(stage, name, pods)
     read = asked(_READS)
     with TemporaryDirectory() as folder, contextlib.closing(Barriers(gang, BARRIERS, Path(folder))) as barriers:
         time.sleep(_SETTLE_SECONDS)
         barriers.note()
-        begun = time.monotonic()
-        gang.release()
+        begun = gang.release()
         open_after = max(one["at"] for one in barriers.ends()) - begun
         time.sleep(_SETTLE_SECONDS)
         return {

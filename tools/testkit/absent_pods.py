@@ -22,9 +22,9 @@ def create(frameworks: Frameworks, name: str, tasks: int, **labels: str) -> list
     return find(frameworks, name, tasks)
 
 
-def find(frameworks: Frameworks, name: str, tasks: int) -> list[Json]:
-    """Return the Pods of a Framework by index when all are there."""
-    path = f"{frameworks.pods_path}?labelSelector={names.FRAMEWORK_NAME}%3D{name}"
+def find(frameworks: Frameworks, name: str, tasks: int, label: str = names.FRAMEWORK_NAME) -> list[Json]:
+    """Return the Pods of a Framework, or of what else a label names, by index when all are there."""
+    path = f"{frameworks.pods_path}?labelSelector={label}%3D{name}"
 
     def all_there() -> list[Json]:
         found = frameworks.raw.get(path)["items"]

@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from bench.barrier.clients import Barriers, arrivals, bare_watches
-from bench.barrier.gang import Gang, Stage, stage
+from bench.barrier.gang import Stage, of_framework, stage
 from bench.barrier.start import TASKS, measure_starts
 from bench.results import Results, flags, quantile
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 def measure_release(stage: Stage, processes: int) -> dict[str, Columns]:
     """Release a gang once; return columns by what they are about."""
-    gang = Gang(stage, RELEASED)
+    gang = of_framework(stage, RELEASED)
     bare = RELEASED - processes
     # With it each barrier begins; the bare watches here do not read it.
     roster = len(json.dumps(stage.frameworks.config_map(gang.name), separators=(",", ":")))

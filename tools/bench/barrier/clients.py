@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 from urllib.parse import urlencode, urlsplit
 
 from bench.barrier.gang import NAMESPACE, Gang, Stage
@@ -109,17 +109,10 @@ while barriers:
 """
 
 
-class Environments(Protocol):
-    """A gang whose Pods are known."""
-
-    def environment(self, index: int, output: str) -> dict[str, str]:
-        """Return the whole environment of one Pod's barrier as a process of this machine that writes into a folder."""
-
-
 class Barriers:
     """Real barriers of the first Tasks of a gang, as processes that write below a folder; all wait for the gang."""
 
-    def __init__(self, gang: Environments, count: int, folder: Path) -> None:
+    def __init__(self, gang: Gang, count: int, folder: Path) -> None:
         outputs = [folder / str(index) for index in range(count)]
         for output in outputs:
             output.mkdir()

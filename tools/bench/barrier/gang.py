@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -19,7 +18,9 @@ from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 
 NAMESPACE = "bench-barrier"
-_PREPARE_SECONDS = 300.0
+LABELS = {names.BARRIER_LABEL: "enabled"}
+"""By which the controller lets Pods read their roster."""
+_PREPARE_SECONDS = 600.0
 
 
 @dataclass
@@ -50,18 +51,15 @@ class Stage:
 
 
 class Gang:
-    """A Framework of which all Tasks but the last have an address in the roster."""
+    """Pods by index of which all but the last get an address in the roster, that of the gang of this name."""
 
-    def __init__(self, stage: Stage, tasks: int) -> None:
-        self._stage, self._tasks = stage, tasks
-        self.name = f"gang{next(stage.numbers)}"
-        # By this label the controller lets the Pods read the roster.
-        self._pods = create(stage.frameworks, self.name, tasks, **{names.BARRIER_LABEL: "enabled"})
-        report(stage.frameworks, self._pods[:-1], addressed)
+    def __init__(self, stage: Stage, name: str, pods: list[Json]) -> None:
+        self._stage, self.name, self._pods = stage, name, pods
+        report(stage.frameworks, pods[:-1], addressed)
 
         def waits() -> None:
-            roster = json.loads(stage.frameworks.config_map(self.name)["data"][names.ROSTER_KEY])
-            assert (roster["ready"], roster["total"], roster["complete"]) == (tasks - 1, tasks, False)
+            roster = stage.frameworks.roster(name)
+            assert (roster["ready"], roster["total"], roster["complete"]) == (len(pods) - 1, len(pods), False)
 
         eventually(waits, _PREPARE_SECONDS, 0.5)
 
@@ -76,6 +74,12 @@ class Gang:
         pod = self._pods[index]
         given = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"] if "value" in each}
         return given | self._stage.environment(pod, output) | {"FB_PRESET": "tensorflow"}
+
+
+def of_framework(stage: Stage, tasks: int) -> Gang:
+    """Create a Framework, and give all Tasks but the last an address."""
+    name = f"gang{next(stage.numbers)}"
+    return Gang(stage, name, create(stage.frameworks, name, tasks, **LABELS))
 
 
 @contextlib.contextmanager

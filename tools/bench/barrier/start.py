@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.barrier.gang import Gang, Stage
+from bench.barrier.gang import Gang, Stage, of_framework
 
 TASKS = 10
 _PERIOD = 100_000
@@ -47,7 +47,7 @@ class Ended:
 
 def measure_starts(stage: Stage, runs: int) -> dict[str, dict[str, float]]:
     """Measure whole runs with a whole core and with a tenth of one; return columns by the limit of the CPU."""
-    gang = Gang(stage, TASKS)
+    gang = of_framework(stage, TASKS)
     gang.release()
     found = {}
     for what, cores in (("a whole core", None), ("cpu: 100m", 0.1)):
