@@ -64,11 +64,8 @@ def build(released: Released, preset: Preset, settings: Settings, interfaces: Ma
         ranks.sort(key=lambda task: task is not first)
     for rank, task in enumerate(ranks):
         task["rank"] = rank
-    if first is None or settings.head_role:
-        head = _head_role(gang, preset, settings.head_role)
-        leader = tasks_of[head][0] if head else next(iter(ranks), None)
-    else:
-        head, leader = first["role"] if preset.heads else "", first
+    head = _head_role(gang, preset, settings.head_role) if first is None or settings.head_role else ""
+    leader = tasks_of[head][0] if head else next(iter(ranks), None)
     mine = None
     if released.role and released.task:
         index = released.task.index

@@ -42,11 +42,8 @@ def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
     if settings.selector:
         yield from _follow_pods(settings, api)
         return
-    if settings.roster:
-        yield from _follow_roster(settings, api)
-        return
     while True:
-        # Each ends only where the other is the better source.
+        # Each ends only where the other is the better source, so that of a roster that is to come never does.
         yield from _follow_roster(settings, api)
         yield from _follow_framework(settings, api)
 
