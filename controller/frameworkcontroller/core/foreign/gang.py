@@ -169,7 +169,7 @@ class ForeignGang:
             return
         if meta is None:
             failures = self._in_flight.failures(effects.CONFIG_MAP)
-            roster = document(self._attempt(claim, ""), 0, 0, self._size.total)
+            roster = document(self._attempt(claim, self._size), 0, 0, self._size.total)
             yield effects.FindConfigMap() if failures % 2 else effects.CreateConfigMap(claim.attempt, roster)
         else:
             yield from self._tell(claim, self._size, meta, now, decision)
@@ -190,7 +190,7 @@ class ForeignGang:
         if claim.kind == foreign.PODS.kind:
             self._learn(b"")
             return
-        if self._size is not None and self.members.fits and not self._size.never:
+        if self.members.fits:
             self._pause = LOOK_FIRST
         elif now < self._look_at:
             decision.wake(self._look_at)
@@ -210,10 +210,9 @@ class ForeignGang:
             self._size = size
             self.members.resize(size)
 
-    def _attempt(self, claim: Claim, config_map_uid: str) -> AttemptName:
-        uid = "" if self._size is None else self._size.uid
+    def _attempt(self, claim: Claim, size: Size, config_map_uid: str = "") -> AttemptName:
         instance = names.attempt_instance_uid(claim.attempt, config_map_uid) if config_map_uid else None
-        return AttemptName(self._namespace, claim.owner, uid, claim.attempt, instance)
+        return AttemptName(self._namespace, claim.owner, size.uid, claim.attempt, instance)
 
     def _tell(self, claim: Claim, size: Size, config_map: Meta, now: datetime, decision: Decision) -> Iterator[Effect]:
         accounts = sorted({one.account for one in self.members.claims})[:MOST_ACCOUNTS]
@@ -229,7 +228,7 @@ class ForeignGang:
         never = size.never
         publisher = self._publisher
         if publisher is None:
-            publisher = Publisher(config_map, self._attempt(claim, config_map.uid), self.members.rows)
+            publisher = Publisher(config_map, self._attempt(claim, size, config_map.uid), self.members.rows)
             self._publisher = publisher
             if never:  # which is told at once
                 publisher.forget()

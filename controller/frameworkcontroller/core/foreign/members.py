@@ -95,7 +95,10 @@ class Members:
 
     @property
     def fits(self) -> bool:
-        """Whether the size that the owner said is what its Pods show: each has a place, and each place a Pod."""
+        """Whether the owner said the size that its Pods show: each has a place, and each place a Pod.
+
+        Not while there is a Pod and its size is not known, or the gang can never be complete.
+        """
         return self._placed == len(self._at) == self._size.total
 
     def all(self) -> Iterator[Member]:
