@@ -190,6 +190,20 @@ def test_a_pod_wants_to_end_when_all_of_its_ranks_do(pod_here: Pod) -> None:
     assert (ends(first)[0], ends(second)[0]) == (0, 0)
 
 
+def test_a_program_that_is_not_python_ends_as_it_would_alone(pod_here: Pod) -> None:
+    command = [str(pod_here.folder / "run"), "/bin/sh", "-c", 'echo "$FB_EXIT_WAIT_SEC"; exit "$1"', "sh"]
+    for code in (0, 3):
+        alone = subprocess.run([*command, str(code)], capture_output=True, text=True, check=False, timeout=20)
+        assert (alone.returncode, alone.stdout, alone.stderr) == (code, "660\n", "")
+    assert not pod_here.is_held
+    # Its container stays as long as a rank that it has started and waits for.
+    process = pod_here.run(TORCH, shell=True)
+    pod_here.becomes_held()
+    assert process.poll() is None
+    pod_here.let_go(may_end=True)
+    assert ends(process)[0] == 0
+
+
 def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
     children = "import multiprocessing as m, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])\n"
     process = pod_here.run(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
