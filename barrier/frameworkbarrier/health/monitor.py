@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frameworkbarrier.health import lead, ras, report
@@ -122,18 +123,12 @@ class Monitor:
         """Return what is said of a hang, with what is known of the first culprits."""
         nodes = {peer.task: peer.node for peer in self._lead.peers}
         named = ((task, found.answers.get(task, MUTE)) for task in hang.culprits[:NAMED])
-        return {
-            "epoch": self._lead.epoch,
-            "step": hang.step,
-            "saved": hang.saved,
-            "silent": round(hang.silent),
-            "limit": round(hang.limit),
-            "why": hang.why,
-            "culprits": [
-                {"task": task, "node": nodes.get(task, ""), "section": one.section, "stack": [*one.stack]}
-                for task, one in named
-            ],
-        }
+        culprits = [
+            {"task": task, "node": nodes.get(task, ""), "section": one.section, "stack": [*one.stack]}
+            for task, one in named
+        ]
+        times = {"silent": round(hang.silent), "limit": round(hang.limit)}
+        return {"epoch": self._lead.epoch, **asdict(hang), **times, "culprits": culprits}
 
     # --- who asks ---
 
