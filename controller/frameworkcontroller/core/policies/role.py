@@ -49,10 +49,8 @@ class Counts:
     """Have succeeded, and are not Completed yet."""
     failing: int = 0
     """Have failed, and are not Completed yet."""
-    under_way: int = 0
-    """The attempt has not ended; the next three are of these."""
     placed: int = 0
-    """Have a node."""
+    """Have a node; this one and the next three are of Tasks whose attempt has not ended."""
     there: int = 0
     """Can be reached by peers, or run."""
     running: int = 0
@@ -70,7 +68,6 @@ class Counts:
         self.instances += sign * (attempt.starts is not UNSET)
         if attempt.completion_status is None:
             runs = task.state is State.RUNNING
-            self.under_way += sign
             self.running += sign * runs
             self.held += sign * (attempt.held is True)
             self.there += sign * (runs or ready)

@@ -56,7 +56,8 @@ def state_of(state: FrameworkState, spec: FrameworkSpec, *, is_open: bool) -> st
 def _of_slowest(state: FrameworkState, *, is_open: bool) -> str:
     """Return what the slowest Task is at that is not over; without barriers the Framework runs while any does."""
     begun = [role.counts for role in state.roles.values() if not role.waits]
-    left, running = sum(one.under_way for one in begun), sum(one.running for one in begun)
+    left = sum(one.active - one.completed - one.succeeding - one.failing for one in begun)
+    running = sum(one.running for one in begun)
     if running and not state.facts.has_barriers:
         return LedgerState.RUNNING
     if any(one.failing for one in begun) or (not left and any(one.succeeding for one in begun)):

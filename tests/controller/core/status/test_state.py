@@ -438,7 +438,6 @@ def recount(role_state: RoleState) -> Counts:
         succeeded=len(done) - len(failed),
         succeeding=ended[TypeName.SUCCEEDED],
         failing=ended[TypeName.FAILED],
-        under_way=len(under_way),
         placed=sum(one in there or bool(one.attempt_status.pod_node_name) for one in under_way),
         there=len(there),
         running=len(running),
@@ -457,7 +456,12 @@ def test_the_counts_are_always_those_of_a_recount(order: list[tuple[str, int, Ta
         elif kind == "pop" and role_state.tasks:
             role_state.pop()
         ran = ran or any(now.run_time for now in role_state.tasks)
-        assert role_state.counts == recount(role_state)
+        counts = role_state.counts
+        assert counts == recount(role_state)
+        under_way = sum(now.completion is None for now in role_state.active())
+        assert counts.active - counts.completed - counts.succeeding - counts.failing == under_way, (
+            "as the ledger counts"
+        )
         assert role_state.text_bytes == sum(classification.text_length(now.completion) for now in role_state.tasks)
         assert +role_state.by_state == Counter(now.state for now in role_state.tasks)
         assert role_state.deletion_pending == {now.index for now in role_state.tasks if now.deletion_pending}
