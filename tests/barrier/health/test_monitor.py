@@ -60,8 +60,8 @@ class Pod:
         return json.loads(self.process.stdout.readline())  # type: ignore[no-any-return]
 
     def hears_of_hang(self) -> dict[str, Any]:
-        """Read on until the gang hangs: before, a peer that is late may be left out."""
-        return next(found for found in iter(self.hears, None) if "hang" in found)
+        """Read on until the gang hangs and somebody is named: before, a peer that is late may be left out."""
+        return next(found for found in iter(self.hears, None) if found.get("hang", {}).get("culprits"))
 
     def request(self, method: str, path: str, body: str | None = None, source: str = "127.0.0.1") -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=10, source_address=(source, 0))
@@ -76,6 +76,19 @@ class Pod:
 
 def check(holds: bool) -> None:
     assert holds
+
+
+def at_work(gang: list[Pod]) -> None:
+    """Let all make steps until the first has heard of each: of one that it has not, it can say nothing."""
+    steps = itertools.count()
+    answers(gang[0])
+
+    def step() -> None:
+        for pod in gang:
+            pod.says(str(next(steps)))
+        check(gang[0].gang().get("ranks") == len(gang))
+
+    eventually(step)
 
 
 def answers(pod: Pod) -> None:
@@ -105,21 +118,22 @@ def gang(tmp_path: Path) -> Iterator[list[Pod]]:
 
 
 def test_a_gang_that_stops_is_found_by_its_first_and_moves_again(gang: list[Pod]) -> None:
+    at_work(gang)
     for pod in gang:
-        pod.says('{"step": 7, "checkpoint": 5}')
-    gang[1].says('{"step": 6, "section": "load\\u0007"}')
+        pod.says('{"step": 10007, "checkpoint": 5}')
+    gang[1].says('{"step": 10006, "section": "load\\u0007"}')
     gang[1].says('Thread 0x1 (most recent call first):\n  File "/a.py", line 3 in read\n', "rank.1.stack")
     found = gang[0].hears_of_hang()
     culprit = {"task": "w-1", "node": "n-1", "section": "load", "stack": ["/a.py:3 in read"]}
     assert found["hang"]["culprits"] == [culprit]
-    assert found["log"].endswith("after step 6; culprit: w-1 on n-1 /a.py:3 in read (is behind)")
+    assert found["log"].endswith("after step 10006; culprit: w-1 on n-1 /a.py:3 in read (is behind)")
     known = gang[0].gang()
-    assert (known["slowest"], known["fastest"], known["checkpoint"], known["ranks"]) == (6, 7, 5, 3)
+    assert (known["slowest"], known["fastest"], known["checkpoint"], known["ranks"]) == (10006, 10007, 5, 3)
     assert known["hang"]["why"] == "is behind"
     assert gang[1].gang() == {}, "it does not lead"
-    gang[2].says('{"step": 8, "numbers": {"the \\"loss\\"": 0.5, "d\\u00e9j\\u00e0\\n": 2, "' + "a" * 50 + '": 3}}')
+    gang[2].says('{"step": 10008, "numbers": {"the \\"loss\\"": 0.5, "d\\u00e9j\\u00e0\\n": 2, "' + "a" * 50 + '": 3}}')
     assert gang[0].hears() == {"log": "the gang makes progress again"}
-    assert b'frameworkbarrier_step{task="w-2"} 8' in gang[0].request("GET", "/metrics")[1]
+    assert b'frameworkbarrier_step{task="w-2"} 10008' in gang[0].request("GET", "/metrics")[1]
     metrics = gang[2].request("GET", "/metrics")[1].decode()
     numbers = [
         line.partition("name=")[2] for line in metrics.splitlines() if line.startswith("frameworkbarrier_number{")
@@ -132,7 +146,8 @@ def test_the_next_leads_when_the_first_is_stopped_and_names_it(gang: list[Pod], 
         pod.says("7")
     gang[0].process.kill()
     gang[0].process.wait()
-    gang[1].hears_of_hang()  # it may have asked the first, or have come too late
+    answers(gang[1])
+    eventually(lambda: check(bool(gang[1].gang().get("hang"))))  # it may have asked the first, or have come too late
     with Pod(tmp_path / "again", 0, gang[0].port).process as first:
         gang[0].process = first
         gang[0].tell(gang)
