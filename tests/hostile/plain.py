@@ -64,6 +64,8 @@ class Plain:
         self._frameworks = resource_path(names.API_VERSION, names.PLURAL, namespace=work["namespace"])
         # As many requests at a time as the controller sends.
         self._slots = asyncio.Semaphore(DEFAULT_SLOTS)
+        self._prefixes = tuple(f"{group['prefix']}-" for group in self._groups)
+        """Of the names of its Pods: others are the tenant's."""
         self._made = set[str]()
         """The Pods that are there or refused for good."""
         self._busy = set[str]()
@@ -113,6 +115,8 @@ class Plain:
                 async for line in self._client.stream(self._pods, {"watch": "true"}):
                     event = _EVENT.decode(line)
                     meta = event.object.metadata
+                    if not meta.name.startswith(self._prefixes):
+                        continue
                     if event.type == "DELETED":
                         self._made.discard(meta.name)
                     elif event.type == "ADDED":
