@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
@@ -43,6 +44,11 @@ NODES_DISABLED: Final = "labels of nodes are not read, because rankTopology.enab
 DISABLED: Final = "its Pods are to be in groups of {scheduler}, which gangScheduling.schedulers of the controller lacks"
 MAX_TEXT: Final = 1024
 """Characters of what is kept of a group's condition."""
+LONGEST_WAIT_SECONDS: Final = 7 * 86_400.0
+MAX_SPEC: Final = 8 * 1024
+MAX_GIVEN: Final = 64 * 1024
+MAX_CONDITIONS: Final = 256 * 1024
+"""Bytes of what is read of a Workload, as JSON: of 18 podSets some 3 KiB; Kueue cuts a message at 32 KiB."""
 
 
 class Companions:
@@ -76,7 +82,7 @@ class Companions:
             )
         if config.kueue:
             self._informers[KUEUE] = each(
-                KUEUE_API, WORKLOADS, WORKLOAD_DECODER, on_change=self._on_workload, keep=_slim
+                KUEUE_API, WORKLOADS, WORKLOAD_DECODER, on_change=self._on_workload, keep=_kept_workload
             )
             path = resource_path(KUEUE_API, FLAVORS)
             flavors = Informer(client, path, FLAVOR_DECODER, on_change=self._on_flavor, keep=_slim)
@@ -135,8 +141,9 @@ class Companions:
             self._on_news()
 
     def _on_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        if old is not None and new is not None and old.seconds is None and (seconds := new.seconds) is not None:
-            self._on_scheduled(seconds)
+        waited = None if old is None or new is None or old.seconds is not None else new.seconds
+        if waited is not None and 0 <= waited <= LONGEST_WAIT_SECONDS:  # anybody may write a time into a status
+            self._on_scheduled(waited)
         # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
         metas = [seen.metadata for seen in (old, new) if seen is not None]
         for framework in {meta.labels.framework or "" for meta in metas}:
@@ -146,6 +153,14 @@ class Companions:
 
 def _slim(found: Any) -> Any:
     return replace(found, metadata=found.metadata.slim(frozenset()))
+
+
+def _kept_workload(found: Workload) -> Workload:
+    """Return a Workload, of one that is too large nothing: so it is for no Pods. Anybody may make one."""
+    kept: Workload = _slim(found)
+    status = found.status
+    parts = (found.spec, MAX_SPEC), (replace(status, conditions=()), MAX_GIVEN), (status.conditions, MAX_CONDITIONS)
+    return kept if all(len(encode(part)) <= most for part, most in parts) else Workload(metadata=kept.metadata)
 
 
 def _kept(kind: Kind, found: PodGroup) -> PodGroup:

@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, cast
 from unittest.mock import Mock, call
 
+import pytest
+
 from frameworkcontroller.api.pod_group import GROUP_DECODER
+from frameworkcontroller.api.workload import SHAPE, WORKLOAD_DECODER, Workload, WorkloadSpec, WorkloadStatus
 from frameworkcontroller.engine.cache.caches import Caches, Listener
-from frameworkcontroller.engine.cache.companions import Companions
+from frameworkcontroller.engine.cache.companions import Companions, _kept_workload
 from frameworkkube.errors import GoneError
 from tests.controller.core.values import core_config
 from tests.controller.engine.stubs import beside
@@ -233,3 +236,30 @@ def test_of_the_groups_with_the_label_only_those_of_the_framework_concern_it() -
         seen = GROUP_DECODER.decode(json.dumps(document))
         groups._on_group(seen, seen)
     assert told.call_args_list == [call(("n", "fw"), "fw-attempt-0")]
+
+
+def workload(shape: str, message: str = "", updates: int = 0) -> Workload:
+    """Of two podSets, in a state that says this much."""
+    sets = [{"name": name, "template": {"metadata": {"annotations": {SHAPE: shape}}}} for name in ("ps", "worker")]
+    given = {"name": "check", "podSetUpdates": [{"name": "ps", "tolerations": [{}] * updates}]}
+    said = {"type": "QuotaReserved", "status": "False", "message": message}
+    document = {"metadata": pod("w")["metadata"], "spec": {"podSets": sets}}
+    return WORKLOAD_DECODER.decode(
+        json.dumps(document | {"status": {"conditions": [said], "admissionChecks": [given]}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "fits"),
+    [
+        (workload("0123456789abcdef", "no room " * 4096, updates=100), True),
+        (workload("x" * 4096), False),
+        (workload("", "x" * 300_000), False),
+        (workload("", updates=40_000), False),
+    ],
+)
+def test_of_a_workload_that_is_too_large_nothing_is_kept(seen: Workload, *, fits: bool) -> None:
+    """A hundred whose annotation of a shape has a mebibyte took 600 MiB, again after each restart."""
+    kept = _kept_workload(seen)
+    assert (kept.spec, kept.status) == ((seen.spec, seen.status) if fits else (WorkloadSpec(), WorkloadStatus()))
+    assert kept.metadata.uid == seen.metadata.uid
