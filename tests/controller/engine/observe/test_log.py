@@ -321,12 +321,13 @@ def test_owners_of_short_lines_take_place_too() -> None:
     assert (lines._waiting, lines._shares) == (0, {})
 
 
-def test_a_line_about_a_framework_takes_the_place_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["framework", "gang"])
+def test_a_line_about_a_framework_or_a_gang_takes_the_place_of_its_namespace(what: str) -> None:
     """With a slow reader, 20,000 lines about Tasks of one namespace pushed out a third of those of another."""
     reader, lines = stuck(512)
     for logger in (OwnedLines(lines, render_json), OwnedLines(lines, render_text)):
         for number in range(20):
-            logger.info(level="info", event="x", framework="ns/gang", n=number)
+            logger.info(level="info", event="x", n=number, **{what: "ns/gang"})
         for number in range(5000):
             lines.write(b"x" * 101, f"hostile/fw-{number % 3}")
     read_all(reader, lines)
