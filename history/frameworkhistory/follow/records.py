@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from heapq import nsmallest
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -40,6 +41,8 @@ MOST: Final = 2**31 - 1
 SMALL_BYTES: Final = 64 * 1024
 WHOLE_SECONDS: Final = 60.0
 """Between two copies of a large state with all its Tasks, unless an attempt ends."""
+LABELS: Final = 64
+"""That are kept to search by, the first by their keys."""
 MAX_GAPS: Final = 100
 """Rows for what nobody saw, of one kind, in one look."""
 UNSEEN: Final = "nobody saw it: the archive was not at work, or it was overtaken"
@@ -99,7 +102,7 @@ def changes(
         problem = f"it cannot be read: {cut(str(error), TEXT)}"
         status = None
     labels = msgspec.json.decode(framework.raw_metadata, type=_Metadata).labels
-    found = Changes(meta.uid, meta.namespace, labels=labels)
+    found = Changes(meta.uid, meta.namespace, labels=dict(nsmallest(LABELS, labels.items())))
     # What was known before is not to be taken for unseen once it can be read again.
     tasks = before.tasks if problem else {(role.name, one.index): one for role in roles for one in role.task_statuses}
     size = {"tasks": spec.tasks}

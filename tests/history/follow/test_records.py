@@ -235,6 +235,15 @@ def test_no_number_of_gpus_keeps_a_framework_out(gpus: str) -> None:
     assert found.framework["gpus"] == (2**31 - 1 if gpus == "9" * 30 else 0)
 
 
+def test_of_very_many_labels_the_first_are_kept_and_the_person() -> None:
+    labels = {f"{number:05}": "" for number in reversed(range(20_000))} | {"user": "ada"}
+    metadata = {"name": "fw", "namespace": "lab", "uid": "uid-1", "resourceVersion": "1", "labels": labels}
+    found, _ = look(framework(task(0, 0), metadata=metadata))
+    assert found.labels == {f"{number:05}": "" for number in range(records.LABELS)}
+    assert found.framework is not None
+    assert found.framework["person"] == "ada"
+
+
 def test_a_pretended_number_makes_no_flood_of_rows() -> None:
     found, _ = look(framework(task(0, 10**9), attempt=10**9, epochs=(10**9,)))
     assert max(len(found.attempts), len(found.runs), len(found.epochs)) <= records.MAX_GAPS + 1
