@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Engine, Integer, Table, bindparam, delete, func, or_, select, tuple_, update
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
@@ -17,6 +17,10 @@ _COUNTS: Final = (t.DAYS, t.FAILURES)
 _ENDS: Final = ("namespace", "ended", "result", "phrase", "code")
 _COUNTED: Final = {t.ATTEMPTS: (*_ENDS, "tasks", *t.SPENT), t.RUNS: (*_ENDS, "node")}
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
+# Of a Framework, what is the newest, and what is long in it: it may be told as often as somebody likes.
+_BOUNDED: Final = ((t.SPECS, t.SPECS.c.generation, t.SPECS.c.document), (t.EVENTS, t.EVENTS.c.last, t.EVENTS.c.message))
+_NEWEST: Final = 1 << 20  # bytes, as they are stored: a row goes once newer ones come to more
+_ROW: Final = 1 << 10  # that each counts besides, so that there are no more than a thousand
 _Key: TypeAlias = tuple[Any, ...]
 _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
 _Counts: TypeAlias = dict[tuple[Table, _Key], dict[str, Any]]
@@ -66,6 +70,7 @@ class Writer:
             self._drop_labels(connection, [known[uid]["id"] for uid in labels], newest)
             self._upsert(connection, newest)
             self._upsert(connection, others, is_new=False)
+            self._drop_oldest(connection, newest, others)
             _count(connection, counts, 1, newest, others)
             counted: _Rows = defaultdict(dict)
             for (table, key), numbers in counts.items():
@@ -115,6 +120,18 @@ class Writer:
         gone = [{"of": one.framework, "at": one.key} for one in stored if tuple(one) not in rows[t.LABELS]]
         if gone:
             connection.execute(delete(t.LABELS).where(keys[0] == bindparam("of"), keys[1] == bindparam("at")), gone)
+
+    @staticmethod
+    def _drop_oldest(connection: Connection, *written: _Rows) -> None:
+        """Drop specs and Events of the Frameworks that got more of them, beyond what is kept of each."""
+        for table, age, long in _BOUNDED:
+            if not (frameworks := {key[0] for rows in written for key in rows[table]}):
+                continue
+            own, size = table.c.framework, func.length(long, type_=Integer) + _ROW
+            newer = func.sum(size).over(partition_by=own, order_by=age.desc(), rows=(None, -1)).label("newer")
+            found = select(*table.primary_key, newer).where(own.in_(frameworks)).subquery()
+            old = select(*(found.c[key] for key in _keys(table))).where(found.c.newer > _NEWEST)
+            connection.execute(delete(table).where(tuple_(*table.primary_key).in_(old)))
 
     def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool = True) -> None:
         """Write rows, those of the same columns by one statement; what is stored already is not written again."""

@@ -209,6 +209,23 @@ def test_a_database_that_was_full_or_away_stores_all_or_nothing_and_works_again(
     assert len(reader.existing()) == 3
 
 
+def test_of_a_framework_the_newest_specs_and_events_stay(database: Database) -> None:
+    writer, one, two = Writer(database.engine), changes("one"), changes("two")
+    two.specs = [{"generation": number, "seen": 0.0, "document": b""} for number in range(1, 9)]
+    for generation in (1, 3, 4, 5, 2):
+        one.specs = [{"generation": generation, "seen": 0.0, "document": os.urandom(400_000)}]
+        one.events = [{"uid": f"{generation}-{n}", "first": 0.0, "last": 1.0 * generation} for n in range(400)]
+        writer.apply([one, two])
+    found = stored(database.engine)
+    generations = [row["generation"] for row in found["specs"]]
+    assert generations == [3, 4, 5, *range(1, 9)]
+    times = [row["last"] for row in found["events"]]
+    assert [times.count(time) for time in (1.0, 2.0, 3.0, 4.0, 5.0)] == [0, 0, 225, 400, 400]
+    one.specs, one.events = [{"generation": 6, "seen": 0.0, "document": os.urandom(3_000_000)}], []
+    writer.apply([one])
+    assert [row["generation"] for row in stored(database.engine)["specs"]] == [6, *range(1, 9)]
+
+
 def test_a_mark_and_a_gap_are_remembered(database: Database) -> None:
     writer, reader = Writer(database.engine), Reader(database.engine)
     assert reader.mark("at work") is None
