@@ -1,18 +1,21 @@
 """Drops what is old: Frameworks that are deleted, with all that is kept of them."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Select, delete, func, select, text
+from sqlalchemy import Connection, Engine, Integer, Select, delete, func, literal, select, text
 
 from frameworkhistory.archive.database import writing
+from frameworkhistory.archive.notation import Document, Words
 from frameworkhistory.archive.tables import DAY, DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
 
 _AT_ONCE: Final = 500  # Frameworks in one transaction
 _MOST_RUNS: Final = 20_000  # of them, unless one alone has more
+_ROW: Final = 100  # bytes, about, of what has no length in it
 _PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
 # A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is their number times what some take.
 _FILLED: Final = """
@@ -28,7 +31,8 @@ class Retention:
 
     Attributes:
         days: For how long a Framework is kept after its deletion, None for ever.
-        size: How many bytes the database may fill, None for any number: then those go that were deleted first.
+        size: How many bytes the database may fill, None for any number: then of the namespace that has most those go
+            that were deleted first, but of none that has less than its part of the size.
     """
 
     engine: Engine
@@ -50,9 +54,14 @@ class Retention:
                 old = query.where(deleted < self.now() - self.days * DAY).limit(_AT_ONCE)
                 ids = _first(connection, old)
             if not ids and self.size is not None and (used := self._used(connection)) > self.size:
-                frameworks = connection.scalar(select(func.count()).select_from(FRAMEWORKS)) or 0
-                most = ceil(frameworks * (1 - self.size / used))
-                ids = _first(connection, query.limit(min(most, _AT_ONCE)))
+                filled, namespace = _filled(connection), FRAMEWORKS.c.namespace
+                part = filled.total() / max(len(filled), 1) * self.size / used
+                counted = select(namespace, func.count()).where(deleted.is_not(None)).group_by(namespace)
+                gone = {one: count for one, count in connection.execute(counted) if filled[one] > part}
+                if gone:
+                    most = max(gone, key=filled.__getitem__)
+                    some = min(ceil(gone[most] * (1 - self.size / used)), _AT_ONCE)
+                    ids = _first(connection, query.where(namespace == most).limit(some))
             keys = select(LOGS.c.key).where(LOGS.c.framework.in_(ids), LOGS.c.key != "")
             return (ids, list(connection.scalars(keys))) if ids else None
 
@@ -77,6 +86,19 @@ class Retention:
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
         connection.exec_driver_sql("ANALYZE")
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
+
+
+def _filled(connection: Connection) -> Counter[str]:
+    """Return how many bytes the Frameworks of each namespace fill, about."""
+    found: Counter[str] = Counter()
+    for table in METADATA.tables.values():
+        if table is FRAMEWORKS or "framework" in table.c:
+            long = [func.length(one, type_=Integer) for one in table.c if isinstance(one.type, (Document, Words))]
+            size = func.sum(sum((func.coalesce(one, 0) for one in long), literal(_ROW)))
+            rows = table if table is FRAMEWORKS else table.join(FRAMEWORKS)
+            query = select(FRAMEWORKS.c.namespace, size).select_from(rows).group_by(FRAMEWORKS.c.namespace)
+            found.update({namespace: int(filled) for namespace, filled in connection.execute(query)})
+    return found
 
 
 def _first(connection: Connection, query: Select[Any]) -> list[int]:

@@ -90,3 +90,19 @@ def test_a_database_that_is_too_large_loses_what_was_deleted_first_until_it_is_s
     writer.apply([changes(f"exists {one}", document=os.urandom(3000)) for one in range(2000)])
     _dropped(retention)
     assert [row["uid"] for row in stored(database.engine)["frameworks"]] == [f"exists {one}" for one in range(2000)]
+
+
+def test_what_fills_the_database_is_of_the_namespace_that_loses_for_it(database: Database) -> None:
+    others = [changes(f"{one}", namespace="others", deleted=1.0 * one) for one in range(100)]
+    gone = [changes(f"gone-{one}", document=os.urandom(100_000), deleted=1000.0 + one) for one in range(20)]
+    Writer(database.engine).apply([*others, *gone])
+    retention = Retention(database.engine, days=None, size=1_500_000)
+    _dropped(retention)
+    left = [row["uid"] for row in stored(database.engine)["frameworks"]]
+    assert left[:100] == [one.uid for one in others]
+    assert left[100:] == [one.uid for one in gone[-len(left) + 100 :]]
+    assert 5 < len(left) - 100 < 15
+    Writer(database.engine).apply([changes("exists", document=os.urandom(2_000_000))])
+    _dropped(retention)
+    left = [row["uid"] for row in stored(database.engine)["frameworks"]]
+    assert left == [*(one.uid for one in others), "exists"], "they fill less than their part of the size"
