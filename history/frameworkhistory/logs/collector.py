@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import tenacity
+from msgspec.structs import replace
 
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
@@ -35,6 +35,8 @@ _STORES: Final = 16
 _LEAST_LINE: Final = 31
 """Bytes of a line, with its time."""
 _MOST_GAP: Final = 300
+_MOST_CONTAINERS: Final = 256
+"""Of a Pod, as many as the controller lets it have."""
 # Whatever storage and database raise: it may be over later.
 _ANY: Final = tenacity.retry_if_exception_type(Exception)
 
@@ -262,7 +264,17 @@ class Collector:
 
 
 def _slim(pod: TaskPod) -> TaskPod:
-    return msgspec.structs.replace(pod, metadata=pod.metadata.slim(runs.ANNOTATIONS))
+    first, spec, status = slice(_MOST_CONTAINERS), pod.spec, pod.status
+    return replace(
+        pod,
+        metadata=pod.metadata.slim(runs.ANNOTATIONS),
+        spec=replace(spec, containers=spec.containers[first], init_containers=spec.init_containers[first]),
+        status=replace(
+            status,
+            container_statuses=status.container_statuses[first],
+            init_container_statuses=status.init_container_statuses[first],
+        ),
+    )
 
 
 def _brief(error: object) -> str:

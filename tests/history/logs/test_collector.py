@@ -314,6 +314,21 @@ async def test_a_run_that_has_a_successor_by_the_time_of_the_answer_is_read_as_t
         assert await scene.archive.text() == ALL
 
 
+async def test_of_a_pod_no_more_containers_are_kept_than_the_controller_lets_it_have(tmp_path: Path) -> None:
+    async with collecting(tmp_path) as scene:
+        many = [container(f"c{number}", state="waiting") for number in range(1000)]
+        scene.server.pods[NAME] = found = pod("worker-0", *many, init=many)
+        found["spec"]["containers"] = many
+        running = asyncio.create_task(scene.collector.run())
+        await asyncio.wait_for(scene.collector.informers[0].synced.wait(), 30)
+        (known,) = scene.collector.pods("demo", "training").values()
+        lists = known.spec.containers, known.spec.init_containers, known.statuses
+        assert [len(one) for one in lists] == [256, 256, 512]
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
 async def test_pods_of_no_framework_and_uids_that_are_paths_are_left_alone(tmp_path: Path) -> None:
     async with collecting(tmp_path) as scene:
         for uid in ("", "../../other", "a/b"):
