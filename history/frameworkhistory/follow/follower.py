@@ -9,7 +9,6 @@ has succeeded, so that a process that dies at any point writes the same again.
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
@@ -28,7 +27,7 @@ from frameworkhistory.archive.changes import Changes, Known
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.writer import Writer
 from frameworkhistory.follow import records
-from frameworkhistory.follow.pending import BATCH, PENDING_ROWS, ConfigMap, Pending, Seen
+from frameworkhistory.follow.pending import BATCH, ConfigMap, Pending, Seen
 from frameworkkube.backoff import pause_seconds, retrying
 from frameworkkube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 from frameworkkube.http.client import INACTIVITY_TIMEOUT_SECONDS, KubeClient
@@ -82,7 +81,6 @@ class Follower:
         self._writer, self._reader = Writer(engine), Reader(engine)
         self._person_label, self._on_kept = person_label, on_kept
         self.pending = Pending()
-        self._early: deque[Seen] = deque()
         self.errors = self.refused = 0
         """Of the database, and Frameworks that it refuses for what they say."""
         self._known: dict[str, Known] = {}
@@ -113,7 +111,8 @@ class Follower:
 
         for selector in (f"involvedObject.kind={names.KIND}", "involvedObject.kind=Pod,type=Warning"):
             yield informer("events", EventView, self._on_event, field_selector=selector)
-        yield informer("configmaps", ConfigMap, self._on_config_map, label_selector=names.FRAMEWORK_NAME)
+        own: Any = {"label_selector": names.FRAMEWORK_NAME, "keep": ConfigMap.slim}
+        yield informer("configmaps", ConfigMap, self._on_config_map, **own)
 
     # --- what others ask ---------------------------------------------------------------------------------------------
 
@@ -289,8 +288,10 @@ class Follower:
         for seen in batch:
             if seen.config_map is not None or seen.rows is None or seen.rows.uid not in unknown:
                 seen.settle()  # a roster would wait as megabytes, and comes long after its Framework
+            elif time.time() - seen.time < EARLY_SECONDS:
+                self.pending.add_early(seen)
             else:
-                self._wait_for_framework(seen)
+                seen.settle(is_known=False)
             if (state := seen.state) is None:
                 continue
             uid = state.metadata.uid
@@ -307,17 +308,11 @@ class Follower:
         """Have rows written whose Framework was not seen before them."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for seen in [self._early.popleft() for _ in range(len(self._early))]:
+            for seen in self.pending.take_early(self._existing, time.time() - EARLY_SECONDS):
                 if seen.rows is not None and seen.rows.uid in self._existing:
                     self.pending.add_rows(seen)
                 else:
-                    self._wait_for_framework(seen)
-
-    def _wait_for_framework(self, seen: Seen) -> None:
-        if time.time() - seen.time < EARLY_SECONDS and (seen.written or len(self._early) < PENDING_ROWS):
-            self._early.append(seen)
-        else:
-            seen.settle(is_known=False)
+                    seen.settle(is_known=False)
 
     def _write_now(self, batch: list[Seen]) -> tuple[dict[str, Known], set[str]]:
         """Return what is known of the Frameworks now, and the UIDs of those that are not known."""

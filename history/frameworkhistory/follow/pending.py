@@ -2,34 +2,41 @@
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from sys import getsizeof
+from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from frameworkclient.views.gangs import RosterMap
+from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Wire
 from frameworkhistory.archive.changes import Changes
 
 PENDING_BYTES: Final = 128 << 20
-"""Of states that wait to be written; beyond it, of each Framework the newest alone waits."""
+"""Of Events, rosters, and states but the newest of each Framework that exists, whether they wait to be written or for
+their Framework. Beyond it, the namespace that has most of them loses its oldest."""
+SEEN_BYTES: Final = 2048
+"""What each takes beside its texts."""
 ROSTER_BYTES: Final = 16 << 20
-PENDING_ROWS: Final = 20_000
-"""Events that wait, and rows whose Framework was not seen yet."""
 BATCH: Final = 64
 """Frameworks in one transaction."""
+_ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 
 
 class ConfigMap(RosterMap, frozen=True):
     """A ConfigMap, which may have the roster of a gang."""
 
-    @property
-    def size(self) -> int:
-        """How many bytes it has, about."""
-        return sum(map(len, (*self.data.values(), *self.binary_data.values())))
+    def slim(self) -> Self:
+        """Return it with what is read of it: anybody may write a mebibyte of keys beside that."""
+        data = {key: one for key, one in self.data.items() if key == names.ROSTER_KEY}
+        packed = {key: one for key, one in self.binary_data.items() if key == names.ROSTER_GZIP_KEY}
+        return replace(self, metadata=self.metadata.slim(_ANNOTATIONS), data=data, binary_data=packed)
 
     def rows(self) -> Changes | None:
         """Return the roster that it has, None if that is not complete, or none. It may take 100 ms."""
@@ -52,7 +59,7 @@ class _Roster(Wire, frozen=True):
     complete: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Seen:
     """What waits to be written: a state of a Framework, or rows that need none to be looked at."""
 
@@ -66,6 +73,22 @@ class Seen:
     written: asyncio.Future[bool] | None = None
     """Whether the Framework of the rows is known, once they are written."""
 
+    @property
+    def namespace(self) -> str:
+        """Where it comes from."""
+        found = self.state or self.config_map
+        return found.metadata.namespace if found else self.rows.namespace if self.rows else ""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes, about."""
+        texts: Iterable[object] = ()
+        if self.config_map is not None:
+            texts = (*self.config_map.data.values(), *self.config_map.binary_data.values())
+        elif self.rows is not None:
+            texts = (self.rows.uid, *(one for row in self.rows.events for one in row.values()))
+        return SEEN_BYTES + (self.state.size if self.state else sum(map(getsizeof, texts)))
+
     def settle(self, *, is_known: bool = True) -> None:
         """Tell who waits for it that it is written, or passed over."""
         if self.written is not None and not self.written.done():
@@ -73,7 +96,9 @@ class Seen:
 
 
 class Pending:
-    """What was seen and is not written yet. Memory has no place for all: rows that somebody waits for, it always has.
+    """What was seen and is not written yet.
+
+    Memory has no place for all: it always has rows that somebody waits for, and the newest state of what exists.
 
     Attributes:
         passed_over: States and rows that were not kept, and when the first of them was seen.
@@ -81,12 +106,14 @@ class Pending:
 
     def __init__(self) -> None:
         self._states: OrderedDict[str, deque[Seen]] = OrderedDict()
-        self._several: set[str] = set()
-        """Of which more than one state waits."""
-        self._rows: deque[Seen] = deque()
         self._awaited: deque[Seen] = deque()
+        self._rows: OrderedDict[Seen, None] = OrderedDict()
+        self._early: OrderedDict[Seen, None] = OrderedDict()
+        """Rows whose Framework was not seen yet."""
         self._rosters: OrderedDict[str, Seen] = OrderedDict()
-        self._size = 0
+        self._spare: dict[str, OrderedDict[Seen, int]] = {}
+        """What may be passed over, by namespace, with its bytes."""
+        self._sizes: Counter[str] = Counter()
         self.wake = asyncio.Event()
         self.passed_over = 0
         self.passed_over_since = 0.0
@@ -108,19 +135,13 @@ class Pending:
 
     def add(self, state: Framework, *, is_gone: bool) -> None:
         """Add a state that was just seen."""
-        uid = state.metadata.uid
-        waiting = self._states.setdefault(uid, deque())
+        waiting = self._states.setdefault(state.metadata.uid, deque())
         waiting.append(Seen(time.time(), state, is_gone))
-        self._size += state.size
         if len(waiting) > 1:
-            self._several.add(uid)
-        if self._size > PENDING_BYTES:
             # Which attempts, runs and epochs are passed over, their numbers tell.
-            for waiting in map(self._states.__getitem__, self._several):
-                while len(waiting) > 1:
-                    self._size -= _size(first := waiting.popleft())
-                    self.pass_over(first)
-            self._several.clear()
+            self._count(waiting[-2])
+        if is_gone:
+            self._count(waiting[-1])
         self.wake.set()
 
     def add_rows(self, seen: Seen) -> None:
@@ -128,34 +149,71 @@ class Pending:
         if seen.written is not None:
             self._awaited.append(seen)
         else:
-            self._rows.append(seen)
-            if len(self._rows) > PENDING_ROWS:
-                self.pass_over(self._rows.popleft())
+            self._rows[seen] = None
+            self._count(seen)
         self.wake.set()
+
+    def add_early(self, seen: Seen) -> None:
+        """Add rows that wait for their Framework."""
+        self._early[seen] = None
+        if seen.written is None:
+            self._count(seen)
 
     def add_roster(self, config_map: ConfigMap) -> None:
         """Add a ConfigMap, in the place of an older state of it."""
-        before = self._rosters.pop(config_map.metadata.uid, None)
-        self._rosters[config_map.metadata.uid] = Seen(time.time(), config_map=config_map)
-        self._size += config_map.size - (_size(before) if before else 0)
+        if before := self._rosters.pop(config_map.metadata.uid, None):
+            self._discount(before)
+        self._rosters[config_map.metadata.uid] = seen = Seen(time.time(), config_map=config_map)
+        self._count(seen)
         self.wake.set()
 
     def take(self) -> list[Seen]:
         """Take out the oldest; rows come after all states, since the archive must know their Frameworks."""
         found: list[Seen] = []
         for _ in range(min(len(self._states), BATCH)):
-            uid, waiting = self._states.popitem(last=False)
-            self._several.discard(uid)
-            found += waiting
+            found += self._states.popitem(last=False)[1]
         if not self._states:
-            for rows in (self._awaited, self._rows):
-                found += [rows.popleft() for _ in range(min(len(rows), 8 * BATCH))]
+            found += [self._awaited.popleft() for _ in range(min(len(self._awaited), 8 * BATCH))]
+            found += [self._rows.popitem(last=False)[0] for _ in range(min(len(self._rows), 8 * BATCH))]
             # One at a time: it may be much larger in memory than it waits.
             found += [self._rosters.popitem(last=False)[1]] if self._rosters else []
-        self._size -= sum(map(_size, found))
+        for seen in found:
+            self._discount(seen)
         return found
 
+    def take_early(self, known: Container[str], before: float) -> list[Seen]:
+        """Take out rows whose Framework is known now, and those that were seen before a time."""
+        found = [one for one in self._early if one.time < before or (one.rows is not None and one.rows.uid in known)]
+        for seen in found:
+            del self._early[seen]
+            self._discount(seen)
+        return found
 
-def _size(seen: Seen) -> int:
-    found = seen.state or seen.config_map
-    return 0 if found is None else found.size
+    def _count(self, seen: Seen) -> None:
+        """Count what may be passed over, and pass over what there is no place for."""
+        size = self._spare.setdefault(seen.namespace, OrderedDict())[seen] = seen.size
+        self._sizes[seen.namespace] += size
+        while self._sizes.total() > PENDING_BYTES:
+            ((most, _),) = self._sizes.most_common(1)
+            self._drop(next(iter(self._spare[most])))
+
+    def _discount(self, seen: Seen) -> None:
+        """Count what was taken out no more, if it was counted."""
+        if spare := self._spare.get(seen.namespace):
+            self._sizes[seen.namespace] -= spare.pop(seen, 0)
+            if not spare:
+                del self._spare[seen.namespace], self._sizes[seen.namespace]
+
+    def _drop(self, seen: Seen) -> None:
+        if seen.state is not None:
+            waiting = self._states[seen.state.metadata.uid]
+            waiting.popleft()  # what is spare of a Framework is its oldest
+            if not waiting:
+                del self._states[seen.state.metadata.uid]
+        elif seen.config_map is not None:
+            del self._rosters[seen.config_map.metadata.uid]
+        else:
+            self._rows.pop(seen, None)
+            self._early.pop(seen, None)
+        self._discount(seen)
+        self.pass_over(seen)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,21 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.database import Database
+from frameworkhistory.follow import records
 from frameworkhistory.follow.follower import Follower
-from frameworkhistory.follow.pending import Pending
+from frameworkhistory.follow.pending import SEEN_BYTES, ConfigMap, Pending, Seen
 from frameworkkube.errors import ApiStatusError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import eventually_async
 
 
-def state(name: str = "fw", version: int = 1, *, deleting: bool = False, gpus: str = "1") -> Framework:
+def state(
+    name: str = "fw", version: int = 1, *, deleting: bool = False, gpus: str = "1", namespace: str = "lab"
+) -> Framework:
     metadata: dict[str, Any] = {
         "name": name,
-        "namespace": "lab",
+        "namespace": namespace,
         "uid": f"uid-{name}",
         "resourceVersion": str(version),
         "generation": 1,
@@ -90,7 +93,7 @@ async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_pat
     def document(version: int, *, complete: bool) -> bytes:
         roster = json.dumps({"framework": {"uid": "uid-fw", "attemptID": 0}, "complete": complete})
         metadata = {"name": "fw-attempt", "namespace": "lab", "uid": "c", "resourceVersion": str(version)}
-        metadata |= {"annotations": {names.ROSTER_ANNOTATION: "x"}}
+        metadata |= {"annotations": {names.ROSTER_ANNOTATION: "x", "of": "others"}}
         return msgspec.json.encode({"metadata": metadata, "data": {names.ROSTER_KEY: roster}})
 
     async with following(tmp_path) as follower:
@@ -104,7 +107,7 @@ async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_pat
             assert (kept is not None) is complete
             cached = config_maps.get("lab", "fw-attempt")
             assert cached is not None
-            assert not cached.data
+            assert (cached.data, list(cached.metadata.annotations)) == ({}, [names.ROSTER_ANNOTATION])
 
 
 async def test_an_event_of_a_pod_is_of_the_framework_that_was_there_then(tmp_path: Path) -> None:
@@ -139,13 +142,14 @@ async def test_rows_wait_for_their_framework_and_not_for_ever(tmp_path: Path, mo
             assert len(follower._reader.events(id_of(follower))) == 1
             monkeypatch.setattr("frameworkhistory.follow.follower.EARLY_SECONDS", 1.0)
             assert not await asyncio.wait_for(follower.save(log("forged")), 10)
-        assert not follower._early
+        assert not follower.pending._early
 
 
 async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes_out_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_ROWS", 10)
+    size = Seen(0.0, rows=Changes("uid-fw", "lab", events=[records.event(event(10))])).size
+    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 10 * size)
     async with following(tmp_path) as follower:
         follower._frameworks[0].synced.set()
         follower._on_framework(None, state())
@@ -217,17 +221,54 @@ async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monk
 
 
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 10 * state().size)
+    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 2 * (state().size + SEEN_BYTES))
     pending, begun = Pending(), time.monotonic()
     for number in range(5):
         pending.add(state("fw", number), is_gone=False)
     for number in range(20_000):
         pending.add(state(f"fw{number}"), is_gone=False)
     assert time.monotonic() - begun < 10, "each one costs the same"
-    assert pending.passed_over == 4
+    assert pending.passed_over == 2
     found = [one for _ in range(400) for one in pending.take()]
-    assert next(one.state.metadata.resource_version for one in found if one.state) == "4"
-    assert (len(found), pending._size) == (20_001, 0)
+    assert [one.state.metadata.resource_version for one in found[:3] if one.state] == ["2", "3", "4"]
+    assert (len(found), pending._spare, pending._sizes) == (20_003, {}, {})
+
+
+FLOODS: dict[str, Callable[[Pending, int], None]] = {
+    "rosters": lambda pending, number: pending.add_roster(roster(number)),
+    "events": lambda pending, number: pending.add_rows(seen_event(number)),
+    "events of no Framework": lambda pending, number: pending.add_early(seen_event(number)),
+    "states": lambda pending, number: pending.add(state("flood", number, namespace="other"), is_gone=False),
+    "deleted": lambda pending, number: pending.add(state(f"fw{number}", namespace="other"), is_gone=True),
+}
+
+
+def roster(number: int) -> ConfigMap:
+    metadata = {"name": f"c{number}", "namespace": "other", "uid": f"c{number}", "resourceVersion": "1"}
+    found = {"metadata": metadata, "data": {names.ROSTER_KEY: "x" * 1000, "else": "x" * 1_000_000}}
+    return msgspec.convert(found, ConfigMap).slim()
+
+
+def seen_event(number: int) -> Seen:
+    return Seen(time.time(), rows=Changes("x", "other", events=[{"uid": str(number), "message": "x" * 1000}]))
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_what_waits_of_one_namespace_pushes_out_nothing_of_another(
+    monkeypatch: pytest.MonkeyPatch, flood: str
+) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 100 * SEEN_BYTES)
+    pending = Pending()
+    for number in range(5):
+        pending.add(state(version=number), is_gone=False)
+    for number in range(200):
+        FLOODS[flood](pending, number)
+    assert 100 < pending.passed_over < 190
+    assert all(pending._states.values())
+    found = [one for _ in range(100) for one in pending.take()]
+    assert sum(one.namespace == "lab" for one in found) == 5
+    assert len(found) + len(pending.take_early((), time.time() + 1)) == 205 - pending.passed_over
+    assert (pending._spare, pending._sizes) == ({}, {})
 
 
 async def test_a_framework_whose_release_is_refused_holds_up_no_other(tmp_path: Path) -> None:
