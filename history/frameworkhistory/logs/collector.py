@@ -7,6 +7,7 @@ is tried again and holds up no other. What cannot be kept becomes a row that say
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -43,8 +44,9 @@ _ANY: Final = tenacity.retry_if_exception_type(Exception)
 
 @dataclass(frozen=True)
 class Limits:
-    """What logs may cost: how many are read at a time after their end, and followed before it; bytes of each, of those
-    whose Pod asks for the whole log, per second, and in memory; seconds for which one is tried to be read, and stored.
+    """What logs may cost: how many of a namespace are read at a time after their end, and followed before it, and a
+    quarter more of all; bytes of each, of those whose Pod asks for the whole log, per second, and in memory; seconds
+    for which one is tried to be read, and stored.
     """  # noqa: D205 -- one sentence
 
     reads: int = 32
@@ -84,7 +86,7 @@ class Collector:
     Attributes:
         changed: Is set, and replaced, when nothing more is to be read of a Pod.
         reader: Counts what is read.
-        followed: Logs that are followed now.
+        followed: Logs that are followed now, by namespace.
         stored, gaps: Rows of logs that are stored, and of such as could not be kept, or not to their end.
     """
 
@@ -100,7 +102,8 @@ class Collector:
         self.changed = asyncio.Event()
         self.reader = Reader(client, limits.reads, limits.bytes_per_second, limits.read_seconds)
         self.memory = Memory(limits.memory_bytes)
-        self.followed = self.stored = self.gaps = 0
+        self.followed: Counter[str] = Counter()
+        self.stored = self.gaps = 0
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
         self._turns = asyncio.Semaphore(_STORES)
         self._pods: dict[str, _Known] = {}
@@ -165,16 +168,20 @@ class Collector:
             known.pod, known.is_over = after, runs.is_over(after)
             is_deleted = after.metadata.deletion_timestamp is not None
             for run, is_over in runs.runs(after):
-                follows = not is_over and self.followed < self._limits.followed
+                follows = not is_over and self._may_follow(run.namespace)
                 # Of one that is deleted and cannot be followed, what it has written until now is better than nothing.
                 if is_over or is_deleted or (follows and runs.is_in_place(after)):
                     self._begin(known, run, after, follows=follows)
             self._look_after(after.metadata.uid)
 
+    def _may_follow(self, namespace: str) -> bool:
+        most = self._limits.followed
+        return self.followed[namespace] < most and self.followed.total() < most + most // 4
+
     def _begin(self, known: _Known, run: Run, pod: TaskPod, *, follows: bool = False) -> None:
         if self._storage is not None and run.place not in known.done | known.pending:
             known.pending.add(run.place)
-            self.followed += follows
+            self.followed[run.namespace] += follows
             task = asyncio.create_task(self._keep(self._storage, known, run, pod, follows=follows))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -191,7 +198,7 @@ class Collector:
                 is_done = await self._is_done(known, run)
                 gap = "" if is_done else await self.reader.read(run, tail, lambda: known.pod, lines, follows=follows)
             finally:
-                self.followed -= follows
+                self.followed[run.namespace] -= follows
             if not is_done:
                 await self._store(storage, run, tail, gap)
         except Exception:  # noqa: BLE001 -- a fault of this program must not hold up the Pod

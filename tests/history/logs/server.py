@@ -144,8 +144,8 @@ def _chosen(written: list[bytes], tail: int, since: bytes) -> list[bytes]:
 async def serving(server: LogServer) -> AsyncIterator[LogServer]:
     app = web.Application()
     app.router.add_get("/api/v1/pods", server.list)
-    app.router.add_get("/api/v1/namespaces/demo/pods/{pod}", server.pod)
-    app.router.add_get("/api/v1/namespaces/demo/pods/{pod}/log", server.log)
+    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}", server.pod)
+    app.router.add_get("/api/v1/namespaces/{namespace}/pods/{pod}/log", server.log)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     listening = await asyncio.get_running_loop().create_server(runner.server, "127.0.0.1", 0)  # type: ignore[arg-type]

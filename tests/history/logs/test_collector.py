@@ -377,3 +377,23 @@ async def test_pods_that_end_at_once_are_read_within_the_bounds(tmp_path: Path) 
         assert scene.server.most_open == 8
         assert not any(row["gap"] for row in scene.archive.rows.values())
         assert max(scene.server.answers.values()) == 1
+
+
+async def test_logs_of_one_namespace_hold_up_none_of_another(tmp_path: Path) -> None:
+    async with collecting(tmp_path, reads=4) as scene:
+        scene.server.pause = 0.5
+        for index in range(21):
+            scene.server.logs[f"training-worker-{index}"] = Log(ALL)
+            scene.show(ended(f"worker-{index}", metadata={"namespace": "lab"} if index == 20 else {}))
+        await kept(scene, "uid-worker-20")
+        assert len(scene.archive.rows) < 10
+        assert scene.server.most_open == 5
+
+
+async def test_logs_of_one_namespace_are_not_all_that_are_followed(tmp_path: Path) -> None:
+    async with collecting(tmp_path, followed=4) as scene:
+        for index in range(11):
+            scene.server.logs[f"training-worker-{index}"] = Log(ALL, runs=True)
+            where = {"namespace": "lab"} if index == 10 else {}
+            scene.show(pod(f"worker-{index}", init=[barrier("running")], more=IN_PLACE, metadata=where))
+        assert scene.collector.followed == {"demo": 4, "lab": 1}
