@@ -133,7 +133,8 @@ def test_an_attempt_ends_with_its_config_map_and_with_a_template_that_the_server
         }
     phrases = {name: (end["code"], end["phrase"]) for name, end in ends.items()}
     assert phrases == {"deleted": (-100, "ConfigMapExternalDeleted"), "refused": (-200, "PodCreationPermanentError")}
-    assert code_of(frameworks.tasks("deleted")["worker-0"]) == -220
+    # Its Pod goes with the ConfigMap, and may be seen to be gone first.
+    assert code_of(frameworks.tasks("deleted")["worker-0"]) in {-220, -101}
     prefix = "Failed to create Pod: "
     assert ends["refused"]["diagnostics"].startswith(
         prefix + '{"ErrStatus":{"metadata":{},"status":"Failure","message":"Pod \\"refused-bad-0\\" is invalid: '
