@@ -247,12 +247,16 @@ def _identity(raw: msgspec.Raw) -> Identity:
 def _names_only(document: bytes) -> bytes:
     """Return an object as the API server writes it without its spec, what follows that, and its `managedFields`.
 
-    These are what a user can make deep, and a megabyte. No string contains what is looked for: its quotes would be
-    escaped; nor does anything before the spec, where names like these lead to strings.
+    These are what a user can make deep, and a megabyte. In custom resources names are sorted, so `name` follows; of
+    Pods, ConfigMaps and metadata alone nothing follows that names them. No string contains what is looked for: its
+    quotes would be escaped; nor does anything before the spec, where names like these lead to strings.
     """
     head = document.partition(b'},"spec":{')[0] + b"}}"
     before, found, after = head.partition(b'"managedFields":[')
-    return before + b'"name":' + after.partition(b'}],"name":')[2] if found else head
+    _, is_sorted, rest = after.partition(b'}],"name":')
+    if found and not is_sorted:
+        return before.rstrip(b",") + b"}}"
+    return before + b'"name":' + rest if found else head
 
 
 def _bookmark(raw: msgspec.Raw) -> Event[Any]:

@@ -67,15 +67,19 @@ HOSTILE = {
 
 
 DEEP = b"[" * 2000 + b"]" * 2000 + b",[]" * 300_000
+NAMED = b'"name":"a","namespace":"n","resourceVersion":"7","uid":"u"'
+TYPED = b'"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"managedFields":"["}'
 METADATA = {
-    "plain": b"",
-    "deep managedFields": b'"managedFields":[{"fieldsV1":[' + DEEP + b'],"time":"t"}],',
+    "plain": NAMED,
+    "deep managedFields": b'"managedFields":[{"fieldsV1":[' + DEEP + b'],"time":"t"}],' + NAMED,
+    "deep managedFields that come last": TYPED + b',"managedFields":[{"time":"t","fieldsV1":[' + DEEP + b"]}]",
     "strings that look like what is searched": json.dumps(
         {"annotations": {"a": '},"spec":{', "spec": '}],"name":"b"', "managedFields": '"managedFields":['}}
     ).encode()[1:-1]
     + b',"managedFields":[{"fieldsV1":{"f:spec":{"f:name":['
     + DEEP
-    + b"]}}}],",
+    + b"]}}}],"
+    + NAMED,
 }
 
 
@@ -95,9 +99,8 @@ def test_a_deep_event_is_read_without_a_look_at_each_of_its_brackets(
         return end
 
     monkeypatch.setattr(json_parts, "_end_of_value", counted)
-    named = b'"name":"a","namespace":"n","resourceVersion":"7","uid":"u"'
-    line = b'{"type":"MODIFIED","object":{"kind":"X","metadata":{%b%b},"spec":{"x":[%b]}}}%b'
-    event = WireDecoder(FRAMEWORK_DECODER).event(line % (metadata, named, DEEP, tail))
+    line = b'{"type":"MODIFIED","object":{"kind":"X","metadata":{%b},"spec":{"x":[%b]}}}%b'
+    event = WireDecoder(FRAMEWORK_DECODER).event(line % (metadata, DEEP, tail))
     assert event is not None
     assert isinstance(event.object, UndecodableObject)
     assert event.object.identity == Identity("a", "n", "u", "7")
