@@ -198,14 +198,14 @@ atexit.register(STDERR.flush, LAST_SECONDS)
 
 
 class OwnedLines:
-    """What structlog hands events to: a line about a Framework or a gang takes the place of its namespace."""
+    """What structlog hands events to: a line about an object takes the place of its namespace."""
 
     def __init__(self, lines: LineWriter, render: Callable[[object, str, EventDict], bytes]) -> None:
         self._lines, self._render = lines, render
 
     def msg(self, **event: Any) -> None:
         """Add a line."""
-        owner = str(event.get("framework") or event.get("gang") or "")
+        owner = str(event.get("framework") or event.get("gang") or event.get("namespace") or "")
         self._lines.write(self._render(None, "", event) + b"\n", owner)
 
     debug = info = warning = error = critical = msg

@@ -97,8 +97,8 @@ class Performer:
             return Failed(str(error))
         except (msgspec.DecodeError, UnreadableStatusError, RecursionError) as error:
             # A proxy's page, for example, or a Framework that was made unreadable. The request may have taken effect;
-            # the next attempt finds out.
-            return Failed(f"the API server's answer cannot be decoded: {error}")
+            # the next attempt finds out. Who makes many of them has them tried at the pace of what is refused.
+            return Failed(f"the API server's answer cannot be decoded: {error}", refused=True)
 
     async def _request(self, subject: Subject, effect: Effect) -> Outcome:  # noqa: C901, PLR0911, PLR0912 -- one for each effect
         path = _path_of(subject, effect)

@@ -321,8 +321,8 @@ def test_owners_of_short_lines_take_place_too() -> None:
     assert (lines._waiting, lines._shares) == (0, {})
 
 
-@pytest.mark.parametrize("what", ["framework", "gang"])
-def test_a_line_about_a_framework_or_a_gang_takes_the_place_of_its_namespace(what: str) -> None:
+@pytest.mark.parametrize("what", ["framework", "gang", "namespace"])
+def test_a_line_about_an_object_takes_the_place_of_its_namespace(what: str) -> None:
     """With a slow reader, 20,000 lines about Tasks of one namespace pushed out a third of those of another."""
     reader, lines = stuck(512)
     for logger in (OwnedLines(lines, render_json), OwnedLines(lines, render_text)):

@@ -240,6 +240,7 @@ async def test_an_answer_that_cannot_be_decoded_is_a_failure_to_try_again(effect
     found = await performed(Client(b"<html>sign in</html>"), effect)
     assert isinstance(found, Failed)
     assert "cannot be decoded" in found.message
+    assert found.refused, "whoever makes many of them has them tried in turn"
 
 
 async def test_of_a_pod_that_has_the_name_of_a_tasks_little_is_read_and_kept() -> None:
