@@ -34,13 +34,15 @@ class Contents(Generic[T]):
         keep: Callable[[T], T] | None,
         on_deleted: Callable[[T, bytes | None], None] | None,
         on_undecodable: Callable[[UndecodableObject], None] | None,
+        *,
+        keeps_last: bool,
     ) -> None:
         self._path = path
         self._keep: Callable[[T], T] = keep or (lambda found: found)
         self._on_change, self._on_deleted = on_change, on_deleted
         self._watched: bytes | None = None
         """The JSON of the object whose deletion a watch shows."""
-        self._on_undecodable = on_undecodable
+        self._on_undecodable, self._keeps_last = on_undecodable, keeps_last
         self.store: Store[T] = Store(self._changed)
         self._reported: set[str] = set()
         self.failures = 0
@@ -85,7 +87,7 @@ class Contents(Generic[T]):
                 self._report(f"type {unknown}", "watch event of unknown type ignored", type=unknown)
 
     def _skip(self, skipped: UndecodableObject, *, deleted: bool = False) -> None:
-        """Skip an object that does not decode; an earlier state stays in the store, since the object still exists."""
+        """Skip an object that does not decode; with `keeps_last` an earlier state of it stays in the store."""
         identity, key = skipped.identity, key_of(skipped)
         if not deleted:
             self.undecodable[key] = skipped
@@ -99,7 +101,7 @@ class Contents(Generic[T]):
         if is_news and self._on_undecodable is not None:
             self._call(self._on_undecodable, skipped)
         known = self.store.get(*key)
-        if known is not None and (deleted or known.metadata.uid != identity.uid):
+        if known is not None and (deleted or not self._keeps_last or known.metadata.uid != identity.uid):
             self.store.vanished(key)
 
     def _changed(self, old: T | None, new: T | None) -> None:

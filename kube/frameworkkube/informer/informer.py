@@ -96,6 +96,8 @@ class Informer(Generic[T]):
             deletion was not watched, since a list misses it or another object has its name.
         keep: makes of an object what the cache keeps of it, with the same identity; all of it by default.
         on_undecodable: called once for each object that does not decode, and again if the reason changes.
+        keeps_last: whether of such an object the last state that did decode counts, since it still exists, or it counts
+            as gone.
         field_selector: as the API has it, such as `metadata.name=web-0`.
         accept: `PARTIAL_METADATA` for metadata only.
         page_size: objects per request of a list at most; large objects come in smaller pages, see `PageSize`.
@@ -120,6 +122,7 @@ class Informer(Generic[T]):
         keep: Callable[[T], T] | None = None,
         on_deleted: Callable[[T, bytes | None], None] | None = None,
         on_undecodable: Callable[[UndecodableObject], None] | None = None,
+        keeps_last: bool = True,
         label_selector: str = "",
         field_selector: str = "",
         accept: str = JSON,
@@ -133,7 +136,7 @@ class Informer(Generic[T]):
         self._client = client
         self._path = path
         self._wire = WireDecoder(decoder)
-        self._contents = Contents(path, on_change, keep, on_deleted, on_undecodable)
+        self._contents = Contents(path, on_change, keep, on_deleted, on_undecodable, keeps_last=keeps_last)
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selector = {name: selector for name, selector in selectors.items() if selector}
         self._accept = accept

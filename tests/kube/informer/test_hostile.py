@@ -97,13 +97,17 @@ async def test_an_object_is_no_longer_reported_as_undecodable_once_it_is_mended_
     assert (made.get("default", "bad") is not None) == (end == "mended")
 
 
-async def test_an_object_that_becomes_undecodable_stays_cached_until_it_is_deleted(lab: Lab) -> None:
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_an_object_that_becomes_undecodable_stays_cached_until_it_is_deleted_where_that_is_asked_for(
+    lab: Lab, *, keeps: bool
+) -> None:
     bad = item(status=b'{"phase":7}')
     lab.listed(5, pod("bad", 5), then=[event("MODIFIED", bad), added("z", 7), event("DELETED", bad)])
     found: list[UndecodableObject] = []
-    lab.follow(on_undecodable=found.append)
+    lab.follow(on_undecodable=found.append, keeps_last=keeps)
     await lab.eventually(lambda: len(lab.seen) == 3)
-    assert lab.seen == ["+bad/uid-bad", "+z/uid-z", "-bad/uid-bad"]
+    gone, other = "-bad/uid-bad", "+z/uid-z"
+    assert lab.seen == ["+bad/uid-bad", *([other, gone] if keeps else [gone, other])]
     assert "$.status.phase" in found[0].reason
 
 

@@ -71,7 +71,8 @@ class Companions:
     ) -> None:
         self._on_change, self._on_news, self._on_scheduled = on_change, on_news, on_scheduled
         each: Callable[..., dict[str, Informer[Any]]]
-        each = functools.partial(of_each, client, namespaces, label_selector=names.FRAMEWORK_NAME)
+        # Their owners may make them undecodable, and what schedulers say of them then is not known.
+        each = functools.partial(of_each, client, namespaces, label_selector=names.FRAMEWORK_NAME, keeps_last=False)
         self._informers: dict[str, dict[str, Informer[Any]]] = {}
         """By scheduler, `KUEUE`, `FLAVORS` or `NODES`, and by namespace; "" for all, and for what is in none."""
         for scheduler in config.group_schedulers:
