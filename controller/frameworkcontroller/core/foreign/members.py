@@ -37,11 +37,13 @@ class Members:
         self._revision = 0
         self._leader_since = _UNKNOWN
         """When the leader of a LeaderWorkerSet was created, which creates all workers."""
-        self._has_new_rule = False
+        self.has_new_rule = False
         """Whether something has changed by which all are judged: a gang of 10,000 at once, so not in `replace`."""
         self.claims: Counter[Claim] = Counter()
         self.roles: Counter[str] = Counter()
-        """How often Pods name each role."""
+        """How often Pods name each role, as each account and each size below."""
+        self.accounts: Counter[str] = Counter()
+        self.sizes: Counter[str] = Counter()
         self._by_arrival = 0
         """How many Pods wait until all barriers run; if one does, the gang does."""
 
@@ -66,22 +68,27 @@ class Members:
                 leader = self.current(one.place)
                 self._leader_since = _UNKNOWN if leader is None else _age(leader)[0]
         self._judge(places)
-        self._has_new_rule |= before != (self.by_arrival, self._leader_since)
+        self.has_new_rule |= before != (self.by_arrival, self._leader_since)
 
     def _count(self, pod: Member, number: int) -> None:
         """Count what a Pod says; what nobody says any more is forgotten."""
-        self.roles[pod.place.role] += number
-        self.claims[pod.claim] += number
-        if not self.roles[pod.place.role]:
-            del self.roles[pod.place.role]
-        if not self.claims[pod.claim]:
-            del self.claims[pod.claim]
-        self._by_arrival += number * pod.claim.by_arrival
+        claim = pod.claim
+        self.claims[claim] += number
+        if not self.claims[claim]:
+            del self.claims[claim]
+        for counts, said in (self.roles, pod.place.role), (self.accounts, claim.account), (self.sizes, claim.size):
+            counts[said] += number
+            if not counts[said]:
+                del counts[said]
+        self._by_arrival += number * claim.by_arrival
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""
         self._size = size or _NOTHING
-        self._placed, self._ready = (sum(map(self._has, places)) for places in (self._at, self._seen))
+        # There are no roles, and so no places, of a gang that can never be complete.
+        self._placed, self._ready = (
+            sum(map(self._has, where)) if self._size.roles else 0 for where in (self._at, self._seen)
+        )
         self._revision += 1
 
     def current(self, place: Place) -> Member | None:
@@ -108,8 +115,8 @@ class Members:
 
     def summary(self) -> Readiness:
         """Return how far the gang is."""
-        if self._has_new_rule and self._size.roles:  # there are none of a gang that can never be complete
-            self._has_new_rule = False
+        if self.has_new_rule and self._size.roles:  # there are none of a gang that can never be complete
+            self.has_new_rule = False
             self._judge([*self._at])
         total = self._size.total
         return Readiness(ready=self._ready, total=total, by_arrival=self.by_arrival, member_revision=self._revision)

@@ -172,13 +172,13 @@ class Publisher(Generic[S]):
         is_told = self._lists_all and (due is None or now < due)
         if is_told and summary.member_revision == self._member_revision:
             return Publication(wake_at=due)
+        if self._lists_all and self._written_at is not None and now < self._written_at + COALESCE:
+            return Publication(wake_at=self._written_at + COALESCE)
         rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if is_told and digest == self._digest:
             self._member_revision = summary.member_revision
             return Publication()
-        if self._lists_all and self._written_at is not None and now < self._written_at + COALESCE:
-            return Publication(wake_at=self._written_at + COALESCE)
         event = None
         if not self._was_complete:
             rest = f"; {summary.waiting} more wait for their dependencies" if summary.waiting else ""

@@ -13,7 +13,7 @@ import pytest
 
 from frameworkcontroller.api.meta import Meta, Partial
 from frameworkcontroller.core.effects import Done, FindOwner, Found
-from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
+from frameworkcontroller.core.foreign.gang import JUDGED_A_SECOND, JUDGED_AT_ONCE, ForeignGang, Paces
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import RoleSize, Size, size_of
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
@@ -22,10 +22,10 @@ from tests.controller.core.foreign.foreign_world import START, World
 from tests.controller.core.reconcile.test_cost import calls
 from tests.support.beside import foreign_pods as make
 
-MOST_CALLS = 60_000
-"""Of one decision in a gang of 10,000 Pods: about 10 ms."""
 FEW_CALLS = 100
-"""Of one event of a Pod, which no namespace is charged for."""
+"""Of one event of a Pod, which no namespace is charged for, and of the decision after it."""
+
+CONFIG_MAP = Partial(Meta(name="gang-attempt", uid="u", resource_version="7", creation_timestamp=START))
 
 
 def member(keep: ForeignPods, pod: dict[str, Any]) -> Member:
@@ -98,7 +98,7 @@ def test_no_event_of_a_gang_of_contradicting_pods_takes_long(kind: str) -> None:
         for effect in gang.decide(START, None).effects:
             meta = one.metadata
             gang.apply_outcome(effect, Found(meta, document=msgspec.json.encode(make.owner({"completions": 5}))), START)
-        assert calls(lambda: gang.decide(START, None)) < MOST_CALLS
+        assert calls(lambda: gang.decide(START, CONFIG_MAP)) < FEW_CALLS
         assert calls(lambda changed=changed: gang.members.replace(changed, None)) < FEW_CALLS
 
 
@@ -110,6 +110,18 @@ def test_pods_of_a_gang_that_can_never_be_complete_are_not_judged() -> None:
     for never, is_cheap in (("it has too many Pods", True), ("", False)):
         members.resize(Size("uid", {} if never else {"Job": RoleSize(1, 500)}, never))
         assert (calls(members.summary) < FEW_CALLS) is is_cheap
+
+
+def test_a_gang_is_judged_by_new_rules_once_a_second_however_often_one_pod_brings_one() -> None:
+    """Each edit of one of 10,000 Pods took 9 ms."""
+    gang, addressed = gathering(500)
+    before, costs = next(one for one in gang.members.all() if one.place.index == 0), []
+    for step in range(100):
+        waits = msgspec.structs.replace(addressed(0).claim, by_arrival=step % 2 == 0)
+        gang.members.replace(before, before := msgspec.structs.replace(addressed(0), claim=waits))
+        now = START + timedelta(seconds=step / 20)
+        costs.append(calls(lambda now=now: gang.decide(now, CONFIG_MAP)))
+    assert JUDGED_AT_ONCE <= sum(cost > 500 for cost in costs) <= JUDGED_AT_ONCE + 5 * JUDGED_A_SECOND
 
 
 @pytest.mark.parametrize("number", [256, 12_000])
