@@ -138,6 +138,7 @@ class RoleState:
         self.tasks.append(task)
         self.revisions.append(revision)
         self._count(task, 1)
+        self.text_bytes += text_length(task.completion)
 
     def put(self, index: int, task: TaskStatus, revision: int) -> None:
         """Replace the Task at its index."""
@@ -148,10 +149,13 @@ class RoleState:
         self.tasks[index] = task
         self.revisions[index] = revision
         self._count(task, 1)
+        if task.completion is not old.completion:
+            self.text_bytes += text_length(task.completion) - text_length(old.completion)
 
     def pop(self) -> None:
         """Remove the last Task."""
-        self._count(self.tasks.pop(), -1)
+        self._count(gone := self.tasks.pop(), -1)
+        self.text_bytes -= text_length(gone.completion)
         self.revisions.pop()
         self.ends.pop(len(self.tasks), None)
 
@@ -159,7 +163,6 @@ class RoleState:
         self.counts.add(task, sign)
         self.by_state[task.state] += sign
         self.with_pods += sign * (task.state in ASSOCIATED)
-        self.text_bytes += sign * text_length(task.completion)
         self.ran = self.ran or task.run_time is not None
         if sign < 0:
             self.ready_pods.discard(task.index)

@@ -116,8 +116,8 @@ class TaskPass:
             self._state.crash_loops.note(task_key, before, after, ctx.clock)
         if after.attempt_status.id > before.attempt_status.id:
             self.remember(HistoryCause.TASK_RETRY, role, before, ctx)
-        if after.state in OVER:
-            role.ends.setdefault(task_key[1], (ctx.now, ended_at(pod) or EARLIEST))
+        if after.state in OVER and task_key[1] not in role.ends:
+            role.ends[task_key[1]] = (ctx.now, ended_at(pod) or EARLIEST)
         if role.name in self._state.facts.watched_roles:
             is_ready = dependencies.is_pod_ready(after, pod)
             (role.ready_pods.add if is_ready else role.ready_pods.discard)(task_key[1])
