@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from frameworkclient.diagnosis.evidence import MESSAGE, Evidence, Finding
-from frameworkclient.diagnosis.queue import LACKS, TODO, queue_finding
+from frameworkclient.diagnosis.queue import TODO, queue_finding
 from frameworkclient.diagnosis.tasks import CREATION, advice, finding_of
 from frameworkclient.views.ledger import ledger_of
 from frameworkclient.views.outlook import UNSEEN_SECONDS, cause, condition, ending, needs, retry_time
@@ -15,12 +15,6 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.states import COMPLETING, State
 
 _NO_PLACE: Final = "wait until others end, or ask for less; kubectl describe nodes says what there is"
-_GROUPS: Final = {
-    "GroupsUnknown": TODO["GroupsUnknown"],
-    "GroupsRefused": "correct what the message names in spec.gangScheduling",
-    "NotGangScheduled": "ask an administrator to switch it on",
-}
-"""What to do by the reason of the condition GangScheduled (docs/groups.md)."""
 
 
 def findings(evidence: Evidence) -> list[Finding]:
@@ -108,8 +102,7 @@ def _reasons(evidence: Evidence) -> Iterator[Finding]:
     groups = view.conditions.get("GangScheduled")
     has_place = groups is None or groups.status == "True" or is_over
     if groups is not None and not has_place:
-        todo = advice(LACKS, groups.message, _GROUPS.get(groups.reason, _NO_PLACE))
-        yield Finding(shorten(groups.message, MESSAGE), todo)
+        yield Finding(shorten(groups.message, MESSAGE), TODO.get(groups.reason, _NO_PLACE))
     for role in view.roles:
         if role.waits and not is_over:
             yield Finding(f"role {role.name} waits until {needs(role)}")

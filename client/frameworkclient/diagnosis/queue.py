@@ -17,20 +17,12 @@ TODO: Final = {
     "NoQueue": f"{_LABEL}=QUEUE; kubectl get localqueues lists them",
     "WorkloadRefused": "correct what the message names",
     "AdmissionConflict": "correct the Pod template, or the flavor or check; then {program} suspend and resume {name}",
-    "GroupsUnknown": "ask an administrator whether PodGroups are served, and known to the controller",
     "QueueingDisabled": f"ask an administrator to switch it on, or run it without a queue: {_LABEL}-",
+    "GroupsUnknown": "ask an administrator to have PodGroups served, and the scheduler in gangScheduling.schedulers",
+    "GroupsRefused": "correct what the message names in spec.gangScheduling",
+    "NotGangScheduled": "ask an administrator to switch it on",
 }
-"""What to do by the reason of the condition Suspended (docs/queues.md), where Kueue says nothing more."""
-LACKS: Final = (
-    (
-        r"in groups of (?P<scheduler>\w+), which gangScheduling\.schedulers",
-        (
-            "ask an administrator: helm upgrade with --set 'gangScheduling.schedulers={{{scheduler}}}', beside those "
-            "that it has (docs/groups.md)"
-        ),
-    ),
-)
-"""What to do by the controller's message about groups, where it knows better than `TODO`."""
+"""What to do by the reason of the condition Suspended (docs/queues.md) or GangScheduled (docs/groups.md)."""
 _NEEDED: Final = re.compile(
     r"insufficient unused quota for (?P<resource>[\w./-]+) in flavor (?P<flavor>[\w.-]+), (?P<more>[\w.]+) more needed"
 )
@@ -62,7 +54,7 @@ def queue_finding(evidence: Evidence, reason: str, message: str) -> Finding:
         return _waiting(f"it waits in LocalQueue {queue.name}{number}", queue.workload, found, evidence.now)
     unread = f"; what Kueue says is not known: {found}" if isinstance(found, str) and found else ""
     todo = TODO[reason].format(program=evidence.program, name=view.name, workload=queue.workload if queue else "")
-    return Finding(shorten(message, MESSAGE) + shorten(unread, MESSAGE), advice(LACKS, message, todo))
+    return Finding(shorten(message, MESSAGE) + shorten(unread, MESSAGE), todo)
 
 
 def _waiting(place: str, name: str, found: Workload, now: datetime) -> Finding:

@@ -234,13 +234,12 @@ def test_kueue_says_why_it_waits(found: Workload | str, text: str) -> None:
 
 NO_PLACE = "the scheduler has found no place for 2 of 2: minCount (2) cannot be satisfied"
 ONE_BY_ONE = "Pods have nodes, and the scheduler has said nothing of their group"
-ENABLE = "ask an administrator: helm upgrade with --set 'gangScheduling.schedulers={volcano}', beside those"
+ENABLE = "ask an administrator to have PodGroups served, and the scheduler in gangScheduling.schedulers"
 GROUPS: dict[str, tuple[str, str, str]] = {
     "no place": ("Unschedulable", NO_PLACE, "wait until others end, or ask for less; kubectl describe nodes says"),
     "an old scheduler": ("NotGangScheduled", ONE_BY_ONE, "ask an administrator to switch it on"),
     "refused": ("GroupsRefused", "no such class", "correct what the message names in spec.gangScheduling"),
-    "not enabled": ("GroupsUnknown", DISABLED.format(scheduler="volcano"), ENABLE),
-    "not served": ("GroupsUnknown", "not read yet", "ask an administrator whether PodGroups are served"),
+    "not known": ("GroupsUnknown", DISABLED.format(scheduler="volcano"), ENABLE),
 }
 
 
