@@ -77,7 +77,7 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/releases.md
 	$(BIN)/python -m frameworkrelease matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue bench-others bench-ranks bench-hangs bench-history scale bench-barrier bench-injector
+.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue bench-others bench-hangs bench-history scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
 ALONE := chaos hostile_neighbours large_life
 test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
@@ -126,9 +126,6 @@ bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it
 
 bench-others: venv ## Measure what a gang of a JobSet costs, beside a Framework of the same size (root)
 	$(BIN)/python -m bench.others
-
-bench-ranks: venv ## Count how often rings of ranks leave zones and blocks, by index and by topology (root)
-	$(BIN)/python -m bench.ranks
 
 bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock (HOURS=100)
 	$(BIN)/python -m bench.hangs $(if $(HOURS),--hours "$(HOURS)")

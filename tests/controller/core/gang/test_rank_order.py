@@ -1,8 +1,10 @@
 """By what the ranks of a gang are ordered, and that a ring of them leaves each domain once."""
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -57,6 +59,34 @@ def test_a_ring_leaves_each_domain_once(places: list[tuple[int, int]]) -> None:
     for key in (ZONE, BLOCK):
         ring = [labels[nodes[index]][key] for index in found]
         assert crossings(ring) == (len(set(ring)) if len(set(ring)) > 1 else 0)
+
+
+PLACEMENTS = json.loads((Path(__file__).parent / "placements.json").read_text())
+"""By the number of its Pods, on which of 128 nodes a kube-scheduler (Kubernetes 1.37.2) has placed each of a gang."""
+ZONES, BLOCKS, NODES = 4, 16, 128
+
+
+@pytest.mark.parametrize(
+    ("number", "by_index", "by_topology"),
+    [
+        ("64", (30, 61), (4, 13)),
+        ("128", (43, 117), (3, 12)),
+        ("256", (86, 226), (4, 16)),
+        ("512", (207, 462), (4, 16)),
+        ("1024", (792, 947), (4, 16)),
+    ],
+)
+def test_in_recorded_placements_a_ring_leaves_its_zones_and_blocks_so_often(
+    number: str, by_index: tuple[int, int], by_topology: tuple[int, int]
+) -> None:
+    labels = {f"n{one}": {ZONE: str(one * ZONES // NODES), BLOCK: str(one * BLOCKS // NODES)} for one in range(NODES)}
+    nodes = [f"n{one}" for one in PLACEMENTS[number]]
+
+    def crossed(ring: Sequence[str]) -> tuple[int, int]:
+        return crossings([labels[node][ZONE] for node in ring]), crossings([labels[node][BLOCK] for node in ring])
+
+    assert crossed(nodes) == by_index
+    assert crossed([nodes[index] for index in order(nodes, labels)]) == by_topology
 
 
 @pytest.mark.parametrize(
