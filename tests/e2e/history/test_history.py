@@ -48,16 +48,20 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def page(cluster: Cluster) -> Iterator[str]:
+def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the page, by a forwarded port."""
-    port = free_port()
+    port, log = free_port(), tmp_path_factory.mktemp("forward") / "log"
     kubectl = binaries.find("kubectl", kubernetes=cluster.version)
     command = [str(kubectl), f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
     command += ["port-forward", "service/frameworkhistory", f"{port}:page"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as forward:
+
+    def forwards() -> None:
+        assert "Forwarding" in log.read_text()
+
+    # It writes a line for each connection: a pipe that nobody reads would stop it.
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as forward:
         try:
-            assert forward.stdout is not None
-            assert "Forwarding" in forward.stdout.readline()
+            eventually(forwards, 30)
             yield f"http://127.0.0.1:{port}"
         finally:
             forward.kill()
