@@ -76,6 +76,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
         *("controller/", "injector/", "barrier/", "kube/", "client/frameworkclient/logs/", "tests/cost/"),
         *("client/frameworkclient/views/text.py", "client/frameworkclient/cli/commands/log_output.py", *_LIBRARIES),
     ),
+    "tests/controller/core/reconcile/test_runs.py": ("controller/", "barrier/", "tests/controller/", *_LIBRARIES),
     "tests/injector/serving/": ("injector/", "kube/", "tests/injector/", *_LIBRARIES),
     "tests/barrier/source/": ("barrier/", "tests/barrier/", *_LIBRARIES),
     "tests/barrier/test_main.py": ("barrier/", "tests/barrier/", *_LIBRARIES),
@@ -90,6 +91,10 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/apiserver/controller/test_chaos.py": _LIVES,
     "tests/apiserver/controller/test_crashes.py": _LIVES,
     "tests/apiserver/controller/test_faults.py": _LIVES,
+    "tests/apiserver/controller/test_history_hold.py": (*_LIVES, "history/"),
+    "tests/e2e/client/test_user_guide.py": (
+        *(*_NODE, "docs/user-guide.md", "client/", "tests/support/console.py", "tests/support/pages.py"),
+    ),
     "tests/e2e/gangs/test_pod_environment.py": _NODE,
     "tests/e2e/gangs/test_restart.py": _NODE,
     "tests/e2e/gangs/test_exit.py": _NODE,
