@@ -47,24 +47,56 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
         yield node
 
 
-@pytest.fixture(scope="module")
-def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the page, by a forwarded port."""
-    port, log = free_port(), tmp_path_factory.mktemp("forward") / "log"
-    kubectl = binaries.find("kubectl", kubernetes=cluster.version)
-    command = [str(kubectl), f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
-    command += ["port-forward", "service/frameworkhistory", f"{port}:page"]
+class Page:
+    """The archive's page by a forwarded port, which begins anew where it answers no more: it may lose its Pod."""
 
-    def forwards() -> None:
-        assert "Forwarding" in log.read_text()
+    def __init__(self, cluster: Cluster, log: Path) -> None:
+        kubectl = binaries.find("kubectl", kubernetes=cluster.version)
+        where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}")
+        self._command, self._log = [str(kubectl), "port-forward", *where, "service/frameworkhistory"], log
+        self._forward()
 
-    # It writes a line for each connection: a pipe that nobody reads would stop it.
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as forward:
+    def _forward(self) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen([*self._command, f"{port}:page"], stdout=output, stderr=subprocess.STDOUT)
+
+        def is_there() -> None:
+            assert "Forwarding" in self._log.read_text()
+
+        eventually(is_there, 30)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def get(self, path: str, token: str) -> str:
+        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {token}"})
         try:
-            eventually(forwards, 30)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            forward.kill()
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError:
+            raise
+        except OSError as error:
+            said = self._log.read_text()
+            self.end()
+            self._forward()
+            raise AssertionError(f"{error}: {said}") from error
+
+    def archived(self, path: str, token: str) -> Any:
+        try:
+            return json.loads(self.get(f"/api/v1/{path}", token))
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+
+
+@pytest.fixture(scope="module")
+def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of the archive."""
+    found = Page(cluster, tmp_path_factory.mktemp("forward") / "log")
+    yield found
+    found.end()
 
 
 @pytest.fixture
@@ -86,23 +118,8 @@ def token(cluster: Cluster, namespace: str) -> str:
     return cluster.kubectl("create", "token", "reader", where).strip()
 
 
-def get(page: str, path: str, token: str) -> str:
-    request = urllib.request.Request(f"{page}{path}", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return str(answer.read().decode())
-
-
-def archived(page: str, path: str, token: str) -> Any:
-    try:
-        return json.loads(get(page, f"/api/v1/{path}", token))
-    except urllib.error.HTTPError as error:
-        raise AssertionError(f"{error.code}: {error.read().decode()}") from error
-    except OSError as error:
-        raise AssertionError(str(error)) from error  # a forwarded port may lose a connection
-
-
 def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
-    cluster: Cluster, frameworks: Frameworks, page: str, token: str, tmp_path: Path
+    cluster: Cluster, frameworks: Frameworks, page: Page, token: str, tmp_path: Path
 ) -> None:
     retry = {"fancyRetryPolicy": False, "maxRetryCount": 1}
     frameworks.create("fw", role("worker", 2, pod={"spec": pod(python(RUN))["spec"]}, retry=retry))
@@ -111,25 +128,25 @@ def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
     one = f"frameworks/{frameworks.namespace}/fw"
 
     def is_deleted() -> Any:
-        found = archived(page, one, token)
+        found = page.archived(one, token)
         assert found["archive"]["deleted"]
         return found
 
     found = eventually(is_deleted, 20)
     assert found["framework"]["status"]["state"] == "Completed"
-    rows = archived(page, f"{one}/logs", token)["logs"]
+    rows = page.archived(f"{one}/logs", token)["logs"]
     assert {(row["index"], row["run"], row["gap"]) for row in rows} == {(i, run, "") for i in (0, 1) for run in (0, 1)}
-    text = get(page, f"/frameworks/{frameworks.namespace}/fw/log", token)
+    text = page.get(f"/frameworks/{frameworks.namespace}/fw/log", token)
     assert "says hello &lt;b&gt;" in text
     with pytest.raises(urllib.error.HTTPError, match="403"):
-        get(page, "/api/v1/frameworks?namespace=kube-system", token)
+        page.get("/api/v1/frameworks?namespace=kube-system", token)
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        get(page, f"/api/v1/{one}", "nobody")
+        page.get(f"/api/v1/{one}", "nobody")
 
     file = tmp_path / "token"
     file.write_text(token)
     ctl = Frameworkctl(cluster.kubeconfig, frameworks.namespace, tmp_path)
-    flags = (f"--history={page}", f"--history-token-file={file}")
+    flags = (f"--history={page.url}", f"--history-token-file={file}")
     shown = ctl.ok("logs fw", *flags)
     assert sorted(shown.output.splitlines()) == [f"[worker-{i}] run 1 says \x1b[31mhello\x1b[0m <b>" for i in (0, 1)], (
         shown
@@ -140,7 +157,7 @@ def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
 
 
 def test_the_log_of_each_epoch_of_a_gang_that_restarts_in_its_pods_is_kept(
-    cluster: Cluster, frameworks: Frameworks, page: str, token: str
+    cluster: Cluster, frameworks: Frameworks, page: Page, token: str
 ) -> None:
     gang = Gang(cluster, frameworks)
     gang.create(2, rank(crashes=2))
@@ -149,10 +166,10 @@ def test_the_log_of_each_epoch_of_a_gang_that_restarts_in_its_pods_is_kept(
     cluster.kubectl("delete", "framework", "fw", f"--namespace={frameworks.namespace}", "--timeout=60s")
 
     def are_known() -> None:
-        rows = archived(page, f"{one}/logs", token)["logs"]
+        rows = page.archived(f"{one}/logs", token)["logs"]
         mains = {(row["index"], row["restart"]): row["gap"] for row in rows if row["container"] == "main"}
         assert {(index, restart) for index in (0, 1) for restart in (0, 1, 2)} <= set(mains), mains
         assert [gap for gap in mains.values() if not gap], mains
-        assert len(archived(page, one, token)["epochs"]) == 2
+        assert len(page.archived(one, token)["epochs"]) == 2
 
     eventually(are_known, 60)
