@@ -5,7 +5,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Container, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Final, Self
 
@@ -26,6 +26,8 @@ SEEN_BYTES: Final = 2048
 ROSTER_BYTES: Final = 16 << 20
 BATCH: Final = 64
 """Frameworks in one transaction."""
+BATCH_BYTES: Final = 4 << 20
+"""Of their states, or one larger one: to compress a mebibyte takes 50 ms, for which others wait."""
 _ANNOTATIONS: Final = frozenset({names.ROSTER_ANNOTATION})
 
 
@@ -95,8 +97,33 @@ class Seen:
             self.written.set_result(is_known)
 
 
+@dataclass
+class _Waiting:
+    """What waits of one namespace."""
+
+    states: OrderedDict[str, deque[Seen]] = field(default_factory=OrderedDict)
+    """By Framework."""
+    awaited: deque[Seen] = field(default_factory=deque)
+    rows: OrderedDict[Seen, None] = field(default_factory=OrderedDict)
+    rosters: OrderedDict[str, Seen] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        return len(self.states) + len(self.awaited) + len(self.rows) + len(self.rosters)
+
+    def oldest(self) -> Iterable[Seen]:
+        """Return the oldest of each kind."""
+        states = next(iter(self.states.values()), ())
+        firsts = (next(iter(some), None) for some in (states, self.awaited, self.rows, self.rosters.values()))
+        return (one for one in firsts if one is not None)
+
+    def take_rows(self, most: int) -> list[Seen]:
+        """Take out so many rows of either kind at most."""
+        found = [self.awaited.popleft() for _ in range(min(len(self.awaited), most))]
+        return found + [self.rows.popitem(last=False)[0] for _ in range(min(len(self.rows), most))]
+
+
 class Pending:
-    """What was seen and is not written yet.
+    """What was seen and is not written yet. Namespaces take turns: whoever has much keeps nobody waiting.
 
     Memory has no place for all: it always has rows that somebody waits for, and the newest state of what exists.
 
@@ -105,12 +132,10 @@ class Pending:
     """
 
     def __init__(self) -> None:
-        self._states: OrderedDict[str, deque[Seen]] = OrderedDict()
-        self._awaited: deque[Seen] = deque()
-        self._rows: OrderedDict[Seen, None] = OrderedDict()
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        """By namespace, the one first whose turn it is."""
         self._early: OrderedDict[Seen, None] = OrderedDict()
         """Rows whose Framework was not seen yet."""
-        self._rosters: OrderedDict[str, Seen] = OrderedDict()
         self._spare: dict[str, OrderedDict[Seen, int]] = {}
         """What may be passed over, by namespace, with its bytes."""
         self._sizes: Counter[str] = Counter()
@@ -119,14 +144,15 @@ class Pending:
         self.passed_over_since = 0.0
 
     def __len__(self) -> int:
-        return len(self._states) + len(self._awaited) + len(self._rows) + len(self._rosters)
+        return sum(map(len, self._waiting.values()))
 
     @property
     def since(self) -> float | None:
         """When the oldest was seen, in seconds."""
-        states = next(iter(self._states.values()), ())
-        firsts = (next(iter(some), None) for some in (states, self._awaited, self._rows, self._rosters.values()))
-        return min((one.time for one in firsts if one is not None), default=None)
+        return min((one.time for waiting in self._waiting.values() for one in waiting.oldest()), default=None)
+
+    def _of(self, namespace: str) -> _Waiting:
+        return self._waiting.setdefault(namespace, _Waiting())
 
     def pass_over(self, seen: Seen) -> None:
         """Count what is not kept."""
@@ -135,7 +161,7 @@ class Pending:
 
     def add(self, state: Framework, *, is_gone: bool) -> None:
         """Add a state that was just seen."""
-        waiting = self._states.setdefault(state.metadata.uid, deque())
+        waiting = self._of(state.metadata.namespace).states.setdefault(state.metadata.uid, deque())
         waiting.append(Seen(time.time(), state, is_gone))
         if len(waiting) > 1:
             # Which attempts, runs and epochs are passed over, their numbers tell.
@@ -147,9 +173,9 @@ class Pending:
     def add_rows(self, seen: Seen) -> None:
         """Add rows that need no Framework to be looked at."""
         if seen.written is not None:
-            self._awaited.append(seen)
+            self._of(seen.namespace).awaited.append(seen)
         else:
-            self._rows[seen] = None
+            self._of(seen.namespace).rows[seen] = None
             self._count(seen)
         self.wake.set()
 
@@ -161,22 +187,40 @@ class Pending:
 
     def add_roster(self, config_map: ConfigMap) -> None:
         """Add a ConfigMap, in the place of an older state of it."""
-        if before := self._rosters.pop(config_map.metadata.uid, None):
+        rosters = self._of(config_map.metadata.namespace).rosters
+        if before := rosters.pop(config_map.metadata.uid, None):
             self._discount(before)
-        self._rosters[config_map.metadata.uid] = seen = Seen(time.time(), config_map=config_map)
+        rosters[config_map.metadata.uid] = seen = Seen(time.time(), config_map=config_map)
         self._count(seen)
         self.wake.set()
 
     def take(self) -> list[Seen]:
-        """Take out the oldest; rows come after all states, since the archive must know their Frameworks."""
-        found: list[Seen] = []
-        for _ in range(min(len(self._states), BATCH)):
-            found += self._states.popitem(last=False)[1]
-        if not self._states:
-            found += [self._awaited.popleft() for _ in range(min(len(self._awaited), 8 * BATCH))]
-            found += [self._rows.popitem(last=False)[0] for _ in range(min(len(self._rows), 8 * BATCH))]
-            # One at a time: it may be much larger in memory than it waits.
-            found += [self._rosters.popitem(last=False)[1]] if self._rosters else []
+        """Take out the oldest of each namespace; rows come after all its states: the archive must know Frameworks."""
+        found, size = list[Seen](), 0
+        with_states = deque(name for name, waiting in self._waiting.items() if waiting.states)
+        for _ in range(BATCH):
+            if not with_states or size >= BATCH_BYTES:
+                break
+            name = with_states.popleft()
+            self._waiting.move_to_end(name)
+            states = self._waiting[name].states
+            uid, own = states.popitem(last=False)
+            while own and size < BATCH_BYTES:
+                found.append(own.popleft())
+                size += found[-1].size
+            if own:
+                states[uid] = own
+            if states:
+                with_states.append(name)
+        ready = {name: waiting for name, waiting in self._waiting.items() if not waiting.states}
+        for waiting in ready.values():
+            found += waiting.take_rows(max(1, 8 * BATCH // len(ready)))
+        # One at a time: it may be much larger in memory than it waits.
+        for name in [name for name, waiting in ready.items() if waiting.rosters][:1]:
+            self._waiting.move_to_end(name)
+            found.append(ready[name].rosters.popitem(last=False)[1])
+        for name in [name for name, waiting in self._waiting.items() if not waiting]:
+            del self._waiting[name]
         for seen in found:
             self._discount(seen)
         return found
@@ -205,15 +249,18 @@ class Pending:
                 del self._spare[seen.namespace], self._sizes[seen.namespace]
 
     def _drop(self, seen: Seen) -> None:
+        place = self._of(seen.namespace)
         if seen.state is not None:
-            waiting = self._states[seen.state.metadata.uid]
+            waiting = place.states[seen.state.metadata.uid]
             waiting.popleft()  # what is spare of a Framework is its oldest
             if not waiting:
-                del self._states[seen.state.metadata.uid]
+                del place.states[seen.state.metadata.uid]
         elif seen.config_map is not None:
-            del self._rosters[seen.config_map.metadata.uid]
+            del place.rosters[seen.config_map.metadata.uid]
         else:
-            self._rows.pop(seen, None)
+            place.rows.pop(seen, None)
             self._early.pop(seen, None)
+        if not place:
+            del self._waiting[seen.namespace]
         self._discount(seen)
         self.pass_over(seen)

@@ -234,6 +234,25 @@ async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatc
     assert (len(found), pending._spare, pending._sizes) == (20_003, {}, {})
 
 
+@pytest.mark.parametrize(("size", "number_of"), [(1, 40), (1_500_000, 40), (1_500_000, 1)])
+async def test_who_changes_much_lets_others_wait_for_two_transactions(
+    size: int, number_of: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.pending.BATCH", 8)
+    pending, text = Pending(), "x" * size
+    for number in range(40):
+        pending.add(state(f"flood{number % number_of}", number, gpus=text, namespace="other"), is_gone=False)
+    pending.add_rows(seen_event(0))
+    pending.add(state(), is_gone=False)
+    pending.add_rows(Seen(time.time(), rows=log(), written=asyncio.Future()))
+    two = [pending.take(), pending.take()]
+    assert [one.state is None for found in two for one in found if one.namespace == "lab"] == [False, True]
+    assert all(len(found) <= (9 if size == 1 else 5) for found in two), "so many states, or bytes of them, and the row"
+    rest = [pending.take() for _ in range(40)]
+    assert sum(map(len, [*two, *rest])) == 43
+    assert not pending._waiting
+
+
 FLOODS: dict[str, Callable[[Pending, int], None]] = {
     "rosters": lambda pending, number: pending.add_roster(roster(number)),
     "events": lambda pending, number: pending.add_rows(seen_event(number)),
@@ -264,7 +283,7 @@ async def test_what_waits_of_one_namespace_pushes_out_nothing_of_another(
     for number in range(200):
         FLOODS[flood](pending, number)
     assert 100 < pending.passed_over < 190
-    assert all(pending._states.values())
+    assert all(waiting for place in pending._waiting.values() for waiting in place.states.values())
     found = [one for _ in range(100) for one in pending.take()]
     assert sum(one.namespace == "lab" for one in found) == 5
     assert len(found) + len(pending.take_early((), time.time() + 1)) == 205 - pending.passed_over
