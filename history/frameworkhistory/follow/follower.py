@@ -9,6 +9,7 @@ has succeeded, so that a process that dies at any point writes the same again.
 import asyncio
 import random
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
@@ -89,7 +90,8 @@ class Follower:
         self._existing: set[str] = set()
         self._went_back: set[str] = set()
         self._writing_since: float | None = None
-        self._held: dict[str, Framework] = {}
+        self._held: OrderedDict[str, dict[str, Framework]] = OrderedDict()
+        """By namespace and UID. Namespaces take turns: one has thousands that are deleted at once."""
         self._ending: dict[str, Framework] = {}
         self._release_wake = asyncio.Event()
         places: tuple[str | None, ...] = namespaces or (None,)
@@ -341,14 +343,14 @@ class Follower:
             return
         is_first = uid not in self._ending
         self._ending[uid] = state
-        if uid in self._held or records.has_ended(state):
+        if uid in self._held.get(state.metadata.namespace, {}) or records.has_ended(state):
             self._hold_no_longer(uid)
         elif is_first:
             asyncio.get_running_loop().call_later(END_SECONDS, self._hold_no_longer, uid)
 
     def _hold_no_longer(self, uid: str) -> None:
         if (state := self._ending.pop(uid, None)) is not None:
-            self._held[uid] = state
+            self._held.setdefault(state.metadata.namespace, {})[uid] = state
             self._release_wake.set()
 
     async def _release_always(self) -> None:
@@ -359,7 +361,10 @@ class Follower:
             self._release_wake.clear()
             while self._held:
                 # One that is refused comes again after all others.
-                state = self._held.pop(uid := next(iter(self._held)))
+                namespace, own = self._held.popitem(last=False)
+                state = own.pop(next(iter(own)))
+                if own:
+                    self._held[namespace] = own
                 try:
                     await self._release(state)
                     failures = 0
@@ -367,7 +372,7 @@ class Follower:
                     pass  # it has changed, and is seen again
                 except KubeError as error:
                     _log.warning("a Framework is held for longer", name=state.metadata.name, error=str(error))
-                    self._held.setdefault(uid, state)
+                    self._held.setdefault(namespace, {}).setdefault(state.metadata.uid, state)
                     await asyncio.sleep(pause_seconds(failures, random.random))
                     failures += 1
 

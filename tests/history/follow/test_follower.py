@@ -253,6 +253,27 @@ async def test_who_changes_much_lets_others_wait_for_two_transactions(
     assert not pending._waiting
 
 
+async def test_namespaces_take_turns_when_frameworks_are_let_go(tmp_path: Path) -> None:
+    async with following(tmp_path) as follower:
+        released: list[str] = []
+
+        async def release(held: Framework) -> None:
+            released.append(held.metadata.name)
+
+        follower._release = release  # type: ignore[method-assign] # -- the answers of the API server
+        for number in range(5):
+            follower._hold(state(f"flood{number}", deleting=True, namespace="other"))
+        follower._hold(state("own", deleting=True))
+        async with at_work(follower._release_always()):
+
+            async def check() -> None:
+                assert len(released) == 6
+
+            await eventually_async(check, timeout=5)
+        assert released[:3] == ["flood0", "own", "flood1"]
+        assert not follower._held
+
+
 FLOODS: dict[str, Callable[[Pending, int], None]] = {
     "rosters": lambda pending, number: pending.add_roster(roster(number)),
     "events": lambda pending, number: pending.add_rows(seen_event(number)),
