@@ -17,7 +17,8 @@ from frameworkcontroller.api.pod import Pod, PodSpec
 from frameworkcontroller.core.pods.facts import gpus_of
 
 MOST_TEXT: Final = 1024
-"""Characters of an annotation that says how many there are."""
+"""Characters of an annotation that says how many there are: of ASCII, since each Pod may have another text, and 1,024
+emoji take 8 KiB."""
 MOST_NAME: Final = 63
 """Characters of what names a gang or a role, as much as a label has: an annotation may have 256 KiB."""
 MOST_RESOURCES: Final = 64 * 1024
@@ -144,5 +145,7 @@ def _read(pod: ForeignPod) -> tuple[Claim, Place] | None:
         return None
     by_arrival = said.get(names.BARRIER_WAIT_FOR_ANNOTATION) == names.ARRIVED
     size, account = said.get(kind.size, "")[:MOST_TEXT], pod.spec.service_account_name
+    if not size.isascii():  # which is no size
+        size = ascii(size)[1:-1][:MOST_TEXT]
     claim = Claim(kind.kind, gang, name, uid, int(attempt), size, account, by_arrival)
     return claim, Place(role, int(job), int(index))
