@@ -47,7 +47,8 @@ AGAIN_AT_ONCE: Final = 3
 """ConfigMaps of one gang that others delete: another one, with 10,000 Pods as its owners, is two MiB."""
 JUDGED_A_SECOND: Final = 1
 JUDGED_AT_ONCE: Final = 10
-"""All Pods of one gang by a new rule, which one of them can bring each time that it is edited: 10,000 are 9 ms."""
+"""All Pods of one gang by a new rule, or a new size that Pods say, which one of them can bring each time that it is
+edited: 10,000 are 9 ms."""
 MOST_ACCOUNTS: Final = 100
 """Service accounts of a gang that may read its roster: the first that its Pods have."""
 
@@ -116,7 +117,7 @@ class ForeignGang:
                     what = f"ConfigMap {names.config_map_name(self._name)}"
                     self._reports.append(events.of_failure(what, failure.message))
             case effects.FindOwner(), _:
-                self._learn(outcome.document if isinstance(outcome, Found) else None)
+                self._learn(self._size_by(outcome.document) if isinstance(outcome, Found) else None)
                 self._look_at = now + max(self._pause, _turn(self._paces.looks, now))
             case effects.FindConfigMap(), Found(metadata):
                 # Somebody else's, or that of an earlier controller, which the cache does not show yet.
@@ -191,7 +192,11 @@ class ForeignGang:
     def _look(self, claim: Claim, now: datetime, decision: Decision) -> Iterator[Effect]:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
         if claim.kind == foreign.PODS.kind:
-            self._learn(b"")
+            size = self._size_by(b"")
+            if size == self._size or self._size is None or self._judged.take(now.timestamp()):
+                self._learn(size)
+            else:
+                decision.wake(now + timedelta(seconds=1 / JUDGED_A_SECOND))
             return
         if self.members.fits:
             self._pause = LOOK_FIRST
@@ -200,16 +205,20 @@ class ForeignGang:
         else:
             yield effects.FindOwner(claim.kind, claim.owner, claim.uid)
 
-    def _learn(self, found: bytes | None) -> None:
-        """Take in what the owner says, None if there is none."""
+    def _size_by(self, document: bytes) -> Size | None:
+        """Return the size by what the owner says, None if that is no owner of these Pods."""
         claim, size = next(iter(self.members.claims), None), None
-        if claim is not None and found is not None:
+        if claim is not None:
             with suppress(msgspec.DecodeError):
                 # Two sizes disagree already, and with so many roles it can never be complete.
                 roles, sizes = islice(self.members.roles, MAX_ROLES + 1), islice(self.members.sizes, 2)
-                size = size_of(claim.kind, found, sorted(roles), sizes)
+                size = size_of(claim.kind, document, sorted(roles), sizes)
             if size is not None and claim.uid not in {"", size.uid}:
                 size = None  # another one of that name
+        return size
+
+    def _learn(self, size: Size | None) -> None:
+        """Take in the size, None if nobody says it."""
         self._pause = LOOK_FIRST if size != self._size else min(2 * self._pause, LOOK_MAX)
         if size != self._size:
             self._size = size

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.core import events
+from frameworkcontroller.core.clock import EARLIEST
 from frameworkcontroller.core.effects import Readiness, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.gang import drift
@@ -93,6 +94,8 @@ class Publisher(Generic[S]):
         """The last roster, as far as is known, lists every Task."""
         self._written_at = config_map.creation_timestamp
         """The steady time of the last roster, None if the next one is due at once."""
+        self._compared_at = EARLIEST
+        """The steady time at which members were found to be those of the last roster: 10,000 take 20 ms."""
         self._progress: Progress | None = None
         """What the last roster of an incomplete gang said."""
         self._behind: tuple[Behind, ...] = ()
@@ -129,7 +132,7 @@ class Publisher(Generic[S]):
     def forget(self) -> None:
         """Take what the ConfigMap says for unknown: the next roster is due at once, with its members as they were."""
         self._lists_all, self._written_at, self._progress, self._member_revision = False, None, None, None
-        self._guard = replace(self._guard, answering=None)
+        self._compared_at, self._guard = EARLIEST, replace(self._guard, answering=None)
 
     def decide(self, summary: S, missing: Callable[[], Iterable[Missing]], now: datetime, seen: str) -> Publication:
         """Decide on the next roster and Event, by the newest persisted status and the steady time.
@@ -172,12 +175,13 @@ class Publisher(Generic[S]):
         is_told = self._lists_all and (due is None or now < due)
         if is_told and summary.member_revision == self._member_revision:
             return Publication(wake_at=due)
-        if self._lists_all and self._written_at is not None and now < self._written_at + COALESCE:
-            return Publication(wake_at=self._written_at + COALESCE)
+        due_next = max(self._written_at or EARLIEST, self._compared_at) + COALESCE
+        if self._lists_all and now < due_next:
+            return Publication(wake_at=due_next)
         rows = self._members(summary)
         digest = hashlib.sha256(msgspec.json.encode(rows)).hexdigest()[:16]
         if is_told and digest == self._digest:
-            self._member_revision = summary.member_revision
+            self._member_revision, self._compared_at = summary.member_revision, now
             return Publication()
         event = None
         if not self._was_complete:

@@ -18,6 +18,7 @@ from frameworkcontroller.core.foreign.gang import JUDGED_A_SECOND, JUDGED_AT_ONC
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import RoleSize, Size, size_of
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPods, Member
+from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from tests.controller.core.foreign.foreign_world import START, World
 from tests.controller.core.reconcile.test_cost import calls
@@ -123,6 +124,36 @@ def test_a_gang_is_judged_by_new_rules_once_a_second_however_often_one_pod_bring
         now = START + timedelta(seconds=step / 20)
         costs.append(calls(lambda now=now: gang.decide(now, CONFIG_MAP)))
     assert JUDGED_AT_ONCE <= sum(cost > 500 for cost in costs) <= JUDGED_AT_ONCE + 5 * JUDGED_A_SECOND
+
+
+FLIPS: dict[str, dict[str, Any]] = {
+    "another size": make.bare("worker", 0, "worker=499", ip="10.1.0.1"),
+    "a role that there is not": make.bare("x", 0, "worker=500", ip="10.1.0.1", pod="mine-worker-0"),
+    "a place that there is not": make.bare("worker", 900, "worker=500", ip="10.1.0.1", pod="mine-worker-0"),
+}
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_one_pod_that_says_this_and_that_has_its_gang_looked_through_once_a_second(flip: str) -> None:
+    """Each edit of one of 10,000 took 6 ms: all were counted by another size, or listed to find them unchanged."""
+    keep = ForeignPods(slim := SlimPods(), slim.share)
+    members = [member(keep, make.bare("worker", number, "worker=500", ip="10.1.0.1")) for number in range(500)]
+    gang = ForeignGang("default", members[0].claim.gang, lambda: 0.5, Paces(), grants=False)
+    for one in members:
+        gang.members.replace(None, one)
+
+    def decide(now: datetime) -> None:
+        for effect in gang.decide(now, CONFIG_MAP).effects:
+            gang.apply_outcome(effect, Done("u", "7"), now)
+
+    decide(START)
+    assert gang.phase is Phase.COMPLETE
+    before, costs, said = members[0], [], [member(keep, FLIPS[flip]), members[0]]
+    for step in range(200):
+        gang.members.replace(before, before := said[step % 2])
+        now = START + timedelta(seconds=10 + step / 20)
+        costs.append(calls(lambda now=now: decide(now)))
+    assert sum(cost > 500 for cost in costs) <= JUDGED_AT_ONCE + 2 * 10 * (JUDGED_A_SECOND + 1)
 
 
 @pytest.mark.parametrize("number", [256, 12_000])
