@@ -18,7 +18,7 @@ from frameworkcontroller.api.meta import Identity
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import QueueStatus
-from frameworkcontroller.api.workload import FINISHED, KUEUE, KUEUE_API, QueueLabels, Workload
+from frameworkcontroller.api.workload import ADMITTED, FINISHED, KUEUE, KUEUE_API, QueueLabels, Workload
 from frameworkcontroller.core import effects
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.events import KubeEvent
@@ -60,9 +60,9 @@ class QueuePass:
         self._named = (effects.WORKLOAD, KUEUE_API, self._name)
         self._followed = 0, QueueLabels()
         """Generation of the spec, and labels, that were followed last; the spec itself would keep all its bytes."""
-        # What follows from the spec: its podSets, or why there are none, and what this version of the Workload adds.
+        # What follows from the spec: its podSets, or why there are none, and what an admission adds, or why it cannot.
         self._wanted: tuple[WantedPodSet, ...] | str | None = None
-        self._given: tuple[str, dict[str, bytes]] | None = None
+        self._given: tuple[object, dict[str, bytes] | str] | None = None
         self._told = False
         self._made = ""
         """The UID of the Workload that was made for this spec and these labels."""
@@ -144,7 +144,7 @@ class QueuePass:
             found = Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
             return Verdict(hold=(verdict.UNKNOWN, str(error)))
-        except (AdmissionError, msgspec.ValidationError) as error:
+        except AdmissionError as error:
             if not is_finished:
                 self._ended = workload.metadata.uid
                 self._patch(workload, protocol.finish(workload, FAILED_TO_START, str(error), ctx.stamp))
@@ -170,7 +170,7 @@ class QueuePass:
             return Verdict(additions=self._additions(ctx, workload))
         except UnknownFlavorError as error:
             return Verdict(holds_pods=True, trouble=str(error))
-        except (AdmissionError, TemplateError, msgspec.ValidationError) as error:
+        except (AdmissionError, TemplateError) as error:
             return _evicted(str(error)[:MAX_MESSAGE])
 
     def _after(self, ctx: ReconcileContext) -> Verdict:
@@ -220,10 +220,17 @@ class QueuePass:
         return self._wanted
 
     def _additions(self, ctx: ReconcileContext, workload: Workload) -> dict[str, bytes]:
-        version = workload.metadata.resource_version
-        if self._given is None or self._given[0] != version:
-            self._given = (version, additions_of(workload, ctx.spec, ctx.view.flavor))
-        return self._given[1]
+        # Not by its version: anybody may annotate it, and to look into templates of a mebibyte takes 40 ms.
+        status = workload.status
+        given = workload.metadata.uid, workload.condition(ADMITTED), status.admission, status.admission_checks
+        if self._given is None or self._given[0] != given:
+            try:
+                self._given = given, additions_of(workload, ctx.spec, ctx.view.flavor)
+            except (AdmissionError, msgspec.ValidationError) as error:
+                self._given = given, str(error)
+        if isinstance(found := self._given[1], str):
+            raise AdmissionError(found)
+        return found
 
     def _live(self) -> dict[str, int]:
         """Return how many Tasks of each role have a Pod, or may still get one."""
