@@ -23,6 +23,8 @@ _SILENT_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 15.0
 """Of silence of one that is over: those of nodes that are gone hold up all others for so long."""
 _DATE: Final = "2006-01-02"
+_OF_ONE: Final = 0.8
+"""Of the bytes, what one namespace may have."""
 _MOST_POD_BYTES: Final = 4 << 20
 
 
@@ -32,6 +34,8 @@ class GoneError(KubeError):
 
 class Reader:
     """Reads logs, and no more than so many bytes per second, of which one second may come at once.
+
+    A namespace has four fifths of them at most, so that many logs of one hold up none of another.
 
     Args:
         at_once: Logs of runs that are over are read at a time, of one namespace, and a quarter more of all, so that it
@@ -47,7 +51,8 @@ class Reader:
         self._client, self._rate, self._patience = client, bytes_per_second, patience
         self._at_once, self._turns = at_once, asyncio.Semaphore(at_once + at_once // 4)
         self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._free_at = 0.0
+        self._free_at: dict[str, float] = {}
+        """When the next bytes may come, by namespace, and of all by ""."""
 
     async def read(
         self, run: Run, tail: Tail, newest: Callable[[], TaskPod | None], lines: int | None, *, follows: bool
@@ -111,7 +116,7 @@ class Reader:
         begun, has_begun = b"", False
         async with aclosing(chunks):
             async for chunk in chunks:
-                await self._count(len(chunk))
+                await self._count(run.namespace, len(chunk))
                 if has_begun:
                     tail.feed(chunk)
                     continue
@@ -136,12 +141,18 @@ class Reader:
         if _restarts(run, found) != restart:
             raise KubeError("the container has restarted")
 
-    async def _count(self, number: int) -> None:
+    async def _count(self, namespace: str, number: int) -> None:
         self.bytes += number
-        now = time.monotonic()
-        self._free_at = max(self._free_at, now - 1) + number / self._rate
-        if (seconds := self._free_at - now) > 0:
-            await asyncio.sleep(seconds)
+        # In this order: what waits for its turn in its namespace takes none among all.
+        for whose, rate in ((namespace, _OF_ONE * self._rate), ("", self._rate)):
+            now = time.monotonic()
+            free_at = max(self._free_at.pop(whose, 0.0), now - 1) + number / rate
+            self._free_at[whose] = free_at
+            # That of which something came least recently is first.
+            while self._free_at[first := next(iter(self._free_at))] < now - 1:
+                del self._free_at[first]
+            if free_at > now:
+                await asyncio.sleep(free_at - now)
 
 
 def _is_gone(error: KubeError) -> bool:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from frameworkhistory.logs.reader import LOST, SNAPSHOT
+from frameworkhistory.logs.reader import LOST, SNAPSHOT, Reader
 from frameworkhistory.logs.tail import CUT
+from frameworkkube.http.client import KubeClient
+from frameworkkube.http.credentials import Endpoint
 from testkit.waiting import eventually_async
 from tests.client.documents import Json, container
 from tests.history.logs.server import IN_PLACE, PREFIX, Archive, Log, Scene, collecting, ended, lines, pod
@@ -388,6 +390,26 @@ async def test_logs_of_one_namespace_hold_up_none_of_another(tmp_path: Path) -> 
         await kept(scene, "uid-worker-20")
         assert len(scene.archive.rows) < 10
         assert scene.server.most_open == 5
+
+
+async def test_bytes_of_one_namespace_hold_up_none_of_another() -> None:
+    reader = Reader(KubeClient(Endpoint("http://127.0.0.1:1")), 32, 1 << 20, 1.0)
+
+    async def read(namespace: str, number: int) -> None:
+        for _ in range(number):
+            await reader._count(namespace, 16 << 10)
+
+    flood = [asyncio.create_task(read("demo", 1000)) for _ in range(100)]
+    await asyncio.sleep(0.5)
+    begin = time.monotonic()
+    await read("lab", 10)
+    assert time.monotonic() - begin < 1, "of 100 logs, each would wait for 1.6 s"
+    for one in flood:
+        one.cancel()
+    await asyncio.gather(*flood, return_exceptions=True)
+    await asyncio.sleep(3)
+    await read("lab", 1)
+    assert [*reader._free_at] == ["lab", ""]
 
 
 async def test_logs_of_one_namespace_are_not_all_that_are_followed(tmp_path: Path) -> None:
