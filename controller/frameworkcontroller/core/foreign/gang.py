@@ -245,7 +245,9 @@ class ForeignGang:
         never = size.never
         publisher = self._publisher
         if publisher is None:
-            publisher = Publisher(config_map, self._attempt(claim, size, config_map.uid), self.members.rows)
+            # All that is told is what Pods say, and each of their changes is decided on: gangs that wait cost nothing.
+            name = self._attempt(claim, size, config_map.uid)
+            publisher = Publisher(config_map, name, self.members.rows, looks_again=False)
             self._publisher = publisher
             if never:  # which is told at once
                 publisher.forget()

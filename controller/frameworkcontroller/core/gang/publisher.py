@@ -64,7 +64,8 @@ class Publisher(Generic[S]):
 
     It goes on where the last controller stopped, as the ConfigMap says when it is first seen, or from the empty roster
     that it was created with. `members` and `behind` return what a roster says of them, and `version` is the
-    resourceVersion of the ConfigMap as this controller wrote it, "" if another one did.
+    resourceVersion of the ConfigMap as this controller wrote it, "" if another one did. `looks_again` is whether what
+    progress says may change without a call of `decide`.
     """
 
     def __init__(
@@ -74,8 +75,10 @@ class Publisher(Generic[S]):
         members: Callable[[S], list[dict[str, Any]]],
         behind: Callable[[S], tuple[Behind, ...]] = lambda _summary: (),
         version: str = "",
+        *,
+        looks_again: bool = True,
     ) -> None:
-        self._members, self._find_behind = members, behind
+        self._members, self._find_behind, self._looks_again = members, behind, looks_again
         self.more: Mapping[str, Any] = {}
         """What else each roster says."""
         try:
@@ -211,11 +214,12 @@ class Publisher(Generic[S]):
         progress = (summary.ready, summary.total, tuple(islice(missing(), MISSING_TASKS_IN_ROSTER)))
         late = () if is_news else self._find_behind(summary)
         self._written_at = now
+        again = now + PROGRESS_EVERY if self._looks_again else None
         if not is_news and (progress, late) == (self._progress, self._behind):
-            return None, now + PROGRESS_EVERY
+            return None, again
         self._lists_all, self._progress, self._behind = False, progress, late
         self._note_epoch(summary)
-        return self._roster(summary, progress), now + PROGRESS_EVERY
+        return self._roster(summary, progress), again
 
     def _end_told_at(self, summary: S, now: datetime) -> datetime | None:
         """Return when a roster is due for what it says of the end alone, None if the last one says the same.

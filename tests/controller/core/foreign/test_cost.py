@@ -190,6 +190,22 @@ def test_of_many_pods_at_one_place_the_youngest_counts_and_each_costs_little(
     assert max(costs) < FEW_CALLS
 
 
+def test_a_gang_that_waits_and_nothing_changes_is_not_looked_at_again() -> None:
+    """Each was every 5 s: 6,000 gangs of one Pod took a tenth of a core."""
+    gang, _ = gathering(10)
+    now = START
+    for _ in range(20):
+        decision = gang.decide(now, CONFIG_MAP)
+        for effect in decision.effects:
+            gang.apply_outcome(effect, Done("u", "7"), now)
+        if not decision.effects:
+            if decision.wake_at is None:
+                break
+            now = decision.wake_at
+    assert gang.phase is Phase.LATE
+    assert now - START < timedelta(seconds=40)
+
+
 def test_a_text_about_the_size_takes_little_memory_whatever_it_is_of() -> None:
     """40,000 Pods with 1,024 emoji each took 380 MiB."""
     keep = ForeignPods(slim := SlimPods(), slim.share)
