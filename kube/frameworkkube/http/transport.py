@@ -111,7 +111,11 @@ class Transport:
             is_of_server = not answer.message.startswith("admission webhook ")
             if answer.code in {429, 503} and answer.retry_after_seconds and is_of_server:
                 self._flow_control.pause(answer.retry_after_seconds)
-            raise answer
+            try:
+                raise answer
+            finally:
+                # Its traceback leads here: the two would keep each other, and the body, until cycles are looked for.
+                del answer
         finally:
             if probing:
                 self._flow_control.leave(answered=answered)
