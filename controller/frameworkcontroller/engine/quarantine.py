@@ -76,7 +76,7 @@ class Reloader:
     ) -> None:
         self._client, self._group, self._metrics, self._clock = client, group, metrics, clock
         self._on_read, self._on_failure = on_read, on_failure
-        self._loading: set[FrameworkKey] = set()
+        self._loading: dict[FrameworkKey, _Case] = {}
         self._cases: dict[FrameworkKey, _Case] = {}
         self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         """By namespace, as long as one of its Frameworks is read."""
@@ -93,8 +93,8 @@ class Reloader:
     def read(self, key: FrameworkKey, why: str, after: float = 0.0) -> None:
         """Read the Framework, at once or after so many seconds: the cache may be older."""
         _log.info("reading the Framework again", framework="/".join(key), why=why, after=after)
-        self._loading.add(key)
-        self._group.create_task(self._load(key, _Case(until=self._clock() + after)))
+        case = self._loading[key] = _Case(until=self._clock() + after)
+        self._group.create_task(self._load(key, case))
 
     def isolate(self, key: FrameworkKey, error: Exception, edition: Edition) -> None:
         """Leave the Framework that raised in this edition alone for a while, longer with each failure, then read it."""
@@ -106,7 +106,7 @@ class Reloader:
         seconds = min(MAX_SECONDS, FIRST_SECONDS * 2.0 ** min(case.failures, 10))
         case.failures, case.until, case.edition = case.failures + 1, now + seconds, edition
         case.edited.clear()
-        self._loading.add(key)
+        self._loading[key] = case
         self._metrics.reconcile_failed()
         _log.error(
             "cannot decide on this Framework, it is left alone for a while",
@@ -125,7 +125,8 @@ class Reloader:
 
     def forget(self, key: FrameworkKey) -> None:
         """Forget a Framework that was deleted, and end its wait: reading it shows whether there is another one."""
-        if (case := self._cases.pop(key, None)) is not None:
+        self._cases.pop(key, None)
+        if (case := self._loading.get(key)) is not None:
             case.edited.set()
 
     async def _load(self, key: FrameworkKey, case: _Case) -> None:
@@ -143,10 +144,10 @@ class Reloader:
         try:
             answer: bytes = await retrying(before_sleep=failed)(self._get, key)
             seen = FRAMEWORK_DECODER.decode(answer)
-            self._loading.discard(key)
+            self._loading.pop(key, None)
             self._on_read(key, seen)
         except NotFoundError:
-            self._loading.discard(key)
+            self._loading.pop(key, None)
             self._cases.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers
             self.isolate(key, error, edition_of(seen) or case.edition)

@@ -514,14 +514,31 @@ async def test_one_that_is_suspended_keeps_no_config_map_whose_creation_a_dead_c
     assert not performer.of(CreateConfigMap)
 
 
+def many_to_be_read() -> Client:
+    suspended = [SUSPENDED | {"metadata": SUSPENDED["metadata"] | {"name": f"fw{one}"}} for one in range(40)]
+    left = [owned(f"fw{one}-attempt", f"fw{one}", uid=f"orphan{one}") for one in range(40)]
+    return Client(*suspended, configmaps=left)
+
+
 @in_virtual_time
 async def test_of_many_at_rest_whose_config_maps_somebody_creates_one_a_second_is_read() -> None:
     """Each of 1.4 MB was read for a ConfigMap of a few bytes, as fast as its tenant deleted it and made it again."""
-    suspended = [SUSPENDED | {"metadata": SUSPENDED["metadata"] | {"name": f"fw{one}"}} for one in range(40)]
-    left = [owned(f"fw{one}-attempt", f"fw{one}", uid=f"orphan{one}") for one in range(40)]
-    async with running(client := Client(*suspended, configmaps=left), Performer()):
+    async with running(client := many_to_be_read(), Performer()):
         await asyncio.sleep(10.5)
         assert len(client.at) == READS_AT_ONCE + 10
+
+
+@in_virtual_time
+async def test_one_at_rest_that_is_deleted_does_not_wait_to_be_read_and_nor_does_the_next_of_its_name() -> None:
+    async with running(client := many_to_be_read(), performer := Performer()):
+        await until(lambda: len(client.at) == READS_AT_ONCE)
+        last, again = client.frameworks[-1], framework(9, "again", name="fw39")
+        client.frameworks = (*client.frameworks[:-1], again)
+        client.shows("DELETED", last)
+        client.shows("ADDED", again)
+        await asyncio.sleep(0.5)
+        assert [path.rpartition("/")[2] for path in client.at[READS_AT_ONCE:]] == ["fw39"]
+        assert [effect.status.state for effect in performer.of(WriteStatus)][-1:] == [State.CREATION_PENDING]
 
 
 @in_virtual_time
