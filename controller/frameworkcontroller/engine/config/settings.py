@@ -166,6 +166,11 @@ class LeaderElectionSettings(Group, frozen=True):
         check_times(self.lease_duration_sec, self.renew_deadline_sec, self.retry_period_sec)
 
 
+ROW_SECONDS: Final = 0.25
+"""So long a request waits behind those of one namespace for `kubeClientQps`, about."""
+LEAST_SLOTS: Final = 8
+
+
 class Settings(Group, frozen=True):
     """What can be configured; times are in seconds."""
 
@@ -235,8 +240,11 @@ class Settings(Group, frozen=True):
 
     @property
     def slots(self) -> int:
-        """Requests at a time."""
-        return min(self.concurrent_requests, self.worker_number)
+        """Requests at a time: with a rate no more than are sent within moments, since they wait for it in one row."""
+        most = min(self.concurrent_requests, self.worker_number)
+        if self.kube_client_qps is None:
+            return most
+        return min(most, max(LEAST_SLOTS, int(self.kube_client_qps * ROW_SECONDS)))
 
     @property
     def core(self) -> CoreConfig:

@@ -118,6 +118,10 @@ def test_without_a_file_or_a_key_or_with_null_there_is_the_default(text: str) ->
         # The smaller of two limits bounds requests.
         ("workerNumber: 200\nconcurrentRequests: 64", "slots", 64),
         ("workerNumber: 10\nconcurrentRequests: 64", "slots", 10),
+        ("kubeClientQps: 80", "slots", 20),
+        ("kubeClientQps: 0.5", "slots", 8),
+        ("kubeClientQps: 1000", "slots", 64),
+        ("kubeClientQps: 80\nconcurrentRequests: 2", "slots", 2),
         # The longest time fits into the calendar.
         (f"frameworkCompletedRetainSec: {2**63 - 1}", "framework_completed_retain_sec", 100 * 365 * 86400),
         # The tag of a mapping is ignored.
