@@ -145,7 +145,7 @@ class Reader:
         self.bytes += number
         # In this order: what waits for its turn in its namespace takes none among all.
         for whose, rate in ((namespace, _OF_ONE * self._rate), ("", self._rate)):
-            now = time.monotonic()
+            now = asyncio.get_running_loop().time()
             free_at = max(self._free_at.pop(whose, 0.0), now - 1) + number / rate
             self._free_at[whose] = free_at
             # That of which something came least recently is first.

@@ -13,6 +13,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable
+from contextvars import ContextVar
 from itertools import compress
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -64,6 +65,8 @@ class Person(msgspec.Struct, frozen=True):
 
 PERSON: Final = web.RequestKey("person", Person)
 """Who has sent a request; each has it but those of `/signin` and `/static`."""
+READER: Final = ContextVar("READER", default="")
+"""The name of that person while it is answered."""
 SESSION: Final = web.RequestKey("session", str)
 """The key of the session that a request belongs to, if it is one of a session."""
 
@@ -166,6 +169,7 @@ class People:
         if person is None:
             raise PageError(401, "Sign in to see this.")
         request[PERSON] = person
+        READER.set(person.user)
         return person
 
     def check_host(self, request: web.Request) -> None:

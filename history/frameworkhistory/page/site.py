@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
+from weakref import WeakValueDictionary
 
 import msgspec
 from aiohttp import web
@@ -23,12 +24,13 @@ from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.logs.storage import Storage
 from frameworkhistory.page.feed import Feed
-from frameworkhistory.page.people import PERSON, SESSION, PageError, People
+from frameworkhistory.page.people import PERSON, READER, SESSION, PageError, People
 from frameworkhistory.page.render import ENVIRONMENT
 from frameworkhistory.page.security import csrf_token
 from frameworkkube.log import Logger
 
 READS: Final = 8  # threads that read the archive at a time
+READS_OF_ONE: Final = 4  # of one person
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # that databases have
 _NUMBER: Final = msgspec.json.Decoder(Number)
 _log = Logger(__name__)
@@ -60,10 +62,14 @@ class Site:
     clock: Callable[[], float] = time.time
     has_actions: bool = True
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS))
+    _turns_of: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what waits for a database, or takes the time of a processor, in a thread."""
-        async with self._turns:
+        """Call what waits for a database, or takes the time of a processor, in a thread.
+
+        Whoever asks for many pages at once waits behind themselves: they take no more than half of the turns.
+        """
+        async with self._turns_of.setdefault(READER.get(), asyncio.Semaphore(READS_OF_ONE)), self._turns:
             try:
                 return await asyncio.to_thread(function, *args, **kwargs)
             except (DBAPIError, PoolTimeoutError) as error:

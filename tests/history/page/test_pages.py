@@ -1,9 +1,11 @@
 """Every page with a real archive: its status, what it says, how large it is, and that text stays text."""
 
+import asyncio
 import csv
 import gzip
 import io
 import json
+import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +18,7 @@ from frameworkhistory.archive.changes import Changes
 from frameworkhistory.archive.reader import Search
 from frameworkhistory.page import feed as feeds
 from frameworkhistory.page import frameworks, logs, security
+from frameworkhistory.page.people import READER
 from frameworkhistory.page.tables import Row, as_csv
 from testkit.waiting import eventually_async
 from tests.client.documents import pod, training, workers
@@ -47,6 +50,22 @@ FILES = (
     f"{ONE}/tasks.{{}}?role=worker&index=1",
     *(f"/statistics/{table}.{{}}?since=2025-12-31" for table in ("days", "namespaces", "failures", "nodes")),
 )
+
+
+async def test_who_asks_for_many_pages_keeps_no_turn_from_others(tmp_path: Path) -> None:
+    async with room(tmp_path) as page:
+        ends = threading.Event()
+        READER.set("alice")
+        many = [asyncio.create_task(page.site.read(ends.wait)) for _ in range(20)]
+        await asyncio.sleep(0)
+        READER.set("bob")
+        try:
+            async with asyncio.timeout(60):
+                await page.site.read(str)
+            assert not any(one.done() for one in many)
+        finally:
+            ends.set()
+            await asyncio.gather(*many)
 
 
 async def test_each_page_is_shown_and_well_formed(tmp_path: Path) -> None:
