@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -196,6 +197,13 @@ def test_networks_avoid_those_of_the_machine_and_of_other_clusters() -> None:
     assert ports.choose_octet(254 - 64, {254}) == 64
     with pytest.raises(SetupError, match=r"no network 10\.x\.0\.0/16 is free"):
         ports.choose_octet(0, range(256))
+
+
+def test_a_port_that_was_chosen_is_not_chosen_again_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = [ports.free_port() for _ in range(3)]
+    draws, draw = iter([port - ports._FIRST_PORT for port in chosen]), secrets.randbelow
+    monkeypatch.setattr("secrets.randbelow", lambda most: next(draws, None) or draw(most))
+    assert ports.free_port() not in chosen
 
 
 def test_a_port_is_chosen_once_and_kept_and_again_if_the_writer_of_the_file_was_killed(tmp_path: Path) -> None:

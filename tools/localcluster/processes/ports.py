@@ -18,14 +18,14 @@ _FIRST_PORT, _LAST_PORT = 20000, 29999
 
 
 def free_port() -> int:
-    """Return a TCP port on which no process listens now, on any address.
+    """Return a TCP port on which no process listens now, on any address, and which no other process has chosen.
 
     The port lies below the range that the kernel uses for outgoing connections. A port of that range may be taken while
     a component restarts, even by a client that calls the component and so connects to itself.
     """
     for _ in range(1000):
         port = _FIRST_PORT + secrets.randbelow(_LAST_PORT - _FIRST_PORT + 1)
-        if is_free(port):
+        if is_free(port) and _mark(port):
             return port
     raise SetupError(f"no free TCP port was found from {_FIRST_PORT} to {_LAST_PORT}: stop the servers that use them")
 
@@ -40,6 +40,20 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def _mark(port: int) -> bool:
+    """Mark a port as chosen until this process ends, by its UDP port, and report whether nobody else has.
+
+    It is free until a server begins, which may take minutes.
+    """
+    with socket.socket(type=socket.SOCK_DGRAM) as mark:
+        try:
+            mark.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        mark.detach()
+    return True
 
 
 def recorded(file: Path, name: str) -> int:
