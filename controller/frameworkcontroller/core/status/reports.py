@@ -5,12 +5,15 @@ engine in a `Decision`: clients see no Event before the status that it speaks of
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, GangRestart, Hang, TaskStatus
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.snapshots import Snapshot
+
+MOST_EVENTS: Final = 100
+"""Events of a Framework that wait for a write of its status; of many, the recorder writes the first 25."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Reports:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, Report]] = []
+        self._events = 0
+        """How many of them are Events."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,13 +62,22 @@ class Reports:
         return not self._waiting
 
     def add(self, report: Report, revision: int = 0) -> None:
-        """Report this once the revision is persisted, 0 for at once."""
+        """Report this once the revision is persisted, 0 for at once.
+
+        A status may wait for its turn for minutes, while each edit of the spec brings an Event for each TaskRole: those
+        beyond `MOST_EVENTS` are left out.
+        """
+        if isinstance(report, KubeEvent) and revision:
+            if self._events >= MOST_EVENTS:
+                return
+            self._events += 1
         self._waiting.append((revision, report))
 
     def take(self, persisted: int) -> list[Report]:
         """Return what is due when this revision is persisted, each report once."""
         due = [report for revision, report in self._waiting if revision <= persisted]
         self._waiting = [(revision, report) for revision, report in self._waiting if revision > persisted]
+        self._events = sum(isinstance(report, KubeEvent) for _, report in self._waiting)
         return due
 
 

@@ -15,13 +15,14 @@ from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, State
 from frameworkcontroller.api.status import ContainerEnd, FrameworkStatus, PodEnd, TaskRoleStatus, TaskStatus, roles_of
+from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.policies.role import Counts, RoleState
 from frameworkcontroller.core.policies.shares import MOST_IDLE, IdleTasks
-from frameworkcontroller.core.status.reports import Transition
+from frameworkcontroller.core.status.reports import MOST_EVENTS, Transition
 from frameworkcontroller.core.status.revisions import Mark
 from frameworkcontroller.core.status.state import MAX_TEXTS, SHORT_TEXT, FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import summarize
@@ -178,6 +179,25 @@ def test_each_rescale_has_an_event_but_not_the_first_scale(state: Scaled) -> Non
         "Rescaled: TaskRole x: from 0 to 1 Tasks",
         "Rescaled: TaskRole w: from 5 to 0 Tasks",
     ]
+
+
+def test_edits_bring_no_more_events_than_may_wait_for_a_write(state: Scaled) -> None:
+    """A write may wait for minutes for its turn, and the Events of the edits until then took hundreds of MiB."""
+    roles = {f"r{number}": 1 for number in range(MOST_EVENTS)}
+    state.ask(w=3, **roles)
+    state.persist_all()
+    assert len(state.said()) == MOST_EVENTS
+    state.ask(w=3)
+    for number in range(10):
+        # The Tasks that are to go keep their places until that is written, so each edit asks for all of them again.
+        state.ask(w=3, **roles, **{f"new{number}": 0})
+    assert state.said() == []
+    state.reports.add(KubeEvent("FailedStatusWrite", "at once"))
+    assert state.said() == ["FailedStatusWrite: at once"]
+    state.persist_all()
+    assert state.said() == [f"Rescaled: TaskRole {name}: from 1 to 0 Tasks" for name in roles]
+    state.add_event(KubeEvent("News", "there is place again"))
+    assert state.said() == ["News: there is place again"]
 
 
 @pytest.mark.parametrize("task_state", list(State))
