@@ -39,8 +39,8 @@ class Limits:
     """Largest body of a request. The API server accepts no object above 3 MiB."""
     body_seconds: float = 4.0
     """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
-    small_bytes: int = 64 * 1024
-    """Bodies up to this size are read without waiting for others."""
+    small_bytes: int = 512 * 1024
+    """Bodies up to this size, which nearly all Pods have, are read without waiting for others."""
     large_bodies: int = 8
     """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -9,7 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from testkit.waiting import patience
 from tests.injector.loopback_server import WHOLE_REQUEST, Connection, head, read_until_closed, until
+from tests.injector.reviews import small_review
 
 SILENCE_SECONDS = 3.0
 """A limit that ends what is silent, and no handshake on a busy machine."""
@@ -60,6 +62,16 @@ async def test_incomplete_bodies_do_not_affect_the_next_review(serve: Any) -> No
         await writer.drain()
         writer.transport.abort()
     assert (await serving.review())[0] == 200
+
+
+async def test_bodies_that_do_not_arrive_hold_up_no_body_of_a_usual_pod(serve: Any) -> None:
+    serving = await serve(body_seconds=patience(5))
+    for number in range(16):
+        _, writer = await serving.connect(f"127.0.1.{number % 2}")
+        writer.write(head(500_000) + b"{" * 250_000)
+        await writer.drain()
+    assert (await serving.review(small_review(400_000)))[0] == 200
+    assert not serving.counted("body-too-slow")
 
 
 async def test_clients_that_never_finish_their_head_are_closed_also_those_that_drip_it(serve: Any) -> None:
