@@ -1,4 +1,4 @@
-"""Why a Framework that Kueue queues has no attempt yet: Kueue's own words, and what to do."""
+"""Why a Framework that Kueue queues has no attempt yet in its own words, and what to do, also about a group of Pods."""
 
 import re
 from datetime import datetime

@@ -193,10 +193,8 @@ class ForeignGang:
         """Ask for the size where it is not known, or where it is not what the Pods show."""
         if claim.kind == foreign.PODS.kind:
             size = self._size_by(b"")
-            if size == self._size or self._size is None or self._judged.take(now.timestamp()):
+            if size == self._size or self._size is None or self._may_judge(now, decision):
                 self._learn(size)
-            else:
-                decision.wake(now + timedelta(seconds=1 / JUDGED_A_SECOND))
             return
         if self.members.fits:
             self._pause = LOOK_FIRST
@@ -204,6 +202,13 @@ class ForeignGang:
             decision.wake(self._look_at)
         else:
             yield effects.FindOwner(claim.kind, claim.owner, claim.uid)
+
+    def _may_judge(self, now: datetime, decision: Decision) -> bool:
+        """Take a turn to judge all Pods again; without one, the gang is decided on when there is one."""
+        if self._judged.take(now.timestamp()):
+            return True
+        decision.wake(now + timedelta(seconds=1 / JUDGED_A_SECOND))
+        return False
 
     def _size_by(self, document: bytes) -> Size | None:
         """Return the size by what the owner says, None if that is no owner of these Pods."""
@@ -239,8 +244,7 @@ class ForeignGang:
             return
         if self._in_flight.is_busy(effects.WriteRoster.key):
             return
-        if self.members.has_new_rule and not self._judged.take(now.timestamp()):
-            decision.wake(now + timedelta(seconds=1 / JUDGED_A_SECOND))
+        if self.members.has_new_rule and not self._may_judge(now, decision):
             return
         never = size.never
         publisher = self._publisher
