@@ -41,7 +41,7 @@ class Metrics:
             "Connections that a limit closed: idle longest, too many of one source, or without a request.",
             ("reason",),
         )
-        self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent")}
+        self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent", "unread")}
         self.connections = gauge("frameworkinjector_connections", "Open connections.")
 
     def review(self, verdict: Verdict, seconds: float | None) -> None:

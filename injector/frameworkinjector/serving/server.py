@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import structlog
@@ -43,7 +44,8 @@ class Limits:
     """Bodies up to this size, which nearly all Pods have, are read without waiting for others."""
     large_bodies: int = 8
     """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
-    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, new_of_one_source=250))
+    """The first message of a TLS handshake takes a millisecond, and an API server sends most reviews over few."""
 
 
 class ReviewServer:

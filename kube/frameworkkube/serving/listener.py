@@ -2,9 +2,10 @@
 
 `health`, and the injector's `server`, create one `Listener` each and hand it aiohttp's protocol factory. It decides
 when a connection is accepted, before TLS, because a connection that never speaks costs as much as one that does. A
-connection that exceeds a limit takes the place of the one that has been idle longest: of its own source if that has its
-share, otherwise of the source that has most. So a source that hoards connections locks out only itself.
-Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
+connection that exceeds a limit takes the place of the one that has been longest without a whole request: of its own
+source if that has its share. So whoever hoards connections, from however many addresses, loses them, and a request that
+has arrived is answered. Honest clients may open many connections at once, so what has no place waits for one, as a bare
+socket.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from aiohttp import web
+from aiohttp.web_protocol import _ErrInfo
 
 from frameworkkube.log import Logger
 
@@ -26,6 +28,8 @@ BACKLOG: Final = 1024
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
+# Each error of aiohttp's parser quotes what it was given.
+PIECE_BYTES: Final = 16 * 1024
 _log = Logger(__name__)
 
 
@@ -37,6 +41,8 @@ class ConnectionLimits:
     """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers."""
     of_one_source: int = 48
     """Open connections of one address."""
+    new_of_one_source: int = 1_000_000
+    """Connections of one address that begin in a second."""
     waiting: int = 256
     """Accepted connections that wait for a place, as bare sockets."""
     waiting_of_one_source: int = 160
@@ -48,6 +54,8 @@ class ConnectionLimits:
     """Time for a TLS handshake."""
     first_request_seconds: float = 10.0
     """Time for a new connection to send its first request head, the handshake included."""
+    unread_seconds: float = 2.0
+    """Time for a client to take in an answer that is larger than the buffers."""
     idle_seconds: float = 100.0
     """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
     that meets a connection which is being closed fails."""
@@ -58,25 +66,30 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         source: The address of the client, without the port that `peer` has.
-        since: When it was accepted or last answered, in seconds of the event loop's clock.
-        in_request: Whether a request has begun and is not answered.
+        since: When it was accepted, or its request began or was answered, in seconds of the event loop's clock.
+        request: What has begun and is not answered.
     """
 
     def __init__(
-        self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, on_lost: Callable[["Connection"], None]
+        self,
+        peer: tuple[Any, ...],
+        since: float,
+        inner: web.RequestHandler,
+        on_lost: Callable[["Connection"], None],
+        on_unread: Callable[["Connection"], asyncio.TimerHandle],
     ) -> None:
         self.peer = peer
         self.source = str(peer[0])
         self.since = since
-        self.in_request = False
+        self.request: web.BaseRequest | None = None
         self.silence: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
         self._on_lost = on_lost
+        self._on_unread = on_unread
+        self._unread: asyncio.TimerHandle | None = None
+        self._is_broken = False
         self.transport: asyncio.Transport | None = None
-        # Between its beginning and its end, what happens is aiohttp's business alone.
-        for happening in ("data_received", "eof_received", "pause_writing", "resume_writing"):
-            setattr(self, happening, getattr(inner, happening))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
@@ -84,10 +97,43 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self._inner.connection_made(transport)
 
+    def data_received(self, data: bytes) -> None:
+        """Hand on what arrives, up to what is no HTTP: aiohttp would keep 32 errors until the request is answered."""
+        for start in range(0, len(data), PIECE_BYTES):
+            if self._is_broken:
+                return
+            self._inner.data_received(data[start : start + PIECE_BYTES])
+            waiting = self._inner._messages  # nothing else says that the parser has failed
+            self._is_broken = bool(waiting) and isinstance(waiting[-1][0], _ErrInfo)
+
+    def eof_received(self) -> None:
+        """Take in that the client sends no more."""
+        self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """Give the client some time to read its answer."""
+        self._inner.pause_writing()
+        self._unread = self._on_unread(self)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self._inner.resume_writing()
+        self._forget_unread()
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
+        self._forget_unread()
         self._inner.connection_lost(exc)
         self._on_lost(self)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a request has arrived as a whole and is not answered."""
+        return self.request is not None and self.request.content.is_eof()
 
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
@@ -108,7 +154,7 @@ class Listener:
         factory: Makes the protocol of a connection.
         limits: Bounds on connections.
         on_change: Called with the number of open connections.
-        on_closed: Called with the reason why a connection was closed: `evicted`, `refused` or `silent`.
+        on_closed: Called with the reason why a connection was closed: `evicted`, `refused`, `silent` or `unread`.
     """
 
     def __init__(
@@ -125,6 +171,9 @@ class Listener:
         # By address and port of the client, which a request knows, too.
         self._open: dict[tuple[Any, ...], Connection] = {}
         self._sources: Counter[str] = Counter()
+        # Those that began in this second.
+        self._new: Counter[str] = Counter()
+        self._second = 0
         # Accepted, without a place yet: the socket, the address of the client, and since when it waits.
         self._waiting: deque[tuple[socket.socket, tuple[Any, ...], float]] = deque()
         self._placing: asyncio.Task[None] | None = None
@@ -181,16 +230,16 @@ class Listener:
         """Note that the connection of a request is busy, and afterwards that it is idle."""
         peer = None if request.transport is None else request.transport.get_extra_info("peername")
         connection = None if peer is None else self._open.get(peer)
+        loop = asyncio.get_running_loop()
         if connection is not None:
-            connection.in_request = True
+            connection.request, connection.since = request, loop.time()
             if connection.silence is not None:
                 connection.silence.cancel()
         try:
             yield
         finally:
             if connection is not None:
-                connection.in_request = False
-                connection.since = asyncio.get_running_loop().time()
+                connection.request, connection.since = None, loop.time()
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -247,18 +296,22 @@ class Listener:
     def _make_room(self, source: str, now: float) -> bool:
         """Close the connection whose place a new one of `source` takes; return False if it may take none."""
         limits = self._limits
-        if self._sources[source] >= limits.of_one_source:
-            losers = {source}
-        elif len(self._open) >= limits.connections:
-            most = max(self._sources.values())
-            # `source` itself loses only if it has more than all others.
-            losers = {one for one, count in self._sources.items() if count == most and one != source} or {source}
-        else:
+        if self._second != int(now):
+            self._second, self._new = int(now), Counter()
+        if self._new[source] >= limits.new_of_one_source:
+            return False
+        has_share = self._sources[source] >= limits.of_one_source
+        if not has_share and len(self._open) < limits.connections:
             return True
-        of_losers = (one for one in self._open.values() if one.source in losers)
-        victim = min(of_losers, key=lambda one: (one.in_request, one.since))
-        if victim.source == source and (victim.in_request or now - victim.since < limits.grace_seconds):
-            # Many connections at once may be honest: those that are under way are not given up for more of the same.
+
+        def may_go(one: Connection) -> bool:
+            if one.source == source:
+                # Many at once may be honest: those that are under way are not given up for more of the same.
+                return one.request is None and now - one.since >= limits.grace_seconds
+            return not has_share and not one.is_whole
+
+        victim = min(filter(may_go, self._open.values()), key=lambda one: one.since, default=None)
+        if victim is None:
             return False
         self._on_closed("evicted")
         self._forget(victim)
@@ -267,11 +320,12 @@ class Listener:
 
     def _begin(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(peer, loop.time(), self._factory(), self._forget)
+        connection = Connection(peer, loop.time(), self._factory(), self._forget, self._await_reader)
         self._open[peer] = connection
         self._sources[connection.source] += 1
+        self._new[connection.source] += 1
         self._on_change(len(self._open))
-        connection.silence = loop.call_later(self._limits.first_request_seconds, self._end_silence, connection)
+        connection.silence = loop.call_later(self._limits.first_request_seconds, self._end, connection, "silent")
         connection.opening = asyncio.create_task(self._open_one(accepted, connection))
         connection.opening.add_done_callback(lambda _: self._end_opening(accepted, connection))
 
@@ -292,8 +346,11 @@ class Listener:
             accepted.close()
             self._forget(connection)
 
-    def _end_silence(self, connection: Connection) -> None:
-        self._on_closed("silent")
+    def _await_reader(self, connection: Connection) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(self._limits.unread_seconds, self._end, connection, "unread")
+
+    def _end(self, connection: Connection, reason: str) -> None:
+        self._on_closed(reason)
         connection.abort()
 
     def _forget(self, connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """The HTTPS server and clients that are slow, silent, too many, or send garbage."""
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -9,9 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from frameworkinjector.names import PREFIX
 from testkit.waiting import patience
 from tests.injector.loopback_server import WHOLE_REQUEST, Connection, head, read_until_closed, until
-from tests.injector.reviews import small_review
+from tests.injector.reviews import framework_pod, review_of, small_review
 
 SILENCE_SECONDS = 3.0
 """A limit that ends what is silent, and no handshake on a busy machine."""
@@ -68,10 +70,41 @@ async def test_bodies_that_do_not_arrive_hold_up_no_body_of_a_usual_pod(serve: A
     serving = await serve(body_seconds=patience(5))
     for number in range(16):
         _, writer = await serving.connect(f"127.0.1.{number % 2}")
-        writer.write(head(500_000) + b"{" * 250_000)
+        writer.write(head(300_000) + b"{" * 200_000)
         await writer.drain()
-    assert (await serving.review(small_review(400_000)))[0] == 200
+    assert (await serving.review(small_review(200_000)))[0] == 200
     assert not serving.counted("body-too-slow")
+
+
+async def test_what_is_no_http_is_not_read_on_behind_its_first_error(serve: Any) -> None:
+    serving = await serve(body_seconds=patience(5))
+    _, writer = await serving.connect()
+    writer.write(
+        b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    (connection,) = serving.server._listener._open.values()
+    await until(lambda: connection.request is not None)
+    writer.write(b"\x01" * 1_000_000)
+    await until(lambda: connection._is_broken)
+    (error,) = connection._inner._messages
+    assert len(error[0].message) < 100_000
+    assert (await serving.review())[0] == 200
+
+
+async def test_an_answer_that_its_client_does_not_read_ends_the_connection(serve: Any) -> None:
+    serving = await serve(unread_seconds=0.3)
+    _, writer = await serving.connect()
+    writer.transport.pause_reading()
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    body = review_of(
+        framework_pod(
+            [{"name": "app", "command": ["x" * 1_500_000]}], {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
+        ),
+        uid="1",
+    )
+    for _ in range(4):  # what the kernel holds is more than one
+        writer.write(head(len(body)) + body)
+    await until(lambda: serving.closed("unread") == 1)
 
 
 async def test_clients_that_never_finish_their_head_are_closed_also_those_that_drip_it(serve: Any) -> None:
@@ -169,6 +202,15 @@ async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any
     assert [await speaks(one) for one in hoarded] == [False] * 2 + [True] * 4
 
 
+async def test_of_many_sources_the_connection_that_waits_longest_for_its_request_gives_way(serve: Any) -> None:
+    serving = await serve(connections=4, grace_seconds=60, waiting=0)
+    hoarded = [await serving.connect(f"127.0.0.{2 + number}") for number in range(2)]
+    others = [await serving.connect() for _ in range(2)]
+    last = await serving.connect("127.0.0.4")
+    assert [await speaks(one) for one in (*others, last)] == [True] * 3
+    assert [await speaks(one) for one in hoarded] == [False, True]
+
+
 async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(serve: Any) -> None:
     serving = await serve(connections=1, grace_seconds=60)
     reader, writer = await serving.connect()
@@ -179,6 +221,14 @@ async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"Connection: close" in answer
     assert await speaks(await second)
+
+
+async def test_so_many_connections_of_a_source_begin_in_a_second_and_others_have_their_own(serve: Any) -> None:
+    serving = await serve(new_of_one_source=3, waiting=0)
+    for _ in range(8):  # in two seconds at the most
+        await serving.connect(tls=False)
+    assert await speaks(await serving.connect("127.0.0.2"))
+    assert serving.closed("refused") >= 2
 
 
 async def test_a_connection_waits_for_a_place_only_so_long(serve: Any) -> None:
