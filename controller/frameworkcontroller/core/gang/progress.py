@@ -99,7 +99,8 @@ class Asking:
             if progress and progress.hang is not None and now.stamp - progress.time > BELIEVED:
                 state.report_progress(replace(progress, hang=None))
             return
-        ledger.note_hang(state, answer.last, now)
+        if state.facts.hang_limit is not None:
+            ledger.note_hang(state, answer.last, now)
         before = attempt.progress or GangProgress(time=now.stamp)
         saved = before.checkpoint_time if answer.saved_sec is None else now.stamp - duration(answer.saved_sec)
         hang = None if answer.hang is None else as_hang(answer.hang, attempt.id, now.stamp)

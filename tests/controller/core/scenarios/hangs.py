@@ -79,13 +79,18 @@ HANGS = {
 
 
 def observe(world: World) -> None:
-    """The second rank leads; the gang trains, stops and goes on; then a rank crashes, 100 s after the checkpoint."""
+    """The second rank leads; the gang trains, stops and goes on; then a rank crashes, 100 s after the checkpoint.
+
+    It says as well that its sidecar has ended with a verdict, as only those that restart do.
+    """
+    assert not world.status.hangs
     worker = tasks(world).get("worker-1")
     if worker is None or worker.state is not State.RUNNING:
         return
     known = world.status.attempt_status.progress
     uid8 = (worker.attempt_status.pod_uid or "")[:8]
     says: dict[str, Any] = {"ip": worker.attempt_status.pod_ip, "uid": uid8, "epoch": 0, "ranks": 3, "silent": 1}
+    says["last"] = json.loads(str(verdict_of("hang 5 worker-2", 0)))
     seen = known.slowest if known else None
     if seen is None:
         world.progress = says | {"slowest": 10, "fastest": 12, "perMinute": 4.5, "checkpoint": 8, "savedSec": 30}
