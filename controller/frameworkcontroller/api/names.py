@@ -56,6 +56,9 @@ FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 # The version of the controller that created a Pod: the injector compares it with that of the barrier.
 CONTROLLER_VERSION: Final = f"{GROUP}/controller-version"
 
+NOT_AVOIDED: Final = f"{GROUP}/not-avoided"
+"""Of a Pod that may go to nodes on which its gang hung: why."""
+
 RETAINED_LABEL: Final = f"{GROUP}/retained"
 """Of a Pod that has ended and that the controller has let go, for its logs."""
 

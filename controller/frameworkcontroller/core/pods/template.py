@@ -212,8 +212,7 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
     metadata.pop("generateName", None)
     if attempt.additions:
         _add(metadata, spec, attempt.additions)
-    if attempt.avoided:
-        avoid(spec, attempt.avoided)
+    not_avoided = avoid(spec, attempt.avoided) if attempt.avoided else ""
     owner = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -231,7 +230,8 @@ def _completed(template: bytes, values: dict[str, str], attempt: RoleAttempt, en
         "ownerReferences": _joined(metadata, "ownerReferences", "metadata", after=msgspec.json.encode(owner)),
         "annotations": _fields(metadata, "annotations")
         | {name: values[name] for name in names.POD_ANNOTATIONS}
-        | {names.CONTROLLER_VERSION: __version__},
+        | {names.CONTROLLER_VERSION: __version__}
+        | ({names.NOT_AVOIDED: not_avoided} if not_avoided else {}),
         "labels": labels | {name: values[name] for name in names.POD_LABELS},
     }
     for kind in ("initContainers", "containers"):
