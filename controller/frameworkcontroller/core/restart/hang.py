@@ -93,7 +93,7 @@ def counted(
 ) -> Hangs | None:
     """Return what is known of the Framework's hangs with this one, None if that epoch, or a later one, is counted.
 
-    Of the nodes that are `used` by the gang, one at least is not avoided.
+    Only nodes that are `used` by the gang are counted: whoever lies may name any. One of them at least is not avoided.
     """
     if before and (before.last.attempt, before.last.epoch) >= (attempt, verdict.epoch):
         return None
@@ -101,7 +101,7 @@ def counted(
     best, step = (before.best_step if before else -1), -1 if verdict.step is None else verdict.step
     in_a_row = 1 if step > best or verdict.saved or not before else before.in_a_row + 1
     nodes = {one.name: one.times for one in (before.nodes if before else ())}
-    for node in sorted({one.node for one in found.culprits} - {""}):
+    for node in sorted({one.node for one in found.culprits} & in_use - {""}):
         nodes[node] = nodes.pop(node, 0) + 1
     kept = tuple(HungNode(name, times) for name, times in nodes.items())[-MAX_HUNG_NODES:]
     avoided = list(before.avoided if before else ())

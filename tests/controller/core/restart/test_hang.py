@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Pod, Running, Terminated
-from frameworkcontroller.api.status import Culprit, Hangs
+from frameworkcontroller.api.status import Culprit, Hangs, HungNode
 from frameworkcontroller.core.restart.annotations import hang_limit, progress_port
 from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, as_hang, counted, verdict_of
 from tests.controller.core.inplace import verdict_of as said
@@ -87,6 +87,17 @@ def test_texts_of_a_verdict_are_clean_and_nodes_are_names() -> None:
     culprit = Culprit(task="worker-1\n", node="no name", section="a\0b", stack=("x\ty",))
     found = as_hang(replace(VERDICT, culprits=(culprit,)), 0, START)
     assert found.culprits == (Culprit(task="worker-1 ", section="a b", stack=("x y",)),)
+
+
+def test_a_node_that_the_gang_does_not_use_is_never_counted() -> None:
+    hangs: Hangs | UnsetType = UNSET
+    culprits = tuple(Culprit(task="worker-1", node=node) for node in ("n-1", "invented", ""))
+    for epoch in range(2):
+        verdict = replace(VERDICT, epoch=epoch, culprits=culprits)
+        hangs = counted(hangs, verdict, 0, START, {"n-1", "n-2", ""}) or UNSET
+    assert hangs
+    assert hangs.nodes == (HungNode("n-1", 2),)
+    assert hangs.avoided == ("n-1",)
 
 
 def test_of_the_nodes_of_a_gang_one_is_left() -> None:
