@@ -4,13 +4,15 @@ Decoding only these fields is fast, bounds the memory of hostile bodies (a skipp
 fields of newer Kubernetes versions. `None` means absent or null.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from frameworkcontroller.api import names as fc
 
 JSON = dict[str, Any]
+# One of more digits would take longer to decode.
+_Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -46,7 +48,8 @@ class _EnvSource(msgspec.Struct, frozen=True, rename="camel"):
     secret_ref: Named | None = None
 
 
-Amounts = dict[str, str | int | float]
+# To decode a number of many digits takes microseconds, so they stay encoded until one is asked for.
+Amounts = dict[str, msgspec.Raw]
 
 
 class Resources(msgspec.Struct, frozen=True):
@@ -57,7 +60,7 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class _Probe(msgspec.Struct, frozen=True, rename="camel"):
-    failure_threshold: int | None = None
+    failure_threshold: _Whole | None = None
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,7 +104,7 @@ class _Affinity(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    run_as_user: int | None = None
+    run_as_user: _Whole | None = None
 
 
 class Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -111,7 +114,8 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: list[Container] | None = None
     volumes: list[Named] | None = None
     host_network: bool | None = None
-    host_aliases: msgspec.Raw = msgspec.Raw(b"null")
+    # They are counted only.
+    host_aliases: list[msgspec.Raw] | None = None
     node_selector: dict[str, str] | None = None
     os: Named | None = None
     restart_policy: str | None = None
@@ -159,8 +163,8 @@ class Pod(msgspec.Struct, frozen=True):
 
     @property
     def has_host_aliases(self) -> bool:
-        """Whether `spec.hostAliases` has an entry; it stays encoded, because entries are many and not read."""
-        return b"{" in bytes(self.spec.host_aliases)
+        """Whether `spec.hostAliases` has an entry."""
+        return bool(self.spec.host_aliases)
 
 
 class _Kind(msgspec.Struct, frozen=True):

@@ -138,13 +138,14 @@ def _read(index: int, one: Container, resource: str) -> Claim:
 
 
 def _amount(found: Resources | None, name: str, resource: str, where: str) -> Quantity | None:
-    given = (getattr(found, name) or {}).get(resource) if found else None
-    if given is None:
+    encoded = (getattr(found, name) or {}).get(resource) if found else None
+    if encoded is None:
         return None
+    given = bytes(encoded).decode().strip('"')
     try:
-        return quantity.read(str(given))
+        return quantity.read(given)
     except values.BadValueError as fault:
-        problem = f"{where}.{name}.{resource} is {shown(str(given))}, not {fault}"
+        problem = f"{where}.{name}.{resource} is {shown(given)}, not {fault}"
         raise RefusalError(Reason.MALFORMED_POD, problem=problem) from None
 
 

@@ -70,6 +70,26 @@ def test_a_large_pod_is_injected_up_to_its_limit_and_refused_beyond(
     assert reason is Reason.INJECTED or len(answer.body) < 2000
 
 
+@each(
+    "spec, reason",
+    [
+        ({"resources": {"requests": {"example.org/gpu": "DIGITS"}}}, Reason.INJECTED),
+        ({"resources": {"requests": {"cpu": "DIGITS"}}}, Reason.INJECTED),
+        ({"containers": [{"name": "a", "resources": {"requests": {"cpu": "DIGITS"}}}]}, Reason.MALFORMED_POD),
+        ({"securityContext": {"runAsUser": "DIGITS"}}, Reason.MALFORMED_POD),
+        ({"initContainers": [{"livenessProbe": {"failureThreshold": "DIGITS"}}]}, Reason.MALFORMED_POD),
+    ],
+    ids=["of another resource", "of the Pod", "of a container", "a user", "a probe"],
+)
+def test_no_number_of_many_digits_is_decoded(spec: dict[str, Any], reason: Reason) -> None:
+    """With the time of one decoded number for every 30 bytes a review would take half a second."""
+    pod = pod_with(numbered(1))
+    pod["spec"] |= spec
+    # No float is as large: one that is decoded is refused.
+    number = b"1" + b"0" * 3000 + (b"e3000" if "resources" in str(spec) else b"")
+    assert reviewed(review_of(pod).replace(b'"DIGITS"', number)).verdict.reason is reason
+
+
 def annotated(name: str, value: str) -> bytes:
     pod = pod_with([{"name": "a"}])
     pod["metadata"]["annotations"][name] = value

@@ -1,8 +1,10 @@
 """What the barrier's container asks for, by what the application's containers ask for."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,12 +60,16 @@ def both(amounts: str) -> Asked:
     return asks(amounts, amounts)
 
 
+def decoded(requests: Mapping[str, str], limits: Mapping[str, str]) -> Resources:
+    return msgspec.json.decode(msgspec.json.encode({"requests": requests, "limits": limits}), type=Resources)
+
+
 def chosen(
     containers: list[Asked], *, sidecar: bool, own: tuple[str, str] = ("", ""), of_pod: Asked | None = None
 ) -> Asked:
     """Return what the barrier asks for; `own` are the Pod's annotations `requests` and `limits`."""
-    made = [Container(resources=Resources({**requests}, {**limits})) for requests, limits in containers]
-    pod = Pod(spec=Spec(made, resources=None if of_pod is None else Resources({**of_pod[0]}, {**of_pod[1]})))
+    made = [Container(resources=decoded(*one)) for one in containers]
+    pod = Pod(spec=Spec(made, resources=None if of_pod is None else decoded(*of_pod)))
     claims = Claims(read_requests(own[0]) if own[0] else {}, read_limits(own[1]) if own[1] else {})
     found = resources.decide(pod, claims, STANDARD, sidecar=sidecar)
     return found.get("requests", {}), found.get("limits", {})
