@@ -7,7 +7,7 @@ Source: docs/reference/injector.md, section 1.
 """
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from frameworkbarrier import values
@@ -142,8 +142,8 @@ def refuse_reserved_folder(settings: PodSettings) -> None:
             raise RefusalError(Reason.BAD_VALUE, annotation=_FOLDER_ANNOTATION, value=shown(path), expected=expected)
 
 
-def refuse_overlap(one: Container, path: str) -> None:
-    """Refuse a container that has a mount of its own at, above or below the folder.
+def refuse_overlap(one: Container, folders: Sequence[str]) -> None:
+    """Refuse a container that has a mount of its own at, above or below one of the folders.
 
     Raises:
         RefusalError: It has one.
@@ -151,10 +151,11 @@ def refuse_overlap(one: Container, path: str) -> None:
     for mount in one.volume_mounts or ():
         # The kubelet takes a relative path from the root.
         own = "/" + posixpath.normpath("/" + mount.mount_path).lstrip("/")
-        if _overlap(path, own):
-            raise RefusalError(
-                Reason.FOLDER_OVERLAPS, container=shown(one.name), path=shown(mount.mount_path), folder=path
-            )
+        for folder in folders:
+            if _overlap(folder, own):
+                raise RefusalError(
+                    Reason.FOLDER_OVERLAPS, container=shown(one.name), path=shown(mount.mount_path), folder=folder
+                )
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -80,12 +80,14 @@ def needs_windows(spec: Spec) -> bool:
 
 def _term_needs_windows(term: NodeSelectorTerm) -> bool:
     for one in term.match_expressions or ():
-        values = set(one.values or ())
         if one.key == BUILD_LABEL and one.operator in {"In", "Exists", "Gt", "Lt"}:
             return True
-        if one.key in OS_LABELS and one.operator == "In" and values == {WINDOWS}:
+        if one.key not in OS_LABELS:
+            continue
+        values = one.values or ()
+        if one.operator == "In" and values and all(value == WINDOWS for value in values):
             return True
-        if one.key in OS_LABELS and one.operator == "NotIn" and "linux" in values:
+        if one.operator == "NotIn" and "linux" in values:
             return True
     return False
 

@@ -220,8 +220,7 @@ def _container_plan(
 ) -> ContainerPlan:
     files = {"name": names.VOLUME, "mountPath": settings.barrier.output_dir, "readOnly": True}
     mounts: list[JSON] = [files, *barrier.writable_mounts(settings)]
-    for mount in mounts:
-        barrier.refuse_overlap(one, mount["mountPath"])
+    barrier.refuse_overlap(one, [mount["mountPath"] for mount in mounts])
     hosts, warning = _hosts(pod, settings, one)
     if hosts:
         mounts.append({"name": names.VOLUME, "mountPath": names.HOSTS_PATH, "subPath": "hosts", "readOnly": True})

@@ -6,6 +6,7 @@ Source: docs/reference/injector.md, section 1.
 """
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Final
 
@@ -43,7 +44,8 @@ def peers_of(pod: Pod, settings: PodSettings, config: Config) -> tuple[str, Mapp
     """
     if settings.barrier.selector or settings.barrier.role_label:
         return "", {}
-    kind = foreign.kind_of((pod.annotations | pod.labels).get, pod.owner_kind) if config.foreign_gangs else None
+    said = ChainMap(pod.labels, pod.annotations).get
+    kind = foreign.kind_of(said, pod.owner_kind) if config.foreign_gangs else None
     if kind is not None and kind.parts:
         labels = {f"FB_GANG_{number}": label for number, label in enumerate((kind.name, *kind.parts))}
         return foreign.gang_name(kind, (f"$({variable})" for variable in labels)), labels
