@@ -62,7 +62,7 @@ class Reviews:
             f"as many entries of {field} as fit": {
                 "field": field,
                 "entry": entry,
-                "entries": min(270_000 // (entry.count(",") + entry.count("{") + 1), 2_900_000 // (len(entry) + 1)),
+                "entries": min(135_000 // (entry.count(",") + entry.count("{") + 1), 2_900_000 // (len(entry) + 1)),
             }
             for field, entry in zip(FIELDS, (*ENTRIES[:1], *ENTRIES[3:9]), strict=True)
         }

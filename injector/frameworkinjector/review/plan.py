@@ -21,6 +21,11 @@ from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, pars
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
+# Each container of a Pod, each entry of the chosen ones and each character of an annotation costs time, in which nobody
+# else is answered. The first is what the controller accepts in a template, the last what the API server does.
+MAX_CONTAINERS_OF_POD: Final = 256
+MAX_ENTRIES: Final = 10_000
+MAX_ANNOTATIONS: Final = 262_144
 MAX_NAME: Final = 63
 _LISTED_AT_MOST: Final = 10
 
@@ -70,6 +75,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     """
     if (reason := _left_alone(pod)) is not None:
         return Verdict(reason)
+    _refuse_what_costs_too_much(pod)
     settings = parse(pod.annotations, config.presets)
     _refuse_what_cannot_work(pod, settings, config)
     sidecar.refuse(pod, settings, config)
@@ -159,6 +165,21 @@ def _left_alone(pod: Pod) -> Reason | None:
     return None
 
 
+def _refuse_what_costs_too_much(pod: Pod) -> None:
+    """Bound the time of all that follows.
+
+    Raises:
+        RefusalError: The Pod has too many containers, or annotations that are too long in total.
+    """
+    spec = pod.spec
+    if sum(len(each or ()) for each in (spec.containers, spec.init_containers)) > MAX_CONTAINERS_OF_POD:
+        limit = f"{MAX_CONTAINERS_OF_POD} containers in spec.containers and spec.initContainers: use fewer"
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
+    if sum(len(key) + len(text) for key, text in pod.annotations.items()) > MAX_ANNOTATIONS:
+        limit = f"{MAX_ANNOTATIONS} characters in metadata.annotations, as the API server allows: shorten them"
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
+
+
 def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) -> None:
     """Check everything that does not depend on the chosen containers.
 
@@ -197,13 +218,20 @@ def _chosen(pod: Pod, settings: PodSettings) -> list[tuple[int, Container]]:
 
 
 def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None:
-    """Bound the patch before it is made.
+    """Bound the patch before it is made, and what is read for it.
 
     Raises:
-        RefusalError: There are too many chosen containers, or the name of one is longer than Kubernetes allows.
+        RefusalError: There are too many chosen containers, they have too many entries, or the name of one is longer
+            than Kubernetes allows.
     """
     if len(chosen) > MAX_CONTAINERS:
         raise RefusalError(Reason.TOO_MANY_CONTAINERS, count=len(chosen), limit=MAX_CONTAINERS)
+    if sum(len(each or ()) for _, one in chosen for each in (one.env, one.env_from, one.volume_mounts)) > MAX_ENTRIES:
+        limit = (
+            f"{MAX_ENTRIES} entries in env, envFrom and volumeMounts of the containers to change: use fewer, or name "
+            f"those that need the barrier in annotation {names.PREFIX}containers"
+        )
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for index, one in chosen:
         if len(one.name) > MAX_NAME:
             problem = f"spec.containers[{index}].name has more than {MAX_NAME} characters"

@@ -193,10 +193,7 @@ class Reason(Enum):
         "Annotation {prefix}hosts is mount, which would hide the hostAliases of the Pod: remove one of the two."
     )
     WINDOWS = _refused(f"The barrier runs on Linux only, but this Pod is for Windows: remove the label {names.LABEL}.")
-    POD_TOO_LARGE = _refused(
-        "The Pod is too large for the injector: it has more than {limit} commas and opening braces, "
-        "so keep data in a ConfigMap and not in the Pod."
-    )
+    POD_TOO_LARGE = _refused("The Pod is too large for the injector: it has more than {limit}.")
     PATCH_TOO_LARGE = _refused(
         "The patch that adds the barrier has {size} bytes, more than {limit}: "
         "shorten the commands and annotations of the Pod, which the patch repeats."

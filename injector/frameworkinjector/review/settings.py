@@ -132,8 +132,8 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     **_of_barrier(*_BARRIER),
 }
 KNOWN: Final = tuple(_READERS)
-# The API server accepts no object with longer annotations, but it validates a Pod after admission.
-MAX_TEXT: Final = 262_144
+# A Framework has no more roles.
+MAX_ITEMS: Final = 1_000
 # Reads the files of all presets now, so that no review reads a file.
 presets.in_order()
 
@@ -154,8 +154,8 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
             continue
         annotation, text = key.removeprefix(names.PREFIX), annotations[key].strip()
         try:
-            if len(text) > MAX_TEXT:
-                raise values.BadValueError(f"at most {MAX_TEXT} characters long")
+            if text.count(",") >= MAX_ITEMS:
+                raise values.BadValueError(f"a list of at most {MAX_ITEMS} items")
             if key == names.RANK_TOPOLOGY:
                 own["rank_topology"] = rank_topology.keys_of(text)
                 continue

@@ -9,8 +9,10 @@ import pytest
 
 from frameworkinjector.names import LABEL, PREFIX
 from frameworkinjector.review.eligibility import ISTIO_STATUS
-from frameworkinjector.review.plan import MAX_CONTAINERS
+from frameworkinjector.review.plan import MAX_ANNOTATIONS, MAX_CONTAINERS, MAX_CONTAINERS_OF_POD, MAX_ENTRIES
 from frameworkinjector.review.reasons import Reason
+from frameworkinjector.review.review import MAX_VALUES
+from frameworkinjector.review.settings import MAX_ITEMS
 from frameworkinjector.review.variables import MAX_ENV_SOURCES
 from tests.injector.reviews import framework_pod, review_of, reviewed
 from tests.support.rows import each
@@ -50,11 +52,40 @@ def wrapped(length: int) -> dict[str, Any]:
     return pod_with([{"name": "app", "command": ["sh", "-c", "x" * length]}], env="wrap")
 
 
+def with_init(count: int, init: int) -> dict[str, Any]:
+    pod = pod_with(numbered(count), containers="a3,a90")
+    pod["spec"]["initContainers"] = [{"name": f"i{number}"} for number in range(init)]
+    return pod
+
+
+def mounting(count: int) -> dict[str, Any]:
+    return pod_with([{"name": "app", "command": ["x"], "volumeMounts": [{"mountPath": "/a"}] * count}])
+
+
+def with_ports(count: int) -> dict[str, Any]:
+    return pod_with(numbered(1), ports=",".join(f"r{number}=1" for number in range(count)))
+
+
+def with_annotations(length: int) -> dict[str, Any]:
+    pod = pod_with(numbered(1))
+    annotations = pod["metadata"]["annotations"]
+    annotations["x"] = "x" * (length - 1 - sum(len(key) + len(text) for key, text in annotations.items()))
+    return pod
+
+
+TOO_MANY = "more than 256 containers in spec.containers and spec.initContainers: use fewer."
 NAME_THEM = f"at most 100: name those that need the barrier in annotation {PREFIX}containers."
 SIZES = {
     "as many containers as allowed": (pod_with(numbered(MAX_CONTAINERS)), Reason.INJECTED, ""),
     "a container more": (pod_with(numbered(MAX_CONTAINERS + 1)), Reason.TOO_MANY_CONTAINERS, NAME_THEM),
-    "few named of more": (pod_with(numbered(1000), containers="a3,a900"), Reason.INJECTED, ""),
+    "few named of more": (with_init(MAX_CONTAINERS_OF_POD - 9, 9), Reason.INJECTED, ""),
+    "an init container more": (with_init(MAX_CONTAINERS_OF_POD - 9, 10), Reason.POD_TOO_LARGE, TOO_MANY),
+    "as many mounts as allowed": (mounting(MAX_ENTRIES), Reason.INJECTED, ""),
+    "a mount more": (mounting(MAX_ENTRIES + 1), Reason.POD_TOO_LARGE, "10000 entries in env, envFrom and volumeMounts"),
+    "as many roles as allowed": (with_ports(MAX_ITEMS), Reason.INJECTED, ""),
+    "a role more": (with_ports(MAX_ITEMS + 1), Reason.BAD_VALUE, "ports is 'r0=1"),
+    "annotations as long as allowed": (with_annotations(MAX_ANNOTATIONS), Reason.INJECTED, ""),
+    "a character more": (with_annotations(MAX_ANNOTATIONS + 1), Reason.POD_TOO_LARGE, "in metadata.annotations"),
     "a command as long as etcd could hold": (wrapped(1_500_000), Reason.INJECTED, ""),
     "a command whose patch is too large": (wrapped(2_200_000), Reason.PATCH_TOO_LARGE, ""),
 }
@@ -88,6 +119,12 @@ def test_no_number_of_many_digits_is_decoded(spec: dict[str, Any], reason: Reaso
     # No float is as large: one that is decoded is refused.
     number = b"1" + b"0" * 3000 + (b"e3000" if "resources" in str(spec) else b"")
     assert reviewed(review_of(pod).replace(b'"DIGITS"', number)).verdict.reason is reason
+
+
+def test_a_pod_has_a_bounded_number_of_values() -> None:
+    few, more = (framework_pod(numbered(1), {}) | {"x": [0] * count} for count in (MAX_VALUES - 100, MAX_VALUES + 1))
+    assert reviewed(review_of(few)).verdict.reason is Reason.INJECTED
+    assert reviewed(review_of(more)).verdict.reason is Reason.POD_TOO_LARGE
 
 
 def annotated(name: str, value: str) -> bytes:
