@@ -47,7 +47,7 @@ class Listener(Protocol):
         """Handle a Framework that cannot be read; the caches have its last state that could, or nothing."""
 
     def on_config_map(self, key: FrameworkKey) -> None:
-        """Handle any change of a ConfigMap that names this Framework."""
+        """Handle any change of the ConfigMap that has the name of this Framework's."""
 
     def on_companion(self, key: FrameworkKey, group: str) -> None:
         """Handle any change of a Workload that names this Framework, or of the group of Pods of this name."""
@@ -56,7 +56,7 @@ class Listener(Protocol):
         """Handle that all of Kueue, or all groups of a scheduler, are known now, or that a flavor has changed."""
 
     def on_pod(self, key: FrameworkKey, name: str) -> None:
-        """Handle any change of the Pod `name`, which names this Framework."""
+        """Handle any change of the Pod `name`, which is that of a Task of this Framework, or looks like one."""
 
     def on_pod_gone(self, document: bytes) -> None:
         """Handle the deletion of a Pod; this is what is known of its last state, as JSON."""
@@ -202,10 +202,12 @@ class Caches:
         self._listener.on_framework_gone(kept if watched is None else FRAMEWORK_DECODER.decode(watched))
 
     def _on_config_map(self, old: Partial | None, new: Partial | None) -> None:
-        # Both: whose it was has to learn that somebody has changed the label. Anybody may give the label to others.
-        for seen in (old, new):
-            if seen is not None and seen.metadata.name == names.config_map_name(seen.metadata.labels.framework or ""):
-                self._listener.on_config_map(_framework_of(seen))
+        seen = new or old
+        assert seen is not None
+        # By its name, as the view finds it: anybody may give it the label of another Framework.
+        framework = seen.metadata.name.removesuffix(names.config_map_name(""))
+        if seen.metadata.name == names.config_map_name(framework):
+            self._listener.on_config_map((seen.metadata.namespace, framework))
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         seen = new or old
@@ -214,9 +216,9 @@ class Caches:
             return
         if new is None:
             self._slim_pods.forget(seen)
-        # All: somebody may have changed the label, or use the name of a Task's Pod.
-        for key in {key for one in (old, new) if one is not None for key in _frameworks_of(one)}:
-            self._listener.on_pod(key, seen.metadata.name)
+        # By its name, as above: a Task waits until a Pod of others that has it is gone.
+        framework = seen.metadata.name.rsplit("-", 2)[0]
+        self._listener.on_pod((seen.metadata.namespace, framework), seen.metadata.name)
 
     def _on_pod_gone(self, kept: Pod, watched: bytes | None) -> None:
         self._listener.on_pod_gone(msgspec.json.encode(kept) if watched is None else watched)
@@ -226,15 +228,3 @@ def _says_the_same(old: Pod, new: Pod) -> bool:
     """Report whether nothing has changed that is kept: who patches a Pod all the time wakes nobody."""
     metadata = replace(old.metadata, resource_version=new.metadata.resource_version)
     return metadata == new.metadata and old.status == new.status and old.spec == new.spec
-
-
-def _frameworks_of(pod: Pod) -> Iterator[FrameworkKey]:
-    """Yield the Framework that the label names, and the one whose ConfigMap owns the Pod."""
-    yield _framework_of(pod)
-    owner = pod.metadata.controller
-    if owner is not None and owner.kind == "ConfigMap":
-        yield pod.metadata.namespace, owner.name.removesuffix(names.config_map_name(""))
-
-
-def _framework_of(seen: Partial | Pod) -> FrameworkKey:
-    return seen.metadata.namespace, seen.metadata.labels.framework or ""

@@ -96,6 +96,30 @@ class Relabelling(Client):
             yield event("MODIFIED", pod("fw-a-0", labels=labels, ownerReferences=[owner], resourceVersion=version))
 
 
+class InTheWay(Client):
+    """An object of others has a name of the Framework's, the label of another one and no owner, and is deleted."""
+
+    def __init__(self, path: str, name: str) -> None:
+        super().__init__()
+        self.path, self.found = path, pod(name, labels={"FC_FRAMEWORK_NAME": "other"})
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        return [self.found] if path == self.path else []
+
+    async def stream(
+        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **more: Any
+    ) -> AsyncIterator[bytes]:
+        if path == self.path:
+            await asyncio.sleep(10)
+            yield event("DELETED", self.found)
+        async for one in super().stream(path, query, on_open=on_open, **more):
+            yield one
+
+    async def pods(self) -> AsyncIterator[bytes]:
+        for _ in ():
+            yield b""
+
+
 @contextlib.asynccontextmanager
 async def running(client: Client) -> AsyncIterator[tuple[Caches, Mock]]:
     """Caches that have listed what the client lists first, and who is told."""
@@ -114,7 +138,26 @@ async def test_a_framework_is_told_of_a_pod_whose_label_somebody_has_changed() -
         await asyncio.sleep(1)
     heard = [call.args for call in told.on_pod.call_args_list]
     assert heard.count((("n", "fw"), "fw-a-0")) == 2
-    assert heard.count((("n", "other"), "fw-a-0")) == 1
+    assert {key for key, _ in heard} == {("n", "fw")}, "it is no Task's Pod of the other"
+
+
+@in_virtual_time
+async def test_a_framework_is_told_that_the_name_of_a_pod_is_free_that_others_had() -> None:
+    """Its Task waited for ever: only the Framework was told that the label named."""
+    async with running(InTheWay(PODS, "fw-a-0")) as (_, told):
+        await asyncio.sleep(5)
+        told.on_pod.reset_mock()
+        await asyncio.sleep(10)
+    assert told.on_pod.call_args_list == [call(("n", "fw"), "fw-a-0")]
+
+
+@in_virtual_time
+async def test_a_framework_is_told_that_the_name_of_its_config_map_is_free_that_others_had() -> None:
+    async with running(InTheWay("/api/v1/configmaps", "fw-attempt")) as (_, told):
+        await asyncio.sleep(5)
+        told.on_config_map.reset_mock()
+        await asyncio.sleep(10)
+    assert told.on_config_map.call_args_list == [call(("n", "fw"))]
 
 
 @in_virtual_time
@@ -160,7 +203,7 @@ async def test_of_the_config_maps_with_the_label_only_that_of_the_framework_conc
 
     class Labelled(Client):
         def items(self, path: str) -> list[dict[str, Any]]:
-            found = [pod("fw-attempt"), pod("mine"), pod("fw-attempt", labels={"FC_FRAMEWORK_NAME": "other"})]
+            found = [pod("fw-attempt"), pod("mine"), pod("fw-attempt-1", labels={"FC_FRAMEWORK_NAME": "other"})]
             return [{"metadata": one["metadata"]} for one in found] if path == "/api/v1/configmaps" else []
 
     async with running(Labelled()) as (_, told):
