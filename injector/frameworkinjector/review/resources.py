@@ -141,7 +141,7 @@ def _amount(found: Resources | None, name: str, resource: str, where: str) -> Qu
     encoded = (getattr(found, name) or {}).get(resource) if found else None
     if encoded is None:
         return None
-    given = bytes(encoded).decode().strip('"')
+    given = bytes(encoded).decode(errors="replace").strip('"')
     try:
         return quantity.read(given)
     except values.BadValueError as fault:
