@@ -2,10 +2,10 @@
 
 `health`, and the injector's `server`, create one `Listener` each and hand it aiohttp's protocol factory. It decides
 when a connection is accepted, before TLS, because a connection that never speaks costs as much as one that does. A
-connection that exceeds a limit takes the place of the one that has been longest without a whole request: of its own
-source if that has its share. So whoever hoards connections, from however many addresses, loses them, and a request that
-has arrived is answered. Honest clients may open many connections at once, so what has no place waits for one, as a bare
-socket.
+connection that exceeds a limit takes the place of another one: of its own source if that has its share, else the oldest
+that has brought no request yet, from whatever address, else the oldest of the source that has most. So a source that
+hoards connections locks out only itself, many that bring nothing lock out nobody, and a request that has arrived is
+answered. Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ BACKLOG: Final = 1024
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
+# An answer that takes longer is a stream, which has no end of its own.
+ANSWER_SECONDS: Final = 10.0
 # Each error of aiohttp's parser quotes what it was given.
 PIECE_BYTES: Final = 16 * 1024
 _log = Logger(__name__)
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         source: The address of the client, without the port that `peer` has.
         since: When it was accepted, or its request began or was answered, in seconds of the event loop's clock.
         request: What has begun and is not answered.
+        was_answered: Whether a request was.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Connection(asyncio.Protocol):
         self.source = str(peer[0])
         self.since = since
         self.request: web.BaseRequest | None = None
+        self.was_answered = False
         self.silence: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
@@ -239,7 +243,7 @@ class Listener:
             yield
         finally:
             if connection is not None:
-                connection.request, connection.since = None, loop.time()
+                connection.request, connection.since, connection.was_answered = None, loop.time(), True
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -308,9 +312,13 @@ class Listener:
             if one.source == source:
                 # Many at once may be honest: those that are under way are not given up for more of the same.
                 return one.request is None and now - one.since >= limits.grace_seconds
-            return not has_share and not one.is_whole
+            return not has_share and (not one.is_whole or now - one.since >= ANSWER_SECONDS)
 
-        victim = min(filter(may_go, self._open.values()), key=lambda one: one.since, default=None)
+        def order(one: Connection) -> tuple[bool, int, float]:
+            has_spoken = one.was_answered or one.is_whole
+            return has_spoken, -self._sources[one.source] * has_spoken, one.since
+
+        victim = min(filter(may_go, self._open.values()), key=order, default=None)
         if victim is None:
             return False
         self._on_closed("evicted")
