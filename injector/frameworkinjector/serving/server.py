@@ -42,6 +42,8 @@ class Limits:
     """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
     small_bytes: int = 512 * 1024
     """Bodies up to this size, which nearly all Pods have, are read without waiting for others."""
+    small_answer_bytes: int = 32 * 1024
+    """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
     """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
     connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, new_of_one_source=250))
@@ -109,7 +111,7 @@ class ReviewServer:
         self._begun += 1
         try:
             with self._listener.request(request):
-                return self._response(await self._answer(request))
+                return self._response(request, await self._answer(request))
         finally:
             self._in_flight -= 1
 
@@ -130,9 +132,13 @@ class ReviewServer:
         _log_answer(answer)
         return answer
 
-    def _response(self, answer: Answer) -> web.Response:
+    def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:
         response = web.Response(status=answer.status, body=answer.body, content_type="application/json")
-        if self._stopping or self._listener.has_waiting or answer.verdict.reason.ruling is Ruling.REJECTED:
+        is_large = len(answer.body) > self._limits.small_answer_bytes
+        if is_large:
+            self._listener.answer_last(request, len(answer.body))
+        is_rejected = answer.verdict.reason.ruling is Ruling.REJECTED
+        if self._stopping or self._listener.has_waiting or is_rejected or is_large:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
             # body is not read.
             response.force_close()

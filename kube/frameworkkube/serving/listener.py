@@ -50,14 +50,16 @@ class ConnectionLimits:
     waiting_of_one_source: int = 160
     """Those of one address. With its open ones these are more than 200, which is how many objects an API server has
     reviewed at a time by default (`--max-mutating-requests-inflight`)."""
-    grace_seconds: float = 0.5
+    grace_seconds: float = 2.0
     """Time for which a connection is not closed in favour of another one of the same source."""
     handshake_seconds: float = 5.0
     """Time for a TLS handshake."""
     first_request_seconds: float = 10.0
     """Time for a new connection to send its first request head, the handshake included."""
     unread_seconds: float = 2.0
-    """Time for a client to take in an answer that is larger than the buffers."""
+    """Time for a client to take in a last answer."""
+    unread_bytes: int = 32 * 1024 * 1024
+    """Of last answers that clients have yet to take in; TLS takes twice as much."""
     idle_seconds: float = 100.0
     """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
     that meets a connection which is being closed fails."""
@@ -73,14 +75,7 @@ class Connection(asyncio.Protocol):
         was_answered: Whether a request was.
     """
 
-    def __init__(
-        self,
-        peer: tuple[Any, ...],
-        since: float,
-        inner: web.RequestHandler,
-        on_lost: Callable[["Connection"], None],
-        on_unread: Callable[["Connection"], asyncio.TimerHandle],
-    ) -> None:
+    def __init__(self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, listener: "Listener") -> None:
         self.peer = peer
         self.source = str(peer[0])
         self.since = since
@@ -89,10 +84,7 @@ class Connection(asyncio.Protocol):
         self.silence: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
-        self._on_lost = on_lost
-        self._on_unread = on_unread
-        self._unread: asyncio.TimerHandle | None = None
-        self._is_broken = False
+        self._listener = listener
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -102,37 +94,34 @@ class Connection(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what arrives, up to what is no HTTP: aiohttp would keep 32 errors until the request is answered."""
+        """Hand on what arrives, up to what is no HTTP, or comes before the answer to a request.
+
+        aiohttp would keep 32 requests or errors until then, and an error quotes what it was given.
+        """
         for start in range(0, len(data), PIECE_BYTES):
-            if self._is_broken:
-                return
             self._inner.data_received(data[start : start + PIECE_BYTES])
-            waiting = self._inner._messages  # nothing else says that the parser has failed
-            self._is_broken = bool(waiting) and isinstance(waiting[-1][0], _ErrInfo)
+            waiting = self._inner._messages  # nothing else says what the parser has found
+            if len(waiting) > 1 or any(isinstance(message, _ErrInfo) for message, _ in waiting):
+                # After the answer; it takes in nothing more.
+                self._inner.close()
+                return
 
     def eof_received(self) -> None:
         """Take in that the client sends no more."""
         self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """Give the client some time to read its answer."""
+        """Wait until the client has read."""
         self._inner.pause_writing()
-        self._unread = self._on_unread(self)
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         self._inner.resume_writing()
-        self._forget_unread()
-
-    def _forget_unread(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._forget_unread()
         self._inner.connection_lost(exc)
-        self._on_lost(self)
+        self._listener.forget(self)
 
     @property
     def is_whole(self) -> bool:
@@ -175,6 +164,8 @@ class Listener:
         # By address and port of the client, which a request knows, too.
         self._open: dict[tuple[Any, ...], Connection] = {}
         self._sources: Counter[str] = Counter()
+        # Those whose client has yet to take in the last answer, and its bytes, the first one first.
+        self._unread: dict[Connection, int] = {}
         # Those that began in this second.
         self._new: Counter[str] = Counter()
         self._second = 0
@@ -232,8 +223,7 @@ class Listener:
     @contextlib.contextmanager
     def request(self, request: web.BaseRequest) -> Iterator[None]:
         """Note that the connection of a request is busy, and afterwards that it is idle."""
-        peer = None if request.transport is None else request.transport.get_extra_info("peername")
-        connection = None if peer is None else self._open.get(peer)
+        connection = self._connection_of(request)
         loop = asyncio.get_running_loop()
         if connection is not None:
             connection.request, connection.since = request, loop.time()
@@ -322,13 +312,16 @@ class Listener:
         if victim is None:
             return False
         self._on_closed("evicted")
-        self._forget(victim)
+        self.forget(victim)
         victim.abort()
         return True
 
     def _begin(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(peer, loop.time(), self._factory(), self._forget, self._await_reader)
+        connection = Connection(peer, loop.time(), self._factory(), self)
+        if peer in self._open:
+            # Its client has begun anew before the end of the last one was seen.
+            self.forget(self._open[peer])
         self._open[peer] = connection
         self._sources[connection.source] += 1
         self._new[connection.source] += 1
@@ -352,18 +345,38 @@ class Listener:
         if connection.transport is None:
             # Given up, perhaps before anything else knew the socket.
             accepted.close()
-            self._forget(connection)
+            self.forget(connection)
 
-    def _await_reader(self, connection: Connection) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self._limits.unread_seconds, self._end, connection, "unread")
+    def answer_last(self, request: web.BaseRequest, size: int) -> None:
+        """Note an answer after which the connection of a request ends: its client takes it in soon, or loses it.
+
+        How much of an answer a client has taken in is not known behind TLS, but that it has closed the connection.
+        """
+        connection = self._connection_of(request)
+        if connection is None:
+            return
+        self._unread[connection] = size
+        connection.silence = asyncio.get_running_loop().call_later(
+            self._limits.unread_seconds, self._end, connection, "unread"
+        )
+        while sum(self._unread.values()) > self._limits.unread_bytes:
+            first = next(iter(self._unread))
+            del self._unread[first]
+            self._end(first, "unread")
+
+    def _connection_of(self, request: web.BaseRequest) -> Connection | None:
+        peer = None if request.transport is None else request.transport.get_extra_info("peername")
+        return None if peer is None else self._open.get(peer)
 
     def _end(self, connection: Connection, reason: str) -> None:
         self._on_closed(reason)
         connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
+        """Give the place of a connection to others."""
         if connection.silence is not None:
             connection.silence.cancel()
+        self._unread.pop(connection, None)
         if self._open.get(connection.peer) is connection:
             del self._open[connection.peer]
             self._sources.subtract([connection.source])

@@ -85,26 +85,40 @@ async def test_what_is_no_http_is_not_read_on_behind_its_first_error(serve: Any)
     (connection,) = serving.server._listener._open.values()
     await until(lambda: connection.request is not None)
     writer.write(b"\x01" * 1_000_000)
-    await until(lambda: connection._is_broken)
+    await until(lambda: connection._inner._messages)
     (error,) = connection._inner._messages
     assert len(error[0].message) < 100_000
     assert (await serving.review())[0] == 200
 
 
-async def test_an_answer_that_its_client_does_not_read_ends_the_connection(serve: Any) -> None:
-    serving = await serve(unread_seconds=0.3)
+async def unread(serving: Any) -> None:
+    """Ask for an answer of 2 MB, and read nothing."""
     _, writer = await serving.connect()
     writer.transport.pause_reading()
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    body = review_of(
-        framework_pod(
-            [{"name": "app", "command": ["x" * 1_500_000]}], {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
-        ),
-        uid="1",
-    )
-    for _ in range(4):  # what the kernel holds is more than one
-        writer.write(head(len(body)) + body)
+    annotations = {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
+    body = review_of(framework_pod([{"name": "app", "command": ["x" * 1_500_000]}], annotations), uid="1")
+    writer.write(head(len(body)) + body)
+
+
+async def test_a_large_answer_that_its_client_does_not_read_ends_the_connection(serve: Any) -> None:
+    serving = await serve(unread_seconds=0.3)
+    await unread(serving)
     await until(lambda: serving.closed("unread") == 1)
+
+
+async def test_of_too_many_large_answers_that_nobody_reads_the_oldest_goes(serve: Any) -> None:
+    serving = await serve(unread_seconds=patience(60), unread_bytes=5_000_000)
+    for _ in range(4):
+        await unread(serving)
+    await until(lambda: serving.closed("unread") == 2)
+    assert (await serving.review())[0] == 200
+
+
+async def test_requests_that_do_not_wait_for_an_answer_end_their_connection(serve: Any) -> None:
+    serving = await serve()
+    answers = await serving.exchange(WHOLE_REQUEST * 20)
+    assert 1 <= answers.count(b"HTTP/1.1 200 ") <= 2
 
 
 async def test_clients_that_never_finish_their_head_are_closed_also_those_that_drip_it(serve: Any) -> None:
