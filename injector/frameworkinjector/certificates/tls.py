@@ -16,7 +16,7 @@ from frameworkinjector.errors import CertificateError
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """Return a context that serves a PEM chain and its key over TLS 1.2 or newer.
+    """Return a context that serves a PEM chain and its key over TLS 1.2.
 
     Raises:
         CertificateError: They cannot be read, or do not belong together.
@@ -117,6 +117,9 @@ class ServedCertificate:
 
 def _bare_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # TLS 1.3 has key updates: messages of 27 bytes of which OpenSSL takes any number, for 10 us each, so that a few
+    # connections keep all others waiting. TLS 1.2 has renegotiation in their place, and that can be refused.
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
     return context

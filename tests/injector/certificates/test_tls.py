@@ -58,13 +58,13 @@ async def refuses_handshakes(serving: LoopbackServer, context: ssl.SSLContext) -
         await asyncio.open_connection("127.0.0.1", serving.port, ssl=context)
 
 
-async def test_old_versions_of_tls_are_refused(serve: Any) -> None:
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_3])
+async def test_versions_of_tls_other_than_12_are_refused(serve: Any, version: ssl.TLSVersion) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:@SECLEVEL=0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        context.minimum_version = ssl.TLSVersion.TLSv1
-        context.maximum_version = ssl.TLSVersion.TLSv1_1
+        context.minimum_version = context.maximum_version = version
     await refuses_handshakes(await serve(), context)
 
 
