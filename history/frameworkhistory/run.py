@@ -38,7 +38,8 @@ from frameworkkube.backoff import retrying
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.serving.health import HealthServer
-from frameworkkube.serving.listener import ConnectionLimits, Listener
+from frameworkkube.serving.listener import Listener
+from frameworkkube.serving.places import ConnectionLimits
 
 _log = structlog.get_logger(__name__)
 RETENTION_SECONDS: Final = 600.0  # between two looks for what is old
@@ -51,7 +52,7 @@ KEY: Final = "FRAMEWORKHISTORY_KEY"
 # The controller asks about each Framework whose Pods have ended, from one address.
 INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0)
 # Behind an Ingress or a proxy all people come from one address; a page that follows keeps a connection open.
-PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256, waiting_of_one_source=256)
+PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256)
 
 
 async def serve(settings: Settings, endpoint: Endpoint) -> None:

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import ClientSession, web
 
 from frameworkhistory.run import listening
-from frameworkkube.serving.listener import ConnectionLimits
+from frameworkkube.serving.places import ConnectionLimits
 
 
 async def test_a_connection_that_has_brought_a_request_is_not_cut_as_a_silent_one() -> None:

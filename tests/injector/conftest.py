@@ -10,7 +10,7 @@ from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.review import Answer
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.server import Limits, ReviewServer
-from frameworkkube.serving.listener import ConnectionLimits
+from frameworkkube.serving.places import ConnectionLimits
 from tests.injector.loopback_server import LoopbackServer
 from tests.injector.reviews import reviewed
 

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from frameworkkube.serving.health import CONNECTIONS, HealthServer
-from frameworkkube.serving.listener import ConnectionLimits
+from frameworkkube.serving.places import ConnectionLimits
 from testkit.waiting import patience
 
 pytestmark = pytest.mark.usefixtures("real_time")

@@ -25,7 +25,8 @@ from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdi
 from frameworkinjector.review.review import Answer, rejected
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
-from frameworkkube.serving.listener import ConnectionLimits, Listener
+from frameworkkube.serving.listener import Listener
+from frameworkkube.serving.places import ConnectionLimits
 
 PATH: Final = "/mutate"
 QUIET_SECONDS: Final = 0.3
@@ -46,7 +47,7 @@ class Limits:
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
     """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
-    connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, new_of_one_source=250))
+    connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, begun_per_second=400))
     """The first message of a TLS handshake takes a millisecond, and an API server sends most reviews over few."""
 
 
@@ -138,7 +139,7 @@ class ReviewServer:
         if is_large:
             self._listener.answer_last(request, len(answer.body))
         is_rejected = answer.verdict.reason.ruling is Ruling.REJECTED
-        if self._stopping or self._listener.has_waiting or is_rejected or is_large:
+        if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
             # body is not read.
             response.force_close()

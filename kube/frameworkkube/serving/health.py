@@ -13,7 +13,8 @@ from typing import Final
 from aiohttp import web
 
 from frameworkkube.log import Logger
-from frameworkkube.serving.listener import ConnectionLimits, Listener
+from frameworkkube.serving.listener import Listener
+from frameworkkube.serving.places import ConnectionLimits
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CONNECTIONS: Final = ConnectionLimits(waiting=0, grace_seconds=0)

@@ -1,11 +1,8 @@
-"""Accepts connections within limits: the number in total and of one source, and the time until the first request.
+"""Accepts connections within the limits of `places`, and ends those that say nothing in time.
 
 `health`, and the injector's `server`, create one `Listener` each and hand it aiohttp's protocol factory. It decides
-when a connection is accepted, before TLS, because a connection that never speaks costs as much as one that does. A
-connection that exceeds a limit takes the place of another one: of its own source if that has its share, else the oldest
-that has brought no request yet, from whatever address, else the oldest of the source that has most. So a source that
-hoards connections locks out only itself, many that bring nothing lock out nobody, and a request that has arrived is
-answered. Honest clients may open many connections at once, so what has no place waits for one, as a bare socket.
+when a connection is accepted, before TLS, because a connection that never speaks costs as much as one that does. Honest
+clients may open many connections at once, so what has no place waits for one, as a bare socket.
 """
 
 import asyncio
@@ -13,7 +10,6 @@ import contextlib
 import socket
 import ssl
 import struct
-from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -22,47 +18,30 @@ from aiohttp import web
 from aiohttp.web_protocol import _ErrInfo
 
 from frameworkkube.log import Logger
+from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
 
 BACKLOG: Final = 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
-# An answer that takes longer is a stream, which has no end of its own.
-ANSWER_SECONDS: Final = 10.0
 # Each error of aiohttp's parser quotes what it was given.
 PIECE_BYTES: Final = 16 * 1024
 _log = Logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
-    """Bounds on the connections of one port."""
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A connection that has not begun: nothing of it was read."""
 
-    connections: int = 64
-    """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers."""
-    of_one_source: int = 48
-    """Open connections of one address."""
-    new_of_one_source: int = 1_000_000
-    """Connections of one address that begin in a second."""
-    waiting: int = 256
-    """Accepted connections that wait for a place, as bare sockets."""
-    waiting_of_one_source: int = 160
-    """Those of one address. With its open ones these are more than 200, which is how many objects an API server has
-    reviewed at a time by default (`--max-mutating-requests-inflight`)."""
-    grace_seconds: float = 2.0
-    """Time for which a connection is not closed in favour of another one of the same source."""
-    handshake_seconds: float = 5.0
-    """Time for a TLS handshake."""
-    first_request_seconds: float = 10.0
-    """Time for a new connection to send its first request head, the handshake included."""
-    unread_seconds: float = 2.0
-    """Time for a client to take in a last answer."""
-    unread_bytes: int = 32 * 1024 * 1024
-    """Of last answers that clients have yet to take in; TLS takes twice as much."""
-    idle_seconds: float = 100.0
-    """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
-    that meets a connection which is being closed fails."""
+    socket: socket.socket
+    peer: tuple[Any, ...]
+    since: float
+
+    @property
+    def source(self) -> str:
+        """The address of the client, without the port."""
+        return str(self.peer[0])
 
 
 class Connection(asyncio.Protocol):
@@ -70,9 +49,9 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         source: The address of the client, without the port that `peer` has.
-        since: When it was accepted, or its request began or was answered, in seconds of the event loop's clock.
+        since: When it began, or its request began or was answered, in seconds of the event loop's clock.
         request: What has begun and is not answered.
-        was_answered: Whether a request was.
+        was_answered: Whether a whole request was.
     """
 
     def __init__(self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, listener: "Listener") -> None:
@@ -85,6 +64,8 @@ class Connection(asyncio.Protocol):
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
         self._listener = listener
+        self.eof_received, self.pause_writing = inner.eof_received, inner.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -106,27 +87,20 @@ class Connection(asyncio.Protocol):
                 self._inner.close()
                 return
 
-    def eof_received(self) -> None:
-        """Take in that the client sends no more."""
-        self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        """Wait until the client has read."""
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Go on: the client has read."""
-        self._inner.resume_writing()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._inner.connection_lost(exc)
         self._listener.forget(self)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether a request has arrived as a whole and is not answered."""
-        return self.request is not None and self.request.content.is_eof()
+    def is_busy(self) -> bool:
+        """Whether a request has begun and is not answered."""
+        return self.request is not None
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether a request has arrived as a whole."""
+        return self.was_answered or (self.request is not None and self.request.content.is_eof())
 
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
@@ -163,14 +137,10 @@ class Listener:
         self._on_closed = on_closed
         # By address and port of the client, which a request knows, too.
         self._open: dict[tuple[Any, ...], Connection] = {}
-        self._sources: Counter[str] = Counter()
+        self._places: Places[Connection] = Places(limits)
         # Those whose client has yet to take in the last answer, and its bytes, the first one first.
         self._unread: dict[Connection, int] = {}
-        # Those that began in this second.
-        self._new: Counter[str] = Counter()
-        self._second = 0
-        # Accepted, without a place yet: the socket, the address of the client, and since when it waits.
-        self._waiting: deque[tuple[socket.socket, tuple[Any, ...], float]] = deque()
+        self._waiting: WaitingRoom[Accepted, Connection] = WaitingRoom(self._places, limits)
         self._placing: asyncio.Task[None] | None = None
         self._context: ssl.SSLContext | None = None
         self._socket: socket.socket | None = None
@@ -187,10 +157,10 @@ class Listener:
         found: int = self._socket.getsockname()[1]
         return found
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether connections wait for a place, so that an answer should close its connection."""
-        return bool(self._waiting)
+    def is_wanted(self, request: web.BaseRequest) -> bool:
+        """Whether the place of a request's connection is due to one that waits, so that its answer should close it."""
+        connection = self._connection_of(request)
+        return connection is not None and self._waiting.wants_place_of(connection.source)
 
     @property
     def awaits_requests(self) -> bool:
@@ -214,8 +184,8 @@ class Listener:
         """Give up the connections that wait or are still opening."""
         if self._placing is not None:
             self._placing.cancel()
-        while self._waiting:
-            self._waiting.popleft()[0].close()
+        for accepted in self._waiting.late(float("inf")):
+            accepted.socket.close()
         for connection in self._open.values():
             if connection.opening is not None:
                 connection.opening.cancel()
@@ -233,7 +203,10 @@ class Listener:
             yield
         finally:
             if connection is not None:
-                connection.request, connection.since, connection.was_answered = None, loop.time(), True
+                connection.request, connection.since = None, loop.time()
+                if request.content.is_eof():
+                    connection.was_answered = True
+                    self._places.asked(connection.source, connection.since)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -249,86 +222,50 @@ class Listener:
             await asyncio.sleep(0)
 
     def _admit(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
-        source = str(peer[0])
         accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
-        if not self._waits(source) and self._make_room(source, asyncio.get_running_loop().time()):
-            self._begin(accepted, peer)
-        else:
-            self._wait(accepted, peer)
-
-    def _waits(self, source: str) -> int:
-        return sum(peer[0] == source for _, peer, _ in self._waiting)
-
-    def _wait(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
-        limits = self._limits
-        if len(self._waiting) >= limits.waiting or self._waits(str(peer[0])) >= limits.waiting_of_one_source:
-            self._on_closed("refused")
-            accepted.close()
-            return
-        self._waiting.append((accepted, peer, asyncio.get_running_loop().time()))
-        if self._placing is None or self._placing.done():
+        now = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        self._waiting.enter(Accepted(accepted, peer, now))
+        if len(self._waiting) == 1:
+            self._take_turns(now)
+        if (one := self._waiting.too_many()) is not None:
+            self._refuse(one)
+        if self._waiting and (self._placing is None or self._placing.done()):
             self._placing = asyncio.create_task(self._place())
 
     async def _place(self) -> None:
-        """Give places to connections that wait, in their order, until none waits."""
+        """Give places to connections that wait, until none does."""
         while self._waiting:
-            full: set[str] = set()
-            for _ in range(len(self._waiting)):
-                now = asyncio.get_running_loop().time()
-                accepted, peer, since = self._waiting.popleft()
-                source = str(peer[0])
-                if source not in full and self._make_room(source, now):
-                    self._begin(accepted, peer)
-                elif now - since < self._limits.handshake_seconds:
-                    full.add(source)
-                    self._waiting.append((accepted, peer, since))
-                else:
-                    self._on_closed("refused")
-                    accepted.close()
             await asyncio.sleep(PLACE_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for late in self._waiting.late(now):
+                self._refuse(late)
+            self._take_turns(now)
 
-    def _make_room(self, source: str, now: float) -> bool:
-        """Close the connection whose place a new one of `source` takes; return False if it may take none."""
-        limits = self._limits
-        if self._second != int(now):
-            self._second, self._new = int(now), Counter()
-        if self._new[source] >= limits.new_of_one_source:
-            return False
-        has_share = self._sources[source] >= limits.of_one_source
-        if not has_share and len(self._open) < limits.connections:
-            return True
+    def _take_turns(self, now: float) -> None:
+        for new, other in self._waiting.turns(now):
+            if other is not None:
+                self._on_closed("evicted")
+                self.forget(other)
+                other.abort()
+            self._begin(new)
 
-        def may_go(one: Connection) -> bool:
-            if one.source == source:
-                # Many at once may be honest: those that are under way are not given up for more of the same.
-                return one.request is None and now - one.since >= limits.grace_seconds
-            return not has_share and (not one.is_whole or now - one.since >= ANSWER_SECONDS)
+    def _refuse(self, accepted: Accepted) -> None:
+        self._on_closed("refused")
+        accepted.socket.close()
 
-        def order(one: Connection) -> tuple[bool, int, float]:
-            has_spoken = one.was_answered or one.is_whole
-            return has_spoken, -self._sources[one.source] * has_spoken, one.since
-
-        victim = min(filter(may_go, self._open.values()), key=order, default=None)
-        if victim is None:
-            return False
-        self._on_closed("evicted")
-        self.forget(victim)
-        victim.abort()
-        return True
-
-    def _begin(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
+    def _begin(self, accepted: Accepted) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(peer, loop.time(), self._factory(), self)
-        if peer in self._open:
+        connection = Connection(accepted.peer, loop.time(), self._factory(), self)
+        if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
-            self.forget(self._open[peer])
-        self._open[peer] = connection
-        self._sources[connection.source] += 1
-        self._new[connection.source] += 1
+            self.forget(self._open[accepted.peer])
+        self._open[accepted.peer] = connection
+        self._places.take(connection, connection.since)
         self._on_change(len(self._open))
         connection.silence = loop.call_later(self._limits.first_request_seconds, self._end, connection, "silent")
-        connection.opening = asyncio.create_task(self._open_one(accepted, connection))
-        connection.opening.add_done_callback(lambda _: self._end_opening(accepted, connection))
+        connection.opening = asyncio.create_task(self._open_one(accepted.socket, connection))
+        connection.opening.add_done_callback(lambda _: self._end_opening(accepted.socket, connection))
 
     async def _open_one(self, accepted: socket.socket, connection: Connection) -> None:
         # A client that breaks off or does not speak TLS may come any number of times, and there is nobody to tell.
@@ -379,6 +316,5 @@ class Listener:
         self._unread.pop(connection, None)
         if self._open.get(connection.peer) is connection:
             del self._open[connection.peer]
-            self._sources.subtract([connection.source])
-            self._sources = +self._sources
+            self._places.leave(connection, asyncio.get_running_loop().time())
             self._on_change(len(self._open))

@@ -1,0 +1,240 @@
+"""Decides which connection of a port has a place, which waits for one, and which gives way; `listener` has the sockets.
+
+No address says who is honest, so a source is judged by what it wasted lately: connections that ended without a request,
+beyond its number of requests, as an honest client may open several for one. To waste nothing takes whole handshakes and
+requests. Who wasted least is served first, who wasted most gives way first, and of equals he is next who began fewest
+connections lately. So a source that hoards connections, or begins them without end, costs mostly itself.
+"""
+
+from collections import Counter, deque
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+# What happened lately counts half after this time.
+HALF_SECONDS: Final = 10.0
+# An answer that takes longer is a stream, which has no end of its own.
+ANSWER_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Bounds on the connections of one port."""
+
+    connections: int = 64
+    """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers. A quarter of them is
+    for those that have brought no request yet."""
+    of_one_source: int = 48
+    """Open connections of one address."""
+    begun_per_second: int = 1_000_000
+    """Connections that begin in a second, after as many at once as there are places."""
+    waiting: int = 384
+    """Accepted connections that wait to begin, as bare sockets, of which the system keeps up to 128 KiB."""
+    grace_seconds: float = 0.3
+    """Time to bring a request, or the next one, before a connection gives way to another of its own source, or to one
+    whose source has not wasted less."""
+    handshake_seconds: float = 5.0
+    """Time for a TLS handshake, and before it to wait."""
+    first_request_seconds: float = 10.0
+    """Time for a new connection to send its first request head, the handshake included."""
+    unread_seconds: float = 2.0
+    """Time for a client to take in a last answer."""
+    unread_bytes: int = 32 * 1024 * 1024
+    """Of last answers that clients have yet to take in; TLS takes twice as much."""
+    idle_seconds: float = 100.0
+    """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
+    that meets a connection which is being closed fails."""
+
+
+class Client(Protocol):
+    """A connection, waiting or open."""
+
+    @property
+    def source(self) -> str:
+        """The address of the client, without the port."""
+
+    @property
+    def since(self) -> float:
+        """When it was accepted, or its request began or was answered, in seconds of a monotonic clock."""
+
+
+class Caller(Client, Protocol):
+    """A connection that is open."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request has begun and is not answered."""
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether a request has arrived as a whole."""
+
+
+Open = TypeVar("Open", bound=Caller)
+Waiting = TypeVar("Waiting", bound=Client)
+
+
+class Places(Generic[Open]):
+    """The open connections of a port.
+
+    Attributes:
+        of: Their number by source.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._open: set[Open] = set()
+        self.of: Counter[str] = Counter()
+        # By source, of late: connections without a request less requests.
+        self._owed: Counter[str] = Counter()
+        self._begun: Counter[str] = Counter()
+        self._halved = 0.0
+        # When all that have begun would have, one after the other.
+        self._paced = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def take(self, one: Open, now: float) -> None:
+        """Give a place to a connection that begins."""
+        self._open.add(one)
+        self.of[one.source] += 1
+        self._halve(now)
+        self._begun[one.source] += 1
+        self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
+
+    def leave(self, one: Open, now: float) -> None:
+        """Free the place of a connection."""
+        self._open.remove(one)
+        self.of[one.source] -= 1
+        self.of = +self.of
+        if not one.has_spoken:
+            self._halve(now)
+            self._owed[one.source] += 1
+
+    def asked(self, source: str, now: float) -> None:
+        """Note that a request of a source, which arrived as a whole, is answered."""
+        self._halve(now)
+        self._owed[source] -= 1
+
+    def begun(self, source: str) -> int:
+        """Return how many connections of a source began lately."""
+        return self._begun[source]
+
+    def wasted(self, source: str) -> int:
+        """Return how many connections a source wasted lately."""
+        return max(0, self._owed[source])
+
+    def _halve(self, now: float) -> None:
+        if now - self._halved >= HALF_SECONDS:
+            self._halved = now
+            for lately in (self._owed, self._begun):
+                halves = {source: int(count / 2) for source, count in lately.items() if abs(count) > 1}
+                lately.clear()
+                lately.update(halves)
+
+    def may_begin(self, now: float) -> bool:
+        """Whether the pace lets another one begin."""
+        return self._paced - now < self._limits.connections / self._limits.begun_per_second
+
+    def has_share(self, source: str) -> bool:
+        """Whether a source has all that one may have, so that it can only take the place of one of its own."""
+        return self.of[source] >= self._limits.of_one_source
+
+    def is_free(self, source: str) -> bool:
+        """Whether a new one of a source takes nobody's place."""
+        return len(self._open) < self._limits.connections and not self.has_share(source)
+
+    def gives_way(self, source: str, now: float) -> Open | None:
+        """Return the connection whose place a new one of a source takes; None if it has to wait for one."""
+        limits, has_share, wasted = self._limits, self.has_share(source), self.wasted(source)
+        # Else those that say nothing could take the place of all that speak, or those the place of all others.
+        keeps_spoken = sum(not one.has_spoken for one in self._open) >= limits.connections / 4
+
+        def may_go(one: Open) -> bool:
+            seconds = now - one.since
+            if one.source == source and (has_share or not (keeps_spoken and one.has_spoken)):
+                # Many at once may be honest: those that are under way are not given up for more of the same.
+                return not one.is_busy and seconds >= limits.grace_seconds
+            if has_share:
+                return False
+            if not one.has_spoken:
+                return seconds >= limits.grace_seconds or self.wasted(one.source) > wasted
+            is_at_rest = not one.is_busy or seconds >= ANSWER_SECONDS
+            return not keeps_spoken and is_at_rest and self.of[one.source] > self.of[source]
+
+        def order(one: Open) -> tuple[bool, int, float]:
+            most = self.of[one.source] if one.has_spoken else self.wasted(one.source)
+            return one.has_spoken == keeps_spoken, -most, one.since
+
+        return min(filter(may_go, self._open), key=order, default=None)
+
+
+class WaitingRoom(Generic[Waiting, Open]):
+    """Connections that have no place yet, in their order for each source."""
+
+    def __init__(self, places: Places[Open], limits: ConnectionLimits) -> None:
+        self._places = places
+        self._limits = limits
+        self._queues: dict[str, deque[Waiting]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def enter(self, one: Waiting) -> None:
+        """Let a connection wait."""
+        self._queues.setdefault(one.source, deque()).append(one)
+        self._count += 1
+
+    def too_many(self) -> Waiting | None:
+        """Return the one for which there is no room, which waits no more."""
+        if self._count <= self._limits.waiting:
+            return None
+
+        def order(source: str) -> tuple[int, int]:
+            return self._places.wasted(source), self._places.begun(source) + len(self._queues[source])
+
+        most = max(self._queues, key=order)
+        return self._left(most, self._queues[most].pop())
+
+    def turns(self, now: float) -> Iterator[tuple[Waiting, Open | None]]:
+        """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""
+        places, full = self._places, set[str]()
+        while places.may_begin(now) and (source := self._next_source(full)) is not None:
+            if places.is_free(source):
+                yield self._left(source, self._queues[source].popleft()), None
+            elif (other := places.gives_way(source, now)) is not None:
+                yield self._left(source, self._queues[source].popleft()), other
+            elif places.has_share(source):
+                full.add(source)
+            else:
+                return
+
+    def late(self, now: float) -> Iterator[Waiting]:
+        """Return those that have waited for too long, and wait no more."""
+        for source, queue in list(self._queues.items()):
+            while queue and now - queue[0].since >= self._limits.handshake_seconds:
+                yield self._left(source, queue.popleft())
+
+    def wants_place_of(self, source: str) -> bool:
+        """Whether a place of a source is due to one that waits."""
+        places = self._places
+        return any(
+            one == source or (places.wasted(one) <= places.wasted(source) and places.of[one] < places.of[source])
+            for one in self._queues
+        )
+
+    def _next_source(self, skipped: Container[str]) -> str | None:
+        places = self._places
+
+        def order(source: str) -> tuple[int, int, float]:
+            return places.wasted(source), places.begun(source), self._queues[source][0].since
+
+        return min((source for source in self._queues if source not in skipped), key=order, default=None)
+
+    def _left(self, source: str, one: Waiting) -> Waiting:
+        self._count -= 1
+        if not self._queues[source]:
+            del self._queues[source]
+        return one

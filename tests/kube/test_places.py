@@ -1,0 +1,129 @@
+"""Who has a place at a port, who waits for one and who gives way, on made-up clients and time."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from frameworkkube.serving.places import ANSWER_SECONDS, ConnectionLimits, Places, WaitingRoom
+
+STEP = 0.02
+
+
+@dataclass(eq=False)
+class Someone:
+    """A client, waiting or open."""
+
+    source: str
+    since: float = 0
+    has_spoken: bool = False
+    is_busy: bool = False
+
+
+def places(held: Iterable[Someone]) -> Places[Someone]:
+    made: Places[Someone] = Places(ConnectionLimits(connections=8, of_one_source=6))
+    for one in held:
+        made.take(one, one.since)
+    return made
+
+
+OLD, YOUNG = 0.0, 9.9
+NOW = 10.0
+SILENT = [Someone("quiet", OLD), Someone("quiet", OLD)]
+
+
+@pytest.mark.parametrize(
+    ("held", "goes"),
+    [
+        ([Someone("a", YOUNG)] * 8, None),
+        ([Someone("a", OLD + number) for number in range(8)], 0),
+        # Those that speak give way to nobody while enough others say nothing.
+        ([Someone("a", OLD, has_spoken=True)] * 6 + [Someone("b", YOUNG), Someone("c", OLD)], 7),
+        ([Someone("a", OLD, has_spoken=True)] * 6 + [Someone("b", YOUNG), Someone("c", YOUNG)], None),
+        ([Someone("a", OLD, has_spoken=True)] * 7 + [Someone("b", OLD)], 0),
+        ([Someone("a", OLD, has_spoken=True), *[Someone("b", OLD + 1, has_spoken=True) for _ in range(7)]], 1),
+        # A request that has arrived is answered.
+        ([Someone("a", OLD + 1, has_spoken=True, is_busy=True) for _ in range(8)], None),
+        ([Someone("a", NOW - ANSWER_SECONDS, has_spoken=True, is_busy=True) for _ in range(8)], 0),
+        # Of its own, a new one takes the place of those that do nothing.
+        ([Someone("new", OLD, is_busy=True), Someone("new", YOUNG), *[Someone("new", OLD) for _ in range(6)]], 2),
+        ([Someone("new", OLD, is_busy=True), *[Someone("new", YOUNG) for _ in range(5)], *SILENT], None),
+        ([*[Someone("new", OLD, has_spoken=True) for _ in range(6)], *SILENT], 0),
+    ],
+)  # fmt: skip
+def test_the_place_of_whom_a_new_one_takes(held: list[Someone], goes: int | None) -> None:
+    held = [Someone(one.source, one.since, one.has_spoken, one.is_busy) for one in held]
+    found = places(held).gives_way("new", NOW)
+    assert (found and vars(found)) == (None if goes is None else vars(held[goes]))
+
+
+class Port:
+    """A port whose clients do what they are told, in steps of time."""
+
+    def __init__(self) -> None:
+        self.limits = ConnectionLimits(begun_per_second=400)
+        self.places: Places[Someone] = Places(self.limits)
+        self.waiting: WaitingRoom[Someone, Someone] = WaitingRoom(self.places, self.limits)
+        self.open: set[Someone] = set()
+        self.lost: Counter[str] = Counter()
+        self.now = 0.0
+
+    def connect(self, one: Someone) -> None:
+        one.since = self.now
+        self.waiting.enter(one)
+        if len(self.waiting) == 1:
+            self._turns()
+        if (refused := self.waiting.too_many()) is not None:
+            self.lost[refused.source] += 1
+
+    def step(self) -> None:
+        self.now += STEP
+        for one in self.waiting.late(self.now):
+            self.lost[one.source] += 1
+        self._turns()
+
+    def close(self, one: Someone) -> None:
+        self.open.remove(one)
+        self.places.leave(one, self.now)
+
+    def _turns(self) -> None:
+        for one, other in self.waiting.turns(self.now):
+            if other is not None:
+                self.lost[other.source] += 1
+                self.close(other)
+            one.since = self.now
+            self.open.add(one)
+            self.places.take(one, self.now)
+
+
+HONEST = "api"
+
+
+@pytest.mark.parametrize("hold", [0.0, 100.0], ids=["that end at once", "that stay"])
+@pytest.mark.parametrize(("sources", "each"), [(1, 200), (3, 90), (8, 208), (100, 8)])
+def test_connections_that_ask_nothing_cut_no_burst_of_requests_off(sources: int, each: int, hold: float) -> None:
+    port, burst = Port(), 90
+    served, slowest, asking = 0, 0.0, dict[Someone, float]()
+    for step in range(1, 300):
+        for number in range(sources):
+            quiet = f"quiet {number}"
+            open_or_waiting = port.places.of[quiet] + len(port.waiting._queues.get(quiet, ()))
+            for _ in range(min(each - open_or_waiting, 10)):
+                port.connect(Someone(quiet))
+        port.step()
+        if step in (150, 200, 250):
+            for _ in range(burst):
+                one = Someone(HONEST)
+                asking[one] = port.now
+                port.connect(one)
+        for one in list(port.open):
+            if one in asking and port.now - one.since > STEP:
+                one.has_spoken = True
+                port.places.asked(HONEST, port.now)
+                slowest = max(slowest, port.now - asking.pop(one))
+                served += 1
+                port.close(one)
+            elif one.source != HONEST and port.now - one.since >= hold:
+                port.close(one)
+    assert (served, port.lost[HONEST], slowest < 2) == (3 * burst, 0, True)
