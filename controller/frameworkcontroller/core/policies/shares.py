@@ -9,6 +9,8 @@ from frameworkcontroller.core.policies.backoff import Spending
 LONGEST_SECONDS: Final = 300.0
 MOST_IDLE: Final = 100_000
 """Tasks without a Pod, of one namespace: 70 MiB, and 90 if they have ended, or 140 of the process."""
+GONE_A_SECOND: Final = 1_000
+"""Of those that went without a Pod, so many are forgotten: each has written a line of history of 1 KB."""
 SMALL: Final = 200
 """A Framework that takes no more goes on until there are twice as many."""
 LOOKS_A_SECOND: Final = 10
@@ -71,6 +73,7 @@ class IdleTasks:
         self._numbers: dict[str, int] = {}
         """By the UID of each Framework that has any."""
         self._total = 0
+        self._gone, self._gone_at = 0, 0.0
         self._waiting: set[str] = set()
 
     @property
@@ -83,6 +86,16 @@ class IdleTasks:
         self._total += number - self._numbers.pop(uid, 0)
         if number:
             self._numbers[uid] = number
+
+    def let_go(self, number: int, now: float) -> None:
+        """Note that so many have gone that never had a Pod."""
+        if number:
+            self._gone, self._gone_at = self.gone(now) + number, now
+
+    def gone(self, now: float) -> int:
+        """Return how many have gone lately."""
+        # A time of day may go back.
+        return max(0, self._gone - int(GONE_A_SECOND * max(0.0, now - self._gone_at))) if self._gone else 0
 
     def room(self, uid: str, wanted: int) -> int:
         """Return how many a Framework may have that wants so many."""

@@ -95,8 +95,8 @@ class FrameworkPass:
             return
         waited = {role.name for role in dependencies.waiting_roles(ctx.spec, self._state.roles)}
         # Only the roles and Tasks follow what is kept: all else, as gates and completion, waits for what is asked for.
-        uid, idle = self._meta.uid, self._idle
-        kept, why = held_back(ctx.spec, self._state.roles, idle.room(uid, wanted_by(ctx.spec)))
+        uid, idle, now = self._meta.uid, self._idle, ctx.now.timestamp()
+        kept, why = held_back(ctx.spec, self._state.roles, idle.room(uid, wanted_by(ctx.spec)) - idle.gone(now))
         self._state.hold_back(why)
         if why == IDLE:
             ctx.decision.wake(ctx.now + idle.wait(uid))
@@ -105,7 +105,9 @@ class FrameworkPass:
             if kept.tasks > self._state.size:
                 # They come now, with passes of others in between.
                 idle.note(uid, idle_in(self._state.roles) + wanted_by(kept) - self._state.size)
-        for place, (role_state, gone) in enumerate((yield from self._state.rescale(kept, ctx.stamp, self._new_uid))):
+        let_go = yield from self._state.rescale(kept, ctx.stamp, self._new_uid)
+        idle.let_go(sum(not gone.attempt_status.pod_uid for _, gone in let_go), now)
+        for place, (role_state, gone) in enumerate(let_go):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
             self._tasks.forget(role_state.name, gone, ctx)
             if ends_turn(place):

@@ -144,6 +144,23 @@ def test_one_that_is_not_to_start_gets_its_tasks_later_too(life: Life) -> None:
         assert (life.seen[1], life.decide().at_rest) == (number, not idle)
 
 
+def test_tasks_that_come_and_go_without_a_pod_have_a_pace(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writes a line of history."""
+    monkeypatch.setattr(shares, "GONE_A_SECOND", 0)
+    life.world.plan.sick |= {f"{name}-0": 9999 for name in "abc"}
+    life.scale(a=1)
+    life.scale(b=1)
+    idle, now = life.shares.idle, life.world.now.timestamp()
+    assert idle.gone(now) == 1
+    monkeypatch.setattr(shares, "GONE_A_SECOND", MOST_IDLE // 50)
+    idle.let_go(3 * MOST_IDLE, now)
+    life.ask(c=1)
+    life.go_on(10)
+    assert (life.roles, life.warnings) == ([], [IDLE[1]])
+    life.go_on(120)
+    assert life.roles == ["c"]
+
+
 def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of hundreds that come at once is decided on in turns, with turns of the others in between."""
     monkeypatch.setattr(shares, "MOST_IDLE", MAX_TASKS + ROLE + FRAMEWORK)
