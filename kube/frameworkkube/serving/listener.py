@@ -99,8 +99,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def has_spoken(self) -> bool:
-        """Whether a request has arrived as a whole."""
-        return self.was_answered or (self.request is not None and self.request.content.is_eof())
+        """Whether its last request has arrived as a whole."""
+        return self.was_answered if self.request is None else self.request.content.is_eof()
 
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""

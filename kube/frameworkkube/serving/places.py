@@ -13,6 +13,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 # What happened lately counts half after this time.
 HALF_SECONDS: Final = 10.0
+# An API server reviews so many objects at a time by default, and may open a connection for each that it never uses.
+CREDIT: Final = 200
 # An answer that takes longer is a stream, which has no end of its own.
 ANSWER_SECONDS: Final = 10.0
 
@@ -67,7 +69,7 @@ class Caller(Client, Protocol):
 
     @property
     def has_spoken(self) -> bool:
-        """Whether a request has arrived as a whole."""
+        """Whether there was a request, and the last one has arrived as a whole."""
 
 
 Open = TypeVar("Open", bound=Caller)
@@ -115,7 +117,7 @@ class Places(Generic[Open]):
     def asked(self, source: str, now: float) -> None:
         """Note that a request of a source, which arrived as a whole, is answered."""
         self._halve(now)
-        self._owed[source] -= 1
+        self._owed[source] = max(-CREDIT, self._owed[source] - 1)
 
     def begun(self, source: str) -> int:
         """Return how many connections of a source began lately."""

@@ -227,6 +227,16 @@ async def test_of_many_sources_the_connection_that_waits_longest_for_its_request
     assert [await speaks(one) for one in hoarded] == [False, True]
 
 
+async def test_a_connection_whose_next_body_does_not_come_gives_way(serve: Any) -> None:
+    serving = await serve(connections=4, grace_seconds=0, waiting=0, body_seconds=patience(5))
+    for number in range(4):
+        reader, writer = await serving.connect(f"127.0.0.{2 + number % 2}")
+        await post_once(reader, writer)
+        writer.write(head(100))
+    await until(lambda: all(one.is_busy for one in serving.server._listener._open.values()))
+    assert await speaks(await serving.connect())
+
+
 async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(serve: Any) -> None:
     serving = await serve(connections=1, grace_seconds=60)
     reader, writer = await serving.connect()
