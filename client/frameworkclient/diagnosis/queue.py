@@ -1,4 +1,4 @@
-"""Why a Framework that Kueue queues has no attempt yet in its own words, and what to do, also about a group of Pods."""
+"""Why a Framework waits that Kueue queues or a scheduler takes as a group, in plain words, and what to do about it."""
 
 import re
 from datetime import datetime
