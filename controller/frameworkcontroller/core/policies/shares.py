@@ -9,7 +9,7 @@ from frameworkcontroller.core.policies.backoff import Spending
 LONGEST_SECONDS: Final = 300.0
 MOST_IDLE: Final = 100_000
 """Tasks without a Pod, of one namespace: 70 MiB, and 90 if they have ended, or 140 of the process."""
-GONE_A_SECOND: Final = 1_000
+GONE_A_SECOND: Final = 500
 """Of those that went without a Pod, so many are forgotten: each has written a line of history of 1 KB."""
 SMALL: Final = 200
 """A Framework that takes no more goes on until there are twice as many."""

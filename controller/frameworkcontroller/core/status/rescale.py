@@ -23,7 +23,7 @@ from frameworkcontroller.core.policies.shares import MOST_IDLE
 
 IDLE: Final = (
     "TooManyIdleTasks",
-    f"the Frameworks of this namespace have {MOST_IDLE} Tasks without a Pod, or had a minute ago: it waits for fewer",
+    f"the Frameworks of this namespace have {MOST_IDLE} Tasks without a Pod, or had minutes ago: it waits for fewer",
 )
 
 
