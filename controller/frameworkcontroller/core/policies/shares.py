@@ -1,9 +1,11 @@
 """What all Frameworks of a namespace share, whose owner may make as many of them as it likes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.policies.backoff import Spending
 
 LONGEST_SECONDS: Final = 300.0
@@ -87,10 +89,10 @@ class IdleTasks:
         if number:
             self._numbers[uid] = number
 
-    def let_go(self, number: int, now: float) -> None:
-        """Note that so many have gone that never had a Pod."""
-        if number:
-            self._gone, self._gone_at = self.gone(now) + number, now
+    def let_go(self, gone: Iterable[TaskStatus], now: float) -> None:
+        """Note Tasks that have gone: those count that never had a Pod, up to what keeps all from getting more."""
+        if number := sum(not one.attempt_status.pod_uid for one in gone):
+            self._gone, self._gone_at = min(self.gone(now) + number, 2 * MOST_IDLE), max(now, self._gone_at)
 
     def gone(self, now: float) -> int:
         """Return how many have gone lately."""

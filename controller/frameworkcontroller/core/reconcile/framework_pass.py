@@ -106,7 +106,7 @@ class FrameworkPass:
                 # They come now, with passes of others in between.
                 idle.note(uid, idle_in(self._state.roles) + wanted_by(kept) - self._state.size)
         let_go = yield from self._state.rescale(kept, ctx.stamp, self._new_uid)
-        idle.let_go(sum(not gone.attempt_status.pod_uid for _, gone in let_go), now)
+        idle.let_go((gone for _, gone in let_go), now)
         for place, (role_state, gone) in enumerate(let_go):
             self._tasks.remember(snapshots.HistoryCause.TASK_DELETION, role_state, gone, ctx)
             self._tasks.forget(role_state.name, gone, ctx)
@@ -222,7 +222,7 @@ class FrameworkPass:
         retry, persisted = snapshots.HistoryCause.FRAMEWORK_RETRY, self._writer.persisted
         self._state.reports.add(snapshots.of_framework(retry, ctx.framework, persisted, self._state.text_bytes))
         ledger.begin_attempt(self._state, ctx.clock.wall)
-        self._state.discard_tasks()
+        self._idle.let_go(self._state.discard_tasks(), ctx.now.timestamp())
         yield from self._rescale(ctx)
         ctx.in_flight.reset_delays()
         ctx.in_flight.refusals.next_attempt(ctx.now)

@@ -5,7 +5,7 @@ that clients see it before its name is used again.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -51,6 +51,8 @@ def held_back(
     active = {name: role_state.counts.active for name, role_state in roles.items()}
     wanted, stored = spec.tasks, {name: len(role_state.tasks) for name, role_state in roles.items()}
     more = sum(max(0, role.task_number - stored.get(role.name, 0)) for role in spec.task_roles or ())
+    # Each that is to go and is asked for again is replaced.
+    again = sum(index < role.task_number for role in spec.task_roles or () for index in _going(roles, role.name))
     is_beyond = wanted > max(MAX_TASKS, sum(active.values())) or (more > 0 and sum(stored.values()) + more > MAX_STORED)
     if is_beyond:
         spec = _without_more(spec, active)
@@ -60,10 +62,14 @@ def held_back(
             text = f"spec.taskRoles asks for {wanted} Tasks in all, and a Framework may have {MAX_TASKS}: "
             text += "reduce taskNumber, or use several Frameworks"
         why = why or ("TooManyTasks", text)
-    elif (more or new) and idle_in(roles) + more + ROLE * new + (0 if roles else FRAMEWORK) > room:
+    elif (more or again or new) and idle_in(roles) + more + again + ROLE * new + (0 if roles else FRAMEWORK) > room:
         known = replace(spec, task_roles=tuple(role for role in spec.task_roles or () if role.name in roles))
         spec, why = _without_more(known, active), why or IDLE
     return spec, why
+
+
+def _going(roles: Mapping[str, RoleState], name: str) -> Collection[int]:
+    return roles[name].deletion_pending if name in roles else ()
 
 
 def _without_more(spec: FrameworkSpec, active: Mapping[str, int]) -> FrameworkSpec:

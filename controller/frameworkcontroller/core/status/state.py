@@ -256,8 +256,9 @@ class FrameworkState:
         for index in range(len(role_state.tasks)):
             self.touch_when_persisted((role_state.name, index))
 
-    def discard_tasks(self) -> None:
-        """Drop all roles and Tasks: a new attempt begins."""
+    def discard_tasks(self) -> list[TaskStatus]:
+        """Drop all roles and Tasks, which are returned: a new attempt begins."""
+        gone = [task for role_state in self.roles.values() for task in role_state.tasks]
         self.roles.clear()
         self.dirty.clear()
         self.sightings = Sightings()
@@ -266,6 +267,7 @@ class FrameworkState:
         self.applications.clear()
         self.text_bytes, self.too_large, self.preempted = 0, "", ""
         self._rescaled = None
+        return gone
 
     def forget(self, task_key: TaskKey, gone: TaskStatus) -> None:
         """Forget what was seen of a Task that has been removed, or replaced."""

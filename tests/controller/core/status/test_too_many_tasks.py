@@ -152,13 +152,33 @@ def test_tasks_that_come_and_go_without_a_pod_have_a_pace(life: Life, monkeypatc
     life.scale(b=1)
     idle, now = life.shares.idle, life.world.now.timestamp()
     assert idle.gone(now) == 1
-    monkeypatch.setattr(shares, "GONE_A_SECOND", MOST_IDLE // 50)
-    idle.let_go(3 * MOST_IDLE, now)
-    life.ask(c=1)
-    life.go_on(10)
-    assert (life.roles, life.warnings) == ([], [IDLE[1]])
-    life.go_on(120)
-    assert life.roles == ["c"]
+    idle.let_go([task()] * 3 * MOST_IDLE, now)
+    life.scale(b=0)
+    life.scale(b=1, c=1)
+    assert (life.roles, life.warnings) == (["b"], [IDLE[1]])
+    assert life.seen[1] == 0, "one that is asked for again is a new one"
+    monkeypatch.setattr(shares, "GONE_A_SECOND", MOST_IDLE)
+    life.live()
+    assert life.roles == ["b", "c"]
+
+
+def test_those_that_are_to_go_need_room_where_they_are_asked_for_again() -> None:
+    """They are replaced, or a number that goes up and down would pass."""
+    roles = {"a": role_of("a", [replace(task(index=index), deletion_pending=True) for index in range(3)])}
+    room = FRAMEWORK + ROLE + 6
+    asked = spec(role("a", 3))
+    assert [held_back(asked, roles, one)[1] for one in (room - 1, room)] == [IDLE, None]
+
+
+def test_tasks_that_go_with_an_attempt_without_a_pod_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "GONE_A_SECOND", 0)
+    life.world.plan.sick |= {"a-0": 9999}
+    life.world.spec["retryPolicy"] = {"maxRetryCount": -2}
+    life.live()
+    life.world.spec["suspend"] = True
+    life.world.edited()
+    life.live()
+    assert life.shares.idle.gone(life.world.now.timestamp()) == 1
 
 
 def test_tasks_that_are_being_made_count(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,14 @@ async def test_a_longer_answer_is_none_and_is_not_read_to_its_end(monkeypatch: p
         assert await ask("127.0.0.1", port, "/gang") is None
 
 
+async def test_one_that_comes_in_many_pieces_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a turn of the loop."""
+    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 3600)
+    monkeypatch.setattr(pod_answer, "READS", 4)
+    async with pod(OK, *[b"x"] * 4, stays=True) as (port, _):
+        assert await ask("127.0.0.1", port, "/gang") is None
+
+
 @pytest.mark.parametrize(
     "said",
     [
