@@ -50,7 +50,7 @@ LOOPBACK: Final = "127.0.0.1"
 KEY: Final = "FRAMEWORKHISTORY_KEY"
 """The variable with the key of the one person of a local page; without it there is a new one for each process."""
 # The controller asks about each Framework whose Pods have ended, from one address.
-INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0)
+INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0, own_grace_seconds=0)
 # Behind an Ingress or a proxy all people come from one address; a page that follows keeps a connection open.
 PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256)
 

@@ -130,6 +130,18 @@ async def test_two_thousand_connections_leave_room_for_a_probe_and_cost_little_m
     assert peak < 8 << 20
 
 
+async def test_a_probe_wastes_no_connection() -> None:
+    """Or it would give way to all that hold on to theirs."""
+    server = HealthServer(str, list, bytes)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        for _ in range(3):
+            await answered(port, "/healthz")
+        assert server._listener._places.standing("127.0.0.1") == (0, -3)
+    finally:
+        await server.stop()
+
+
 def test_on_the_event_loop_of_the_controller_connections_are_bounded_too() -> None:
     async def probe_beside_many() -> None:
         async with serving() as port, connected(port, 200) as sockets:
@@ -147,7 +159,7 @@ async def test_what_is_more_than_a_probe_sends_is_refused_at_once() -> None:
 
 
 async def test_a_client_that_never_reads_its_metrics_is_closed() -> None:
-    limits = ConnectionLimits(waiting=0, grace_seconds=0, first_request_seconds=1)
+    limits = ConnectionLimits(waiting=0, grace_seconds=0, own_grace_seconds=0, first_request_seconds=1)
     async with (
         serving(metrics=lambda: b"x" * (32 << 20), limits=limits) as port,
         connected(port, 1, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", buffer=4096) as sockets,

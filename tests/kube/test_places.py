@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from frameworkkube.serving.places import ANSWER_SECONDS, ConnectionLimits, Places, WaitingRoom
+from frameworkkube.serving.places import (
+    ANSWER_SECONDS,
+    CREDIT,
+    HALF_SECONDS,
+    ConnectionLimits,
+    Places,
+    WaitingRoom,
+)
 
 STEP = 0.02
 
@@ -58,6 +65,24 @@ def test_the_place_of_whom_a_new_one_takes(held: list[Someone], goes: int | None
     assert (found and vars(found)) == (None if goes is None else vars(held[goes]))
 
 
+def test_requests_pay_for_unused_connections_but_for_none_that_had_to_give_way() -> None:
+    held = [Someone("a", NOW) for _ in range(5)]
+    found = places(held)
+    for _ in range(3):
+        found.asked("a", NOW)
+    for one in held[:3]:
+        found.leave(one, NOW)
+    assert found.wasted("a") == 0
+    found.leave(held[3], NOW)
+    found.leave(held[4], NOW, gives_way=True)
+    assert found.wasted("a") == 2
+    for _ in range(CREDIT * 2):
+        found.asked("a", NOW)
+    assert found.standing("a") == (1, -CREDIT)
+    found.asked("b", NOW + 2 * HALF_SECONDS)
+    assert found.standing("a") == (0, -CREDIT // 4)
+
+
 class Port:
     """A port whose clients do what they are told, in steps of time."""
 
@@ -83,15 +108,15 @@ class Port:
             self.lost[one.source] += 1
         self._turns()
 
-    def close(self, one: Someone) -> None:
+    def close(self, one: Someone, *, gives_way: bool = False) -> None:
         self.open.remove(one)
-        self.places.leave(one, self.now)
+        self.places.leave(one, self.now, gives_way=gives_way)
 
     def _turns(self) -> None:
         for one, other in self.waiting.turns(self.now):
             if other is not None:
                 self.lost[other.source] += 1
-                self.close(other)
+                self.close(other, gives_way=True)
             one.since = self.now
             self.open.add(one)
             self.places.take(one, self.now)

@@ -17,7 +17,7 @@ from frameworkkube.serving.listener import Listener
 from frameworkkube.serving.places import ConnectionLimits
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-CONNECTIONS: Final = ConnectionLimits(waiting=0, grace_seconds=0)
+CONNECTIONS: Final = ConnectionLimits(waiting=0, grace_seconds=0, own_grace_seconds=0)
 # Of the line of the request, and of each of the headers; the kubelet and Prometheus send less than half.
 _LINE_BYTES: Final = 1024
 _HEADERS: Final = 32
@@ -81,6 +81,7 @@ class HealthServer:
         except Exception:  # noqa: BLE001 -- a defect costs this answer
             _log.exception("request for health or metrics failed")
             response = web.Response(status=500)
+        self._listener.note_answer(request)
         response.force_close()
         return response
 

@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         source: The address of the client, without the port that `peer` has.
-        since: When it began, or its request began or was answered, in seconds of the event loop's clock.
+        since: When it began, was open, or its request began or was answered, in seconds of the event loop's clock.
         request: What has begun and is not answered.
         was_answered: Whether a whole request was.
     """
@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         """Start to read: the connection is open, and its TLS handshake is done."""
         # Those of uvloop are no instances of it.
         self.transport = cast("asyncio.Transport", transport)
+        self.since = asyncio.get_running_loop().time()
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -105,7 +106,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
         if self.transport is not None:
-            if self.transport.get_write_buffer_size():
+            # Of one that was closed twice, the transport of TLS has no buffer any more.
+            unread = 0
+            with contextlib.suppress(AttributeError):
+                unread = self.transport.get_write_buffer_size()
+            if unread:
                 # The client does not read: what the kernel holds for it must not stay either.
                 sock = self.transport.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -204,9 +209,14 @@ class Listener:
         finally:
             if connection is not None:
                 connection.request, connection.since = None, loop.time()
-                if request.content.is_eof():
-                    connection.was_answered = True
-                    self._places.asked(connection.source, connection.since)
+                self.note_answer(request)
+
+    def note_answer(self, request: web.BaseRequest) -> None:
+        """Note that a request is answered: its source wastes nothing, if all of the request has arrived."""
+        connection = self._connection_of(request)
+        if connection is not None and request.content.is_eof():
+            connection.was_answered = True
+            self._places.asked(connection.source, asyncio.get_running_loop().time())
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -217,13 +227,16 @@ class Listener:
                 _log.warning("no connection accepted", error=type(error).__name__, errno=error.errno)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            self._admit(accepted, peer)
+            try:
+                self._admit(accepted, peer)
+            except Exception:  # noqa: BLE001 -- a defect costs this connection, not the port
+                _log.exception("a connection is lost")
+                accepted.close()
             # A flood of connections must leave time for requests.
             await asyncio.sleep(0)
 
     def _admit(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
         accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
-        now = asyncio.get_running_loop().time()
         now = asyncio.get_running_loop().time()
         self._waiting.enter(Accepted(accepted, peer, now))
         if len(self._waiting) == 1:
@@ -246,7 +259,7 @@ class Listener:
         for new, other in self._waiting.turns(now):
             if other is not None:
                 self._on_closed("evicted")
-                self.forget(other)
+                self.forget(other, gives_way=True)
                 other.abort()
             self._begin(new)
 
@@ -309,12 +322,12 @@ class Listener:
         self._on_closed(reason)
         connection.abort()
 
-    def forget(self, connection: Connection) -> None:
-        """Give the place of a connection to others."""
+    def forget(self, connection: Connection, *, gives_way: bool = False) -> None:
+        """Give the place of a connection to others, since it has ended or gives way."""
         if connection.silence is not None:
             connection.silence.cancel()
         self._unread.pop(connection, None)
         if self._open.get(connection.peer) is connection:
             del self._open[connection.peer]
-            self._places.leave(connection, asyncio.get_running_loop().time())
+            self._places.leave(connection, asyncio.get_running_loop().time(), gives_way=gives_way)
             self._on_change(len(self._open))

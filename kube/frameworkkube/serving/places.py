@@ -1,9 +1,10 @@
 """Decides which connection of a port has a place, which waits for one, and which gives way; `listener` has the sockets.
 
-No address says who is honest, so a source is judged by what it wasted lately: connections that ended without a request,
-beyond its number of requests, as an honest client may open several for one. To waste nothing takes whole handshakes and
-requests. Who wasted least is served first, who wasted most gives way first, and of equals he is next who began fewest
-connections lately. So a source that hoards connections, or begins them without end, costs mostly itself.
+No address says who is honest, so a source is judged by what it wasted lately: connections that had to give way before
+they brought a request, and those that ended without one beyond its number of requests, as an honest client may open
+several for one. To waste nothing takes whole handshakes and requests. Who wasted least is served first, who wasted most
+gives way first, and of equals he is next who began fewest connections lately. So a source that hoards connections, or
+begins them without end, costs mostly itself.
 """
 
 from collections import Counter, deque
@@ -30,11 +31,13 @@ class ConnectionLimits:
     """Open connections of one address."""
     begun_per_second: int = 1_000_000
     """Connections that begin in a second, after as many at once as there are places."""
-    waiting: int = 384
-    """Accepted connections that wait to begin, as bare sockets, of which the system keeps up to 128 KiB."""
+    waiting: int = 768
+    """Accepted connections that wait to begin, as bare sockets: with all others fewer than 1,024 files, which a process
+    may have open by default. The system keeps up to 128 KiB of each."""
     grace_seconds: float = 0.3
-    """Time to bring a request, or the next one, before a connection gives way to another of its own source, or to one
-    whose source has not wasted less."""
+    """Time to bring a request before a connection gives way to one whose source has not wasted less."""
+    own_grace_seconds: float = 2.0
+    """Time for which a connection does not give way to another one of its own source: many at once may be honest."""
     handshake_seconds: float = 5.0
     """Time for a TLS handshake, and before it to wait."""
     first_request_seconds: float = 10.0
@@ -87,7 +90,8 @@ class Places(Generic[Open]):
         self._limits = limits
         self._open: set[Open] = set()
         self.of: Counter[str] = Counter()
-        # By source, of late: connections without a request less requests.
+        # By source, of late: silent connections that gave way; others that were silent to their end, less requests.
+        self._cut: Counter[str] = Counter()
         self._owed: Counter[str] = Counter()
         self._begun: Counter[str] = Counter()
         self._halved = 0.0
@@ -105,14 +109,14 @@ class Places(Generic[Open]):
         self._begun[one.source] += 1
         self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
 
-    def leave(self, one: Open, now: float) -> None:
-        """Free the place of a connection."""
+    def leave(self, one: Open, now: float, *, gives_way: bool = False) -> None:
+        """Free the place of a connection, which has ended or gives way."""
         self._open.remove(one)
         self.of[one.source] -= 1
         self.of = +self.of
         if not one.has_spoken:
             self._halve(now)
-            self._owed[one.source] += 1
+            (self._cut if gives_way else self._owed)[one.source] += 1
 
     def asked(self, source: str, now: float) -> None:
         """Note that a request of a source, which arrived as a whole, is answered."""
@@ -125,13 +129,19 @@ class Places(Generic[Open]):
 
     def wasted(self, source: str) -> int:
         """Return how many connections a source wasted lately."""
-        return max(0, self._owed[source])
+        return self._cut[source] + max(0, self._owed[source])
+
+    def standing(self, source: str) -> tuple[int, int]:
+        """Return what orders sources, the best first: what they wasted, and of those that wasted nothing, requests."""
+        return self.wasted(source), self._owed[source]
 
     def _halve(self, now: float) -> None:
-        if now - self._halved >= HALF_SECONDS:
+        if times := int((now - self._halved) / HALF_SECONDS):
             self._halved = now
-            for lately in (self._owed, self._begun):
-                halves = {source: int(count / 2) for source, count in lately.items() if abs(count) > 1}
+            for lately in (self._cut, self._owed, self._begun):
+                halves = {
+                    source: half for source, count in lately.items() if (half := int(count / 2.0 ** min(times, 64)))
+                }
                 lately.clear()
                 lately.update(halves)
 
@@ -156,8 +166,7 @@ class Places(Generic[Open]):
         def may_go(one: Open) -> bool:
             seconds = now - one.since
             if one.source == source and (has_share or not (keeps_spoken and one.has_spoken)):
-                # Many at once may be honest: those that are under way are not given up for more of the same.
-                return not one.is_busy and seconds >= limits.grace_seconds
+                return not one.is_busy and seconds >= limits.own_grace_seconds
             if has_share:
                 return False
             if not one.has_spoken:
@@ -194,8 +203,8 @@ class WaitingRoom(Generic[Waiting, Open]):
         if self._count <= self._limits.waiting:
             return None
 
-        def order(source: str) -> tuple[int, int]:
-            return self._places.wasted(source), self._places.begun(source) + len(self._queues[source])
+        def order(source: str) -> tuple[tuple[int, int], int]:
+            return self._places.standing(source), self._places.begun(source) + len(self._queues[source])
 
         most = max(self._queues, key=order)
         return self._left(most, self._queues[most].pop())

@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 
 from frameworkinjector.names import PREFIX
+from frameworkinjector.review.review import Answer
 from testkit.waiting import patience
 from tests.injector.loopback_server import WHOLE_REQUEST, Connection, head, read_until_closed, until
-from tests.injector.reviews import framework_pod, review_of, small_review
+from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
 
 SILENCE_SECONDS = 3.0
 """A limit that ends what is silent, and no handshake on a busy machine."""
@@ -99,6 +100,23 @@ async def unread(serving: Any) -> None:
     annotations = {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
     body = review_of(framework_pod([{"name": "app", "command": ["x" * 1_500_000]}], annotations), uid="1")
     writer.write(head(len(body)) + body)
+
+
+async def test_reviews_of_sources_take_turns(serve: Any) -> None:
+    reviewed_bodies: list[bytes] = []
+
+    def review(body: bytes) -> Answer:
+        reviewed_bodies.append(body)
+        return reviewed(body)
+
+    serving = await serve(review)
+    async with serving.server._turn:
+        for number, source in enumerate(("127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3")):
+            _, writer = await serving.connect(source)
+            writer.write(head(1) + b"%d" % number)
+            await until(lambda sent=number: serving.server._in_flight == sent + 1)
+    await until(lambda: len(reviewed_bodies) == 4)
+    assert reviewed_bodies == [b"0", b"3", b"1", b"2"]
 
 
 async def test_a_large_answer_that_its_client_does_not_read_ends_the_connection(serve: Any) -> None:
@@ -188,7 +206,7 @@ async def speaks(connection: Connection) -> bool:
 async def test_a_connection_too_many_closes_the_one_that_has_been_idle_longest(
     serve: Any, spoke: int, closed: int
 ) -> None:
-    serving = await serve(connections=4, grace_seconds=0)
+    serving = await serve(connections=4, grace_seconds=0, own_grace_seconds=0)
     opened = [await serving.connect() for _ in range(4)]
     for one in opened[:spoke]:
         await post_once(*one)
@@ -198,7 +216,7 @@ async def test_a_connection_too_many_closes_the_one_that_has_been_idle_longest(
 
 
 async def test_connections_under_way_are_not_given_up_for_more_of_the_same_source(serve: Any) -> None:
-    serving = await serve(connections=4, grace_seconds=60, waiting=0)
+    serving = await serve(connections=4, grace_seconds=60, own_grace_seconds=60, waiting=0)
     opened = [await serving.connect() for _ in range(4)]
     with pytest.raises(CLOSED):
         await serving.connect()
@@ -207,7 +225,7 @@ async def test_connections_under_way_are_not_given_up_for_more_of_the_same_sourc
 
 
 async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any) -> None:
-    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, waiting=0)
+    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, own_grace_seconds=60, waiting=0)
     (await serving.connect("127.0.0.2"))[1].transport.abort()
     await until(lambda: not serving.metric("connections"))
     hoarded = [await serving.connect("127.0.0.2") for _ in range(6)]
@@ -219,7 +237,7 @@ async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any
 
 
 async def test_of_many_sources_the_connection_that_waits_longest_for_its_request_gives_way(serve: Any) -> None:
-    serving = await serve(connections=4, grace_seconds=0, waiting=0)
+    serving = await serve(connections=4, grace_seconds=0, own_grace_seconds=0, waiting=0)
     hoarded = [await serving.connect(f"127.0.0.{2 + number}") for number in range(2)]
     others = [await serving.connect() for _ in range(2)]
     last = await serving.connect("127.0.0.4")
@@ -228,7 +246,7 @@ async def test_of_many_sources_the_connection_that_waits_longest_for_its_request
 
 
 async def test_a_connection_whose_next_body_does_not_come_gives_way(serve: Any) -> None:
-    serving = await serve(connections=4, grace_seconds=0, waiting=0, body_seconds=patience(5))
+    serving = await serve(connections=4, grace_seconds=0, own_grace_seconds=0, waiting=0, body_seconds=patience(5))
     for number in range(4):
         reader, writer = await serving.connect(f"127.0.0.{2 + number % 2}")
         await post_once(reader, writer)
@@ -238,7 +256,7 @@ async def test_a_connection_whose_next_body_does_not_come_gives_way(serve: Any) 
 
 
 async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(serve: Any) -> None:
-    serving = await serve(connections=1, grace_seconds=60)
+    serving = await serve(connections=1, grace_seconds=60, own_grace_seconds=60)
     reader, writer = await serving.connect()
     second = asyncio.create_task(serving.connect())
     await until(lambda: len(serving.server._listener._waiting) == 1)
@@ -250,7 +268,7 @@ async def test_a_connection_without_a_place_waits_for_an_answer_that_closes_one(
 
 
 async def test_a_connection_waits_for_a_place_only_so_long(serve: Any) -> None:
-    serving = await serve(connections=1, grace_seconds=60, handshake_seconds=SILENCE_SECONDS)
+    serving = await serve(connections=1, grace_seconds=60, own_grace_seconds=60, handshake_seconds=SILENCE_SECONDS)
     first = await serving.connect()
     with pytest.raises(CLOSED):
         await serving.connect()
