@@ -7,6 +7,7 @@ answer reviews as soon as there is a certificate, and to lose no review while it
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,6 +115,7 @@ class Injector:
         asked_to_stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_loop_fault)
+        sys.unraisablehook = _log_unraised
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked_to_stop.set)
         tasks = [asyncio.create_task(part) for part in await self._start()]
@@ -161,6 +163,11 @@ class Injector:
             config = replace(config, in_place_restart=self._capabilities.in_place_restart)
             env_files = self._capabilities.env_files
         return answer(body, config, env_files or EnvFiles.NONE)
+
+
+def _log_unraised(fault: "sys.UnraisableHookArgs") -> None:
+    """Log a fault inside of OpenSSL, such as the name of a server that is no ASCII, in the same way."""
+    _log.warning("connection failed", error=type(fault.exc_value).__name__, at=place_of(fault.exc_value))
 
 
 def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import signal
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,17 @@ def served(tmp_path: Path) -> Iterator[StandaloneReplica]:
         # Lines like those of the controller, and no traceback.
         for line in replica.log.read_text().splitlines():
             assert list(json.loads(line))[:3] == ["ts", "level", "msg"]
+
+
+async def test_a_server_name_that_is_no_ascii_is_a_line_of_the_log(served: StandaloneReplica) -> None:
+    hello, name = ssl.MemoryBIO(), "a" * 40
+    with contextlib.suppress(ssl.SSLWantReadError):
+        served.client.trust().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=name).do_handshake()
+    _, writer = await served.client.connect(tls=False)
+    writer.write(hello.read().replace(name.encode(), b"\xff" * len(name)))
+    await until(lambda: "UnicodeDecodeError" in served.replica.log.read_text())
+    served.client.hang_up()
+    assert all(json.loads(line) for line in served.replica.log.read_text().splitlines())
 
 
 def golden_review() -> bytes:
