@@ -38,7 +38,7 @@ class Metrics:
         )
         closed = counter(
             "frameworkinjector_connections_closed",
-            "Connections that a limit closed: idle longest, too many of one source, or without a request.",
+            "Connections that a limit closed: gave way, no room to wait, no request, or an answer not taken in.",
             ("reason",),
         )
         self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent", "unread")}

@@ -98,9 +98,6 @@ class Places(Generic[Open]):
         # When all that have begun would have, one after the other.
         self._paced = 0.0
 
-    def __len__(self) -> int:
-        return len(self._open)
-
     def take(self, one: Open, now: float) -> None:
         """Give a place to a connection that begins."""
         self._open.add(one)
@@ -213,9 +210,9 @@ class WaitingRoom(Generic[Waiting, Open]):
         """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""
         places, full = self._places, set[str]()
         while places.may_begin(now) and (source := self._next_source(full)) is not None:
-            if places.is_free(source):
-                yield self._left(source, self._queues[source].popleft()), None
-            elif (other := places.gives_way(source, now)) is not None:
+            is_free = places.is_free(source)
+            other = None if is_free else places.gives_way(source, now)
+            if is_free or other is not None:
                 yield self._left(source, self._queues[source].popleft()), other
             elif places.has_share(source):
                 full.add(source)
