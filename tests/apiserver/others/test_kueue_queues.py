@@ -8,6 +8,7 @@ from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from testkit import kueue
 from testkit.frameworks import role
+from testkit.restarting_gang import TEMPLATE, RestartingGang
 from testkit.waiting import eventually
 from tests.support.beside.queued import Queued, pod, workers
 
@@ -78,6 +79,42 @@ def test_a_gang_gives_way_to_another_and_comes_back(raw: RawClient, namespace: s
         frameworks.wait("one", "Completed")
     assert "FrameworkPreempted" in {event["reason"] for event in frameworks.events("one")}
     queued.expect("one", Finished=True)
+
+
+def test_a_gang_that_has_restarted_in_its_pods_gives_way_and_comes_back(raw: RawClient, queued: Queued) -> None:
+    queued.quota(preemption={"withinClusterQueue": "LowerPriority"})
+    queued.priorities()
+    frameworks = queued.frameworks
+    spec = TEMPLATE["spec"] | {"containers": pod()["spec"]["containers"]}
+    queued.create("low", role("worker", 3, pod=TEMPLATE | {"spec": spec}), priority="low")
+    gang = RestartingGang(frameworks, "low", 3)
+
+    def starts(epoch: int) -> None:
+        eventually(gang.has_pods, 30)
+        gang.report_all(epoch)
+        eventually(lambda: gang.is_open(epoch))
+
+    starts(0)
+    pods, workload = gang.has_pods(), queued.workload("low")["metadata"]["uid"]
+    gang.report(1, 0, restarting=True)
+    eventually(lambda: gang.is_closed(1))
+    starts(1)
+    assert (gang.has_pods(), queued.workload("low")["metadata"]["uid"]) == (pods, workload), "admitted once for both"
+    queued.create("high", workers(2), priority="high")
+
+    def have_changed() -> None:
+        gang.confirm_deletions()
+        assert set(frameworks.pods()) == {"high-worker-0", "high-worker-1"}
+
+    eventually(have_changed, 30)
+    queued.waits("low")
+    raw.delete(f"{frameworks.path}/high")
+    for name in ("high-worker-0", "high-worker-1"):
+        raw.delete(f"{frameworks.pods_path}/{name}")
+    starts(0)
+    status = frameworks.status("low")
+    assert (status["attempts"], status["retryPolicyStatus"]["accountableRetriedCount"]) == (2, 0)
+    assert queued.workload("low")["metadata"]["uid"] == workload
 
 
 def test_pods_get_what_their_flavors_need(raw: RawClient, namespace: str, queued: Queued) -> None:
