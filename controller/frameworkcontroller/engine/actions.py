@@ -90,6 +90,7 @@ class Actions:
         self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
+        self._executors = (self._objects, self._statuses, self._large, self._asks, self._log_asks)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -106,7 +107,7 @@ class Actions:
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for executor in (self._objects, self._statuses, self._large, self._asks, self._log_asks):
+            for executor in self._executors:
                 group.create_task(executor.run())
 
     def submit(self, work: Work, wanted: list[Effect]) -> None:
@@ -118,7 +119,14 @@ class Actions:
             else:
                 self._enqueue(work, effect)
 
+    def withdraw(self, key: FrameworkKey) -> None:
+        """Let go of the effects of work that was discarded, and with them of its Framework."""
+        for executor in self._executors:
+            executor.withdraw(key)
+
     def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
+        if not self._may_act_for(work):
+            return
         executor = self._objects
         match effect:
             case effects.AskProgress():

@@ -376,6 +376,7 @@ class Engine:
             # A pass that goes on refers to its work.
             work.begun, work.ledger_state = None, self.metrics.seconds.move(work.ledger_state, "")
             work.reconciler.leave()
+            self._actions.withdraw(key)
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:
         uid, _ = self._edition(key)

@@ -68,6 +68,21 @@ class Turns(Generic[T]):
             self._costs.clear()
         return item
 
+    def withdraw(self, owner: Sequence[Hashable]) -> int:
+        """Remove all items of an owner, and return how many there were."""
+        if not owner:
+            number = len(self._items)
+            self._items.clear()
+            return number
+        if (part := self._parts.get(owner[0])) is None:
+            return 0
+        number = part.withdraw(owner[1:])
+        if not part:
+            del self._parts[owner[0]]
+            self._heap = [one for one in self._heap if one[2] != owner[0]]
+            heapq.heapify(self._heap)
+        return number
+
     def charge(self, owner: Sequence[Hashable], cost: float) -> None:
         """Note what the last item of this owner has cost: its next one waits until others have had as much."""
         first = owner[0]

@@ -80,6 +80,12 @@ class Executor:
         self._lanes[first].add(owner[1:], (owner, item, urgent), urgent=urgent)
         self._enter(first)
 
+    def withdraw(self, owner: Sequence[Hashable]) -> None:
+        """Let go of what an owner has in the lane of its namespace: nothing but its turn would, and that may be far."""
+        if (lane := self._lanes.get(owner[0])) is not None:
+            for _ in range(lane.withdraw(owner[1:])):
+                self._leave(owner[0])
+
     def _enter(self, first: Hashable) -> None:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]

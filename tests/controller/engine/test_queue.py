@@ -293,3 +293,19 @@ async def test_urgent_items_start_before_those_of_single_tasks_that_wait() -> No
             await work.begins(number)
             work.gate.release()
     assert work.begun == ["pod 0", "roster", "pod 1"]
+
+
+async def test_what_is_withdrawn_has_no_turn_and_no_load() -> None:
+    work = Work()
+    executor = Executor(slots=1)
+    for owner in (A, B, B, C):
+        executor.submit(owner, partial(work.perform, owner[1]))
+    for owner in (B, A, B, ("other", "a")):  # the item of A has left its lane
+        executor.withdraw(owner)
+    assert executor.load("ns") == 2
+    executor.submit(B, partial(work.perform, "b again"))
+    async with beside(executor.run()):
+        for number in range(1, 4):
+            await work.begins(number)
+            work.gate.release()
+    assert work.begun == ["a", "c", "b again"]
