@@ -26,6 +26,7 @@ class Someone:
     since: float = 0
     has_spoken: bool = False
     is_busy: bool = False
+    is_open: bool = False
 
 
 def places(held: Iterable[Someone]) -> Places[Someone]:
@@ -65,22 +66,23 @@ def test_the_place_of_whom_a_new_one_takes(held: list[Someone], goes: int | None
     assert (found and vars(found)) == (None if goes is None else vars(held[goes]))
 
 
-def test_requests_pay_for_unused_connections_but_for_none_that_had_to_give_way() -> None:
-    held = [Someone("a", NOW) for _ in range(5)]
+def test_requests_pay_for_unused_connections_but_for_none_that_had_to_give_way_in_its_handshake() -> None:
+    """An API server opens more connections for a burst than it uses: those that gave way put it behind all others."""
+    held = [Someone("a", NOW, is_open=number < 4) for number in range(5)]
     found = places(held)
-    for _ in range(3):
+    for _ in range(4):
         found.asked("a", NOW)
     for one in held[:3]:
-        found.leave(one, NOW)
-    assert found.wasted("a") == 0
+        found.leave(one, NOW, gives_way=one is held[0])
+    assert (found.wasted("a"), found.has_credit("a")) == (0, True)
     found.leave(held[3], NOW)
     found.leave(held[4], NOW, gives_way=True)
-    assert found.wasted("a") == 2
+    assert (found.wasted("a"), found.has_credit("a")) == (1, False)
     for _ in range(CREDIT * 2):
         found.asked("a", NOW)
-    assert found.standing("a") == (1, -CREDIT)
+    assert (found.wasted("a"), found.has_credit("a")) == (1, True)
     found.asked("b", NOW + 2 * HALF_SECONDS)
-    assert found.standing("a") == (0, -CREDIT // 4)
+    assert (found.wasted("a"), found.has_credit("a")) == (0, True)
 
 
 class Port:
@@ -152,3 +154,20 @@ def test_connections_that_ask_nothing_cut_no_burst_of_requests_off(sources: int,
             elif one.source != HONEST and port.now - one.since >= hold:
                 port.close(one)
     assert (served, port.lost[HONEST], slowest < 2) == (3 * burst, 0, True)
+
+
+def test_who_was_quiet_has_no_more_turns_than_others() -> None:
+    """Connections that rested for a while let an API server wait until as many others had begun as it had."""
+    port = Port()
+    for number in range(port.limits.connections):
+        port.connect(Someone(f"held {number}", has_spoken=True, is_busy=True, is_open=True))
+    held = list(port.open)
+    for source in ["busy"] * 4 + ["quiet"] * 4:
+        port.connect(Someone(source))
+    begun = []
+    for one in held[:8]:
+        port.close(one)
+        before = set(port.open)
+        port.step()
+        begun += [new.source for new in port.open - before]
+    assert begun == ["busy", "quiet"] * 4

@@ -22,7 +22,7 @@ KIND: Final = "AdmissionReview"
 # The response and the log repeat the uid; the API server sends UUIDs.
 MAX_UID: Final = 256
 # Bounds memory and time: a decoded value takes up to 100 bytes and 0.3 µs, and each one needs a comma or a brace.
-MAX_VALUES: Final = 150_000
+MAX_VALUES: Final = 50_000
 # More than a whole object may have in etcd (1.5 MiB), so that no Pod is refused for it that could be created.
 MAX_PATCH_BYTES: Final = 2 * 1024 * 1024
 

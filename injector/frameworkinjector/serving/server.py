@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
-from weakref import WeakValueDictionary
 
 import structlog
 from aiohttp import web
@@ -26,6 +25,7 @@ from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdi
 from frameworkinjector.review.review import Answer, rejected
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
+from frameworkinjector.serving.turns import Turns
 from frameworkkube.serving.listener import Listener
 from frameworkkube.serving.places import ConnectionLimits
 
@@ -47,7 +47,7 @@ class Limits:
     small_answer_bytes: int = 32 * 1024
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
-    """Larger bodies that are read at the same time, which bounds the memory that bodies take."""
+    """Larger bodies at the same time, from their first byte to the answer, which bounds the memory that bodies take."""
     connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, begun_per_second=400))
     """The first message of a TLS handshake takes a millisecond, and an API server sends most reviews over few."""
 
@@ -59,9 +59,7 @@ class ReviewServer:
         self._review = review
         self._metrics = metrics
         self._limits = limits or Limits()
-        self._large = asyncio.Semaphore(self._limits.large_bodies)
-        self._turn = asyncio.Lock()
-        self._turns_of: WeakValueDictionary[str | None, asyncio.Lock] = WeakValueDictionary()
+        self._large, self._reviews = Turns(self._limits.large_bodies, time.monotonic), Turns(1, time.thread_time)
         self._http = web.Server(
             self._handle,
             keepalive_timeout=self._limits.connections.idle_seconds,
@@ -122,18 +120,18 @@ class ReviewServer:
     async def _answer(self, request: web.BaseRequest) -> Answer:
         """Read and review one request, count it and log it."""
         seconds: float | None = None
-        try:
-            body = await self._read_body(request)
-        except RefusalError as error:
-            answer = rejected(error.verdict)
-        else:
-            own = self._turns_of.setdefault(request.remote, asyncio.Lock())
-            # One after the other, sources in turn: a large answer takes 30 ms. What was closed frees its bytes.
-            async with own, self._turn:
-                await asyncio.sleep(0)
-                started = time.perf_counter()
-                answer = self._review(body)
-                seconds = time.perf_counter() - started
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                body = await self._read_body(request, held)
+            except RefusalError as error:
+                answer = rejected(error.verdict)
+            else:
+                # One after the other: a large answer takes 30 ms. What was closed meanwhile frees its bytes.
+                async with self._reviews.of(request.remote):
+                    await asyncio.sleep(0)
+                    started = time.perf_counter()
+                    answer = self._review(body)
+                    seconds = time.perf_counter() - started
         self._metrics.review(answer.verdict, seconds)
         if answer.skew:
             self._metrics.version_skew.inc()
@@ -152,8 +150,8 @@ class ReviewServer:
             response.force_close()
         return response
 
-    async def _read_body(self, request: web.BaseRequest) -> bytes:
-        """Return the whole body.
+    async def _read_body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytes:
+        """Return the whole body; what a large one takes is held.
 
         Raises:
             RefusalError: The request is not a review, or its body is too large, too slow or incomplete.
@@ -163,10 +161,9 @@ class ReviewServer:
         length = request.content_length
         try:
             async with asyncio.timeout(limits.body_seconds):
-                if length is not None and length <= limits.small_bytes:
-                    return await _read_at_most(request, limits.body_bytes)
-                async with self._large:
-                    return await _read_at_most(request, limits.body_bytes)
+                if length is None or length > limits.small_bytes:
+                    await held.enter_async_context(self._large.of(request.remote))
+                return await _read_at_most(request, limits.body_bytes)
         except TimeoutError:
             raise RefusalError(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}") from None
         except (RequestPayloadError, PayloadAccessError, ValueError):

@@ -64,8 +64,7 @@ class Connection(asyncio.Protocol):
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
         self._listener = listener
-        self.eof_received, self.pause_writing = inner.eof_received, inner.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
+        self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing  # type: ignore[method-assign]
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -88,6 +87,10 @@ class Connection(asyncio.Protocol):
                 self._inner.close()
                 return
 
+    def eof_received(self) -> None:
+        """End the connection: TLS takes in no answer after it, and what is closed once more cannot be aborted."""
+        self.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._inner.connection_lost(exc)
@@ -97,6 +100,11 @@ class Connection(asyncio.Protocol):
     def is_busy(self) -> bool:
         """Whether a request has begun and is not answered."""
         return self.request is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its handshake is done."""
+        return self.transport is not None
 
     @property
     def has_spoken(self) -> bool:

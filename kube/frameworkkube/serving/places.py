@@ -1,10 +1,10 @@
 """Decides which connection of a port has a place, which waits for one, and which gives way; `listener` has the sockets.
 
 No address says who is honest, so a source is judged by what it wasted lately: connections that had to give way before
-they brought a request, and those that ended without one beyond its number of requests, as an honest client may open
-several for one. To waste nothing takes whole handshakes and requests. Who wasted least is served first, who wasted most
-gives way first, and of equals he is next who began fewest connections lately. So a source that hoards connections, or
-begins them without end, costs mostly itself.
+their handshake was done, and those that ended without a request beyond its number of requests, as an honest client may
+open several for one. To waste nothing takes whole handshakes and requests. Who wasted least is served first, who wasted
+most gives way first, and equals take turns. So a source that hoards connections, or begins them without end, costs
+mostly itself.
 """
 
 from collections import Counter, deque
@@ -71,6 +71,10 @@ class Caller(Client, Protocol):
         """Whether a request has begun and is not answered."""
 
     @property
+    def is_open(self) -> bool:
+        """Whether its handshake is done."""
+
+    @property
     def has_spoken(self) -> bool:
         """Whether there was a request, and the last one has arrived as a whole."""
 
@@ -90,10 +94,9 @@ class Places(Generic[Open]):
         self._limits = limits
         self._open: set[Open] = set()
         self.of: Counter[str] = Counter()
-        # By source, of late: silent connections that gave way; others that were silent to their end, less requests.
+        # By source, of late: connections that gave way in their handshake; others without a request, less requests.
         self._cut: Counter[str] = Counter()
         self._owed: Counter[str] = Counter()
-        self._begun: Counter[str] = Counter()
         self._halved = 0.0
         # When all that have begun would have, one after the other.
         self._paced = 0.0
@@ -102,8 +105,6 @@ class Places(Generic[Open]):
         """Give a place to a connection that begins."""
         self._open.add(one)
         self.of[one.source] += 1
-        self._halve(now)
-        self._begun[one.source] += 1
         self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
 
     def leave(self, one: Open, now: float, *, gives_way: bool = False) -> None:
@@ -113,29 +114,25 @@ class Places(Generic[Open]):
         self.of = +self.of
         if not one.has_spoken:
             self._halve(now)
-            (self._cut if gives_way else self._owed)[one.source] += 1
+            (self._cut if gives_way and not one.is_open else self._owed)[one.source] += 1
 
     def asked(self, source: str, now: float) -> None:
         """Note that a request of a source, which arrived as a whole, is answered."""
         self._halve(now)
         self._owed[source] = max(-CREDIT, self._owed[source] - 1)
 
-    def begun(self, source: str) -> int:
-        """Return how many connections of a source began lately."""
-        return self._begun[source]
-
     def wasted(self, source: str) -> int:
         """Return how many connections a source wasted lately."""
         return self._cut[source] + max(0, self._owed[source])
 
-    def standing(self, source: str) -> tuple[int, int]:
-        """Return what orders sources, the best first: what they wasted, and of those that wasted nothing, requests."""
-        return self.wasted(source), self._owed[source]
+    def has_credit(self, source: str) -> bool:
+        """Whether a source brought more requests of late than connections without one."""
+        return self._owed[source] < 0
 
     def _halve(self, now: float) -> None:
         if times := int((now - self._halved) / HALF_SECONDS):
             self._halved = now
-            for lately in (self._cut, self._owed, self._begun):
+            for lately in (self._cut, self._owed):
                 halves = {
                     source: half for source, count in lately.items() if (half := int(count / 2.0 ** min(times, 64)))
                 }
@@ -179,7 +176,7 @@ class Places(Generic[Open]):
 
 
 class WaitingRoom(Generic[Waiting, Open]):
-    """Connections that have no place yet, in their order for each source."""
+    """Connections that have no place yet, in their order for each source; who was served last comes last."""
 
     def __init__(self, places: Places[Open], limits: ConnectionLimits) -> None:
         self._places = places
@@ -200,8 +197,9 @@ class WaitingRoom(Generic[Waiting, Open]):
         if self._count <= self._limits.waiting:
             return None
 
-        def order(source: str) -> tuple[tuple[int, int], int]:
-            return self._places.standing(source), self._places.begun(source) + len(self._queues[source])
+        def order(source: str) -> tuple[int, bool, int]:
+            places, waiting = self._places, len(self._queues[source])
+            return places.wasted(source), not places.has_credit(source), places.of[source] + waiting
 
         most = max(self._queues, key=order)
         return self._left(most, self._queues[most].pop())
@@ -213,7 +211,9 @@ class WaitingRoom(Generic[Waiting, Open]):
             is_free = places.is_free(source)
             other = None if is_free else places.gives_way(source, now)
             if is_free or other is not None:
-                yield self._left(source, self._queues[source].popleft()), other
+                queue = self._queues.pop(source)
+                self._queues[source] = queue
+                yield self._left(source, queue.popleft()), other
             elif places.has_share(source):
                 full.add(source)
             else:
@@ -234,12 +234,7 @@ class WaitingRoom(Generic[Waiting, Open]):
         )
 
     def _next_source(self, skipped: Container[str]) -> str | None:
-        places = self._places
-
-        def order(source: str) -> tuple[int, int, float]:
-            return places.wasted(source), places.begun(source), self._queues[source][0].since
-
-        return min((source for source in self._queues if source not in skipped), key=order, default=None)
+        return min((source for source in self._queues if source not in skipped), key=self._places.wasted, default=None)
 
     def _left(self, source: str, one: Waiting) -> Waiting:
         self._count -= 1

@@ -1,6 +1,7 @@
 """The HTTPS server and clients that are slow, silent, too many, or send garbage."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import time
@@ -13,7 +14,7 @@ import pytest
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
 from testkit.waiting import patience
-from tests.injector.loopback_server import WHOLE_REQUEST, Connection, head, read_until_closed, until
+from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
 from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
 
 SILENCE_SECONDS = 3.0
@@ -110,7 +111,7 @@ async def test_reviews_of_sources_take_turns(serve: Any) -> None:
         return reviewed(body)
 
     serving = await serve(review)
-    async with serving.server._turn:
+    async with serving.server._reviews.of(None):
         for number, source in enumerate(("127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3")):
             _, writer = await serving.connect(source)
             writer.write(head(1) + b"%d" % number)
@@ -131,6 +132,40 @@ async def test_of_too_many_large_answers_that_nobody_reads_the_oldest_goes(serve
         await unread(serving)
     await until(lambda: serving.closed("unread") == 2)
     assert (await serving.review())[0] == 200
+
+
+async def test_who_ends_tls_behind_answers_that_it_does_not_read_keeps_no_socket(serve: Any) -> None:
+    """One Pod left 250 connections so, which no limit counted, with 284 MiB of answers."""
+    serving = await serve()
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+    client.connect(("127.0.0.1", serving.port))
+    reader, writer = await asyncio.open_connection(sock=client, limit=1)
+    serving.opened.append(writer)
+    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = serving.trust().wrap_bio(received, sent, server_hostname=SERVICE)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    while sent.pending:
+        writer.write(sent.read())
+        received.write(await reader.read(65536))
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+    annotations = {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
+    body = review_of(framework_pod([{"name": "app", "command": ["x" * 20_000]}], annotations))
+    (connection,) = serving.server._listener._open.values()
+    asked = 0
+    # The system takes some megabytes of them.
+    while not connection.transport.get_write_buffer_size():
+        tls.write(head(len(body)) + body)
+        writer.write(sent.read())
+        asked += 1
+        await until(lambda number=asked: serving.counted("injected") == number)
+    tls.write(head(0))
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.unwrap()
+    writer.write(sent.read())
+    await until(lambda: serving.metric("connections") == 0)
 
 
 async def test_requests_that_do_not_wait_for_an_answer_end_their_connection(serve: Any) -> None:

@@ -1,0 +1,74 @@
+"""Sources take turns by the time that they have had."""
+
+import asyncio
+from collections import Counter
+
+from frameworkinjector.serving.turns import Turns
+
+
+async def shares(of: dict[str, tuple[int, float]], turns: int, slots: int = 1) -> Counter[str]:
+    """How many of the first turns each source has had, that asks for so many at once and takes these seconds."""
+    now, had = 0.0, list[str]()
+    fair = Turns(slots, lambda: now)
+
+    async def one(source: str, seconds: float) -> None:
+        nonlocal now
+        async with fair.of(source):
+            await asyncio.sleep(0)
+            now += seconds
+            had.append(source)
+
+    asking = [one(source, seconds) for source, (number, seconds) in of.items() for _ in range(number)]
+    await asyncio.gather(*asking)
+    assert (fair._free, fair._waiting, fair._had) == (slots, {}, {}), "nothing is kept"
+    return Counter(had[:turns])
+
+
+async def test_equal_time_and_not_equal_turns() -> None:
+    """One Pod with costly reviews let each of those of others wait for one of its own."""
+    assert await shares({"costly": (40, 0.05), "cheap": (60, 0.001)}, 62) == {"costly": 2, "cheap": 60}
+
+
+async def test_who_comes_later_has_saved_nothing_up() -> None:
+    now = 0.0
+    fair, had = Turns(1, lambda: now), list[str]()
+
+    async def one(source: str) -> None:
+        nonlocal now
+        async with fair.of(source):
+            await asyncio.sleep(0)
+            now += 0.01
+            had.append(source)
+            if len(had) == 10:
+                half.set()
+
+    half = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(one("early"))
+        await half.wait()
+        for _ in range(10):
+            group.create_task(one("late"))
+    assert Counter(had[10:18]) == {"early": 4, "late": 4}
+
+
+async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
+    fair = Turns(2, lambda: 0.0)
+    holding = asyncio.Event()
+
+    async def one(source: str) -> None:
+        async with fair.of(source):
+            await holding.wait()
+
+    first, second, third, fourth = (asyncio.create_task(one(source)) for source in "abcd")
+    await asyncio.sleep(0)
+    third.cancel()
+    await asyncio.sleep(0)
+    first.cancel()  # its turn goes to the fourth, which is given up before it can begin
+    await asyncio.sleep(0)
+    fourth.cancel()
+    holding.set()
+    await asyncio.gather(first, second, third, fourth, return_exceptions=True)
+    assert (fair._free, fair._waiting) == (2, {})
+    async with asyncio.timeout(5), fair.of("e"), fair.of("f"):
+        pass
