@@ -7,6 +7,12 @@ PAGE = (Path(__file__).parents[1] / "docs" / "comparison.md").read_text()
 SOURCES = dict(re.findall(r"^\[([a-z0-9-]+)\]: (https://\S+)$", PAGE, re.MULTILINE))
 CITED = re.compile(r"\]\[([a-z0-9-]+)\]")
 NOT_FOUND = "[not found](#how-the-facts-were-collected)"
+REPOSITORIES = {
+    **{name: name.lower() for name in ("JobSet", "Kueue", "Trainer", "Volcano", "LWS", "KubeRay")},
+    "NVRx": "nvidia-resiliency-ext",
+}
+"""Of each project whose version a column names, the repository."""
+VERSION = r"\d+(?:\.\d+)+"
 
 
 def tables() -> list[list[list[str]]]:
@@ -34,3 +40,26 @@ def test_tables_of_one_kind_have_the_same_rows() -> None:
 
 def test_each_source_is_there_and_cited() -> None:
     assert set(CITED.findall(PAGE)) == set(SOURCES)
+
+
+def versions_of(repository: str) -> set[str]:
+    """The versions that the sources name of a repository."""
+    at = re.compile(rf"/{repository}/(?:tree|releases?(?:/tag)?)/v({VERSION})$")
+    return {found[1] for found in map(at.search, SOURCES.values()) if found}
+
+
+def test_each_column_says_the_versions_of_its_sources_and_the_date_on_which_they_were_read() -> None:
+    named: set[str] = set()
+    for names, (title, *dated), *_ in tables():
+        assert title == "as of"
+        for column, cell in zip(names, dated, strict=True):
+            assert re.match(r"\d{4}-\d{2}-\d{2}: ", cell), column
+            read: set[str] = set()
+            for part in column.split(" with "):
+                if versions := re.findall(VERSION, part):
+                    found = versions_of(REPOSITORIES[part.split()[0]])
+                    assert set(versions) == {version.rpartition(".")[0] for version in found}, column
+                    named.add(part.split()[0])
+                    read |= found
+            assert set(re.findall(rf"(?<![\d.-]){VERSION}", cell)) == read, column
+    assert named == set(REPOSITORIES)
