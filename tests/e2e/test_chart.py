@@ -91,10 +91,10 @@ def test_a_release_lives_beside_a_gang_that_runs(
     def run(*arguments: str) -> str:
         return helm(*arguments, HERE, kubeconfig=cluster.kubeconfig)
 
-    # Two commands of the README, as typed: nothing but defaults, and a gang that completes.
+    # Two commands of the README, as typed: nothing but the registry, here the default, and a gang that completes.
     (commands,) = commands_of("README.md", "Install")
-    assert [line.split()[:2] for line in commands.splitlines()] == [["helm", "install"], ["kubectl", "apply"]]
-    shown = typed(cluster, commands, tmp_path)
+    assert [line.split()[0] for line in commands.splitlines()] == ["helm", "sed"]
+    shown = typed(cluster, commands.replace("REGISTRY", "docker.io"), tmp_path)
     assert f"kubectl --namespace {NAMESPACE} wait --for=condition=Available" in shown
     assert "pod-security.kubernetes.io/enforce=restricted" in shown
     assert "WARNING" not in shown
