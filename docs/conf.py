@@ -13,6 +13,7 @@ PROJECT_URL: Final = os.environ.get("PROJECT_URL", "")
 
 project = "FrameworkController"
 author = "the FrameworkController developers"
+copyright = "2026 The FrameworkController for Python developers"
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 root_doc = "docs/index"

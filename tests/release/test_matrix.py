@@ -35,6 +35,11 @@ def test_the_page_of_a_version_and_the_chart_promise_the_same_oldest_version() -
     assert f"Kubernetes {oldest} to {NEWEST.rpartition('.')[0]}" in PAGE.read_text()
 
 
+def test_the_page_says_above_the_runs_of_which_versions_they_are() -> None:
+    versions = sorted({one["project"] for one in performance.read(matrix.FILE)})
+    assert f"The runs are of {' and '.join(versions)}, " in PAGE.read_text()
+
+
 def test_what_never_ran_is_shown() -> None:
     lines = list(tables([PASSED]))
     assert f"| {OLDEST} | API server | 7 passed, 0 failed | 2026-11-22 | 0.1.0, `0123456789ab` |" in lines
