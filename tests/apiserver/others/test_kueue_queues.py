@@ -81,7 +81,7 @@ def test_a_gang_gives_way_to_another_and_comes_back(raw: RawClient, namespace: s
     queued.expect("one", Finished=True)
 
 
-def test_a_gang_that_has_restarted_in_its_pods_gives_way_and_comes_back(raw: RawClient, queued: Queued) -> None:
+def test_a_gang_that_has_restarted_in_its_pods_gives_way_and_comes_back(queued: Queued) -> None:
     queued.quota(preemption={"withinClusterQueue": "LowerPriority"})
     queued.priorities()
     frameworks = queued.frameworks
@@ -108,9 +108,7 @@ def test_a_gang_that_has_restarted_in_its_pods_gives_way_and_comes_back(raw: Raw
 
     eventually(have_changed, 30)
     queued.waits("low")
-    raw.delete(f"{frameworks.path}/high")
-    for name in ("high-worker-0", "high-worker-1"):
-        raw.delete(f"{frameworks.pods_path}/{name}")
+    frameworks.merge("high", executionType="Stop")
     starts(0)
     status = frameworks.status("low")
     assert (status["attempts"], status["retryPolicyStatus"]["accountableRetriedCount"]) == (2, 0)
