@@ -159,8 +159,13 @@ def test_connections_that_ask_nothing_cut_no_burst_of_requests_off(sources: int,
 def test_who_was_quiet_has_no_more_turns_than_others() -> None:
     """Connections that rested for a while let an API server wait until as many others had begun as it had."""
     port = Port()
+    for _ in range(20):
+        port.connect(one := Someone("busy", has_spoken=True, is_open=True))
+        port.close(one)
     for number in range(port.limits.connections):
         port.connect(Someone(f"held {number}", has_spoken=True, is_busy=True, is_open=True))
+    for _ in range(10):
+        port.step()
     held = list(port.open)
     for source in ["busy"] * 4 + ["quiet"] * 4:
         port.connect(Someone(source))
@@ -171,3 +176,18 @@ def test_who_was_quiet_has_no_more_turns_than_others() -> None:
         port.step()
         begun += [new.source for new in port.open - before]
     assert begun == ["busy", "quiet"] * 4
+
+
+def test_who_finds_no_place_keeps_nobody_from_one() -> None:
+    """Of those that say nothing there are many; only who has fewer connections than they may take a place of theirs."""
+    port = Port()
+    for source, number, has_spoken in (("hoards", 40, False), ("api", 12, True), ("another", 12, True)):
+        for _ in range(number):
+            port.connect(Someone(source, has_spoken=has_spoken, is_busy=not has_spoken, is_open=True))
+    port.step()
+    assert len(port.open) == port.limits.connections
+    port.connect(Someone("hoards"))
+    port.connect(Someone("new"))
+    for _ in range(round(port.limits.grace_seconds / STEP) + 1):
+        port.step()
+    assert (port.places.of["new"], port.places.of["hoards"]) == (1, 39)

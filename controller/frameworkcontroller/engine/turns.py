@@ -21,17 +21,20 @@ class Turns(Generic[T]):
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
+        # One without items, which were withdrawn, goes when it would have its turn.
         self._parts: dict[Hashable, Turns[T]] = {}
+        self._count = 0
         self._heap: list[tuple[float, int, Hashable]] = []
         self._numbers = itertools.count()
         self._costs: dict[Hashable, float] = {}
         self._passed = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self._items or self._parts)
+        return self._count > 0
 
     def add(self, owner: Sequence[Hashable], item: T, *, urgent: bool = False) -> None:
         """Add an item, to wait for its owner's turn: before the other items of its owner if it is urgent."""
+        self._count += 1
         if not owner:
             (self._items.appendleft if urgent else self._items.append)(item)
             return
@@ -51,10 +54,11 @@ class Turns(Generic[T]):
             IndexError: there is none.
         """
         if self._items:
+            self._count -= 1
             return self._items.popleft()
-        while self._begins(self._heap[0][2]) > self._heap[0][0]:  # it was charged since
-            first = self._heap[0][2]
-            heapq.heapreplace(self._heap, (self._begins(first), next(self._numbers), first))
+        while not self._is_next(*self._heap[0]):
+            continue
+        self._count -= 1
         self._passed, _, first = self._heap[0]
         item = self._parts[first].take(cost)
         self._costs[first] = self._passed + cost
@@ -68,19 +72,26 @@ class Turns(Generic[T]):
             self._costs.clear()
         return item
 
+    def _is_next(self, begins: float, _number: int, first: Hashable) -> bool:
+        """Whether the first of the heap has the next turn; else it is moved, or goes."""
+        if not self._parts[first]:
+            heapq.heappop(self._heap)
+            del self._parts[first]
+        elif self._begins(first) > begins:  # it was charged since
+            heapq.heapreplace(self._heap, (self._begins(first), next(self._numbers), first))
+        else:
+            return True
+        return False
+
     def withdraw(self, owner: Sequence[Hashable]) -> int:
         """Remove all items of an owner, and return how many there were."""
+        number = 0
         if not owner:
             number = len(self._items)
             self._items.clear()
-            return number
-        if (part := self._parts.get(owner[0])) is None:
-            return 0
-        number = part.withdraw(owner[1:])
-        if not part:
-            del self._parts[owner[0]]
-            self._heap = [one for one in self._heap if one[2] != owner[0]]
-            heapq.heapify(self._heap)
+        elif owner[0] in self._parts:
+            number = self._parts[owner[0]].withdraw(owner[1:])
+        self._count -= number
         return number
 
     def charge(self, owner: Sequence[Hashable], cost: float) -> None:

@@ -31,6 +31,9 @@ class Turns:
             await self._turn(source)
         begun = self._clock()
         try:
+            # What was closed meanwhile frees its bytes, in the time of nobody.
+            await asyncio.sleep(0)
+            begun = self._clock()
             yield
         finally:
             self._had[source] = max(self._passed, self._had.get(source, 0.0)) + self._clock() - begun
@@ -49,10 +52,11 @@ class Turns:
     def _pass_on(self) -> None:
         while self._waiting:
             source = min(self._waiting, key=self._had.__getitem__)
-            queue = self._waiting[source]
+            # To the end: of equals he is next who waits longest for a turn.
+            queue = self._waiting.pop(source)
             turn = queue.popleft()
-            if not queue:
-                del self._waiting[source]
+            if queue:
+                self._waiting[source] = queue
             if not turn.done():
                 self._passed = self._had[source]
                 turn.set_result(None)

@@ -88,8 +88,13 @@ class Connection(asyncio.Protocol):
                 return
 
     def eof_received(self) -> None:
-        """End the connection: TLS takes in no answer after it, and what is closed once more cannot be aborted."""
-        self.abort()
+        """End the connection at once if it is one of TLS, which takes in no answer any more.
+
+        What is closed once more cannot be aborted, and what the system holds for a client that does not read stays.
+        """
+        if self.transport is not None and self.transport.get_extra_info("ssl_object") is not None:
+            self._reset()
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -119,12 +124,17 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(AttributeError):
                 unread = self.transport.get_write_buffer_size()
             if unread:
-                # The client does not read: what the kernel holds for it must not stay either.
-                sock = self.transport.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                # The client does not read.
+                self._reset()
             self.transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+
+    def _reset(self) -> None:
+        """Let the system drop what it holds for the client when the connection is closed."""
+        assert self.transport is not None
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class Listener:

@@ -3,8 +3,8 @@
 No address says who is honest, so a source is judged by what it wasted lately: connections that had to give way before
 their handshake was done, and those that ended without a request beyond its number of requests, as an honest client may
 open several for one. To waste nothing takes whole handshakes and requests. Who wasted least is served first, who wasted
-most gives way first, and equals take turns. So a source that hoards connections, or begins them without end, costs
-mostly itself.
+most gives way first; of equals he is next who has fewest places, and those take turns. So a source that hoards
+connections, or begins them without end, costs mostly itself.
 """
 
 from collections import Counter, deque
@@ -206,8 +206,8 @@ class WaitingRoom(Generic[Waiting, Open]):
 
     def turns(self, now: float) -> Iterator[tuple[Waiting, Open | None]]:
         """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""
-        places, full = self._places, set[str]()
-        while places.may_begin(now) and (source := self._next_source(full)) is not None:
+        places, skipped = self._places, set[str]()
+        while places.may_begin(now) and (source := self._next_source(skipped)) is not None:
             is_free = places.is_free(source)
             other = None if is_free else places.gives_way(source, now)
             if is_free or other is not None:
@@ -215,8 +215,9 @@ class WaitingRoom(Generic[Waiting, Open]):
                 self._queues[source] = queue
                 yield self._left(source, queue.popleft()), other
             elif places.has_share(source):
-                full.add(source)
+                skipped.add(source)
             else:
+                # Nobody gives way to those that wasted more or have as many, either.
                 return
 
     def late(self, now: float) -> Iterator[Waiting]:
@@ -234,7 +235,10 @@ class WaitingRoom(Generic[Waiting, Open]):
         )
 
     def _next_source(self, skipped: Container[str]) -> str | None:
-        return min((source for source in self._queues if source not in skipped), key=self._places.wasted, default=None)
+        """Return who wasted least, and of these has fewest places; equals take turns."""
+        places = self._places
+        waiting = (source for source in self._queues if source not in skipped)
+        return min(waiting, key=lambda source: (places.wasted(source), places.of[source]), default=None)
 
     def _left(self, source: str, one: Waiting) -> Waiting:
         self._count -= 1

@@ -308,4 +308,4 @@ async def test_what_is_withdrawn_has_no_turn_and_no_load() -> None:
         for number in range(1, 4):
             await work.begins(number)
             work.gate.release()
-    assert work.begun == ["a", "c", "b again"]
+    assert work.begun == ["a", "b again", "c"]

@@ -52,6 +52,12 @@ async def test_who_comes_later_has_saved_nothing_up() -> None:
     assert Counter(had[10:18]) == {"early": 4, "late": 4}
 
 
+async def test_of_equals_each_has_a_turn() -> None:
+    """Of slots that become free one after the other, a source took all before it had had any time."""
+    same = {"first": (8, 1.0), "second": (8, 1.0), "third": (8, 1.0)}
+    assert await shares(same, 12, slots=4) == {"first": 4, "second": 4, "third": 4}
+
+
 async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
     fair = Turns(2, lambda: 0.0)
     holding = asyncio.Event()
