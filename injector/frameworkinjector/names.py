@@ -6,6 +6,9 @@ from frameworkcontroller.api import names as fc
 
 LABEL: Final = fc.BARRIER_LABEL
 LABEL_VALUE: Final = "enabled"
+# Of the PodTemplate by which the injector learns who calls it.
+QUESTION: Final = "question"
+WORD: Final = f"injector.{fc.GROUP}/word"
 PREFIX: Final = f"barrier.{fc.GROUP}/"
 STATUS: Final = f"{PREFIX}status"
 # By which labels of nodes the controller orders ranks, and that the barrier of the Pod reads this order in the roster.

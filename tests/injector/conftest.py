@@ -1,6 +1,7 @@
 """The fixture that starts review servers on loopback."""
 
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.review import Answer
+from frameworkinjector.serving.callers import Callers
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.server import Limits, ReviewServer
 from frameworkkube.serving.places import ConnectionLimits
@@ -21,12 +23,18 @@ async def serve() -> AsyncIterator[Callable[..., Any]]:
     running: list[LoopbackServer] = []
 
     async def start(
-        review: Callable[[bytes], Answer] = reviewed, *, certificate: bool = True, **limits: Any
+        review: Callable[[bytes], Answer] = reviewed,
+        *,
+        certificate: bool = True,
+        known: Iterable[str] = (),
+        **limits: Any,
     ) -> LoopbackServer:
         metrics = Metrics()
         of_connections = {one.name for one in fields(ConnectionLimits)} & limits.keys()
         connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections})
-        server = ReviewServer(review, metrics, Limits(connections=connections, **limits))
+        callers = Callers("default", metrics.callers.set)
+        callers._until.update(dict.fromkeys(known, math.inf))
+        server = ReviewServer(review, metrics, callers, Limits(connections=connections, **limits))
         served = ServedCertificate(metrics.certificate)
         port = await server.start("127.0.0.1", 0, served.context)
         running.append(LoopbackServer(port, server=server, served=served, metrics=metrics))

@@ -49,7 +49,7 @@ def test_the_first_example_is_injected() -> None:
 
 
 def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
-    (webhook,) = manifest("frameworkinjector", "MutatingWebhookConfiguration")["webhooks"]
+    webhook, question = manifest("frameworkinjector", "MutatingWebhookConfiguration")["webhooks"]
     assert webhook["objectSelector"] == {"matchLabels": {names.LABEL: names.LABEL_VALUE}}
     assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == [
         "kube-system",
@@ -59,6 +59,9 @@ def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
     assert (webhook["timeoutSeconds"], webhook["reinvocationPolicy"]) == (5, "IfNeeded")
     assert webhook["admissionReviewVersions"] == ["v1"]
     assert "caBundle" not in webhook["clientConfig"]
+    assert question["objectSelector"] == {"matchLabels": {names.LABEL: names.QUESTION}}
+    assert (question["failurePolicy"], question["sideEffects"]) == ("Ignore", "None")
+    assert question["clientConfig"] == webhook["clientConfig"]
 
 
 def manifest(program: str, kind: str) -> Any:

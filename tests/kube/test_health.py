@@ -130,18 +130,6 @@ async def test_two_thousand_connections_leave_room_for_a_probe_and_cost_little_m
     assert peak < 8 << 20
 
 
-async def test_a_probe_wastes_no_connection() -> None:
-    """Or it would give way to all that hold on to theirs."""
-    server = HealthServer(str, list, bytes)
-    port = await server.start("127.0.0.1", 0)
-    try:
-        for _ in range(3):
-            await answered(port, "/healthz")
-        assert server._listener._places.has_credit("127.0.0.1")
-    finally:
-        await server.stop()
-
-
 def test_on_the_event_loop_of_the_controller_connections_are_bounded_too() -> None:
     async def probe_beside_many() -> None:
         async with serving() as port, connected(port, 200) as sockets:

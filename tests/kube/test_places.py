@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from frameworkkube.serving.places import (
-    ANSWER_SECONDS,
-    CREDIT,
-    HALF_SECONDS,
-    ConnectionLimits,
-    Places,
-    WaitingRoom,
-)
+from frameworkkube.serving.places import ANSWER_SECONDS, ConnectionLimits, Places, WaitingRoom
 
 STEP = 0.02
 
@@ -26,7 +19,6 @@ class Someone:
     since: float = 0
     has_spoken: bool = False
     is_busy: bool = False
-    is_open: bool = False
 
 
 def places(held: Iterable[Someone]) -> Places[Someone]:
@@ -66,31 +58,13 @@ def test_the_place_of_whom_a_new_one_takes(held: list[Someone], goes: int | None
     assert (found and vars(found)) == (None if goes is None else vars(held[goes]))
 
 
-def test_requests_pay_for_unused_connections_but_for_none_that_had_to_give_way_in_its_handshake() -> None:
-    """An API server opens more connections for a burst than it uses: those that gave way put it behind all others."""
-    held = [Someone("a", NOW, is_open=number < 4) for number in range(5)]
-    found = places(held)
-    for _ in range(4):
-        found.asked("a", NOW)
-    for one in held[:3]:
-        found.leave(one, NOW, gives_way=one is held[0])
-    assert (found.wasted("a"), found.has_credit("a")) == (0, True)
-    found.leave(held[3], NOW)
-    found.leave(held[4], NOW, gives_way=True)
-    assert (found.wasted("a"), found.has_credit("a")) == (1, False)
-    for _ in range(CREDIT * 2):
-        found.asked("a", NOW)
-    assert (found.wasted("a"), found.has_credit("a")) == (1, True)
-    found.asked("b", NOW + 2 * HALF_SECONDS)
-    assert (found.wasted("a"), found.has_credit("a")) == (0, True)
-
-
 class Port:
     """A port whose clients do what they are told, in steps of time."""
 
     def __init__(self) -> None:
         self.limits = ConnectionLimits(begun_per_second=400)
-        self.places: Places[Someone] = Places(self.limits)
+        self.known = set[str]()
+        self.places: Places[Someone] = Places(self.limits, self.known)
         self.waiting: WaitingRoom[Someone, Someone] = WaitingRoom(self.places, self.limits)
         self.open: set[Someone] = set()
         self.lost: Counter[str] = Counter()
@@ -110,15 +84,15 @@ class Port:
             self.lost[one.source] += 1
         self._turns()
 
-    def close(self, one: Someone, *, gives_way: bool = False) -> None:
+    def close(self, one: Someone) -> None:
         self.open.remove(one)
-        self.places.leave(one, self.now, gives_way=gives_way)
+        self.places.leave(one)
 
     def _turns(self) -> None:
         for one, other in self.waiting.turns(self.now):
             if other is not None:
                 self.lost[other.source] += 1
-                self.close(other, gives_way=True)
+                self.close(other)
             one.since = self.now
             self.open.add(one)
             self.places.take(one, self.now)
@@ -128,42 +102,48 @@ HONEST = "api"
 
 
 @pytest.mark.parametrize("hold", [0.0, 100.0], ids=["that end at once", "that stay"])
-@pytest.mark.parametrize(("sources", "each"), [(1, 200), (3, 90), (8, 208), (100, 8)])
-def test_connections_that_ask_nothing_cut_no_burst_of_requests_off(sources: int, each: int, hold: float) -> None:
+@pytest.mark.parametrize(("sources", "each"), [(1, 200), (8, 208), (16, 80), (100, 8)])
+def test_who_is_known_waits_for_nobody_and_who_is_not_is_heard(sources: int, each: int, hold: float) -> None:
+    """Bursts beside others that ask nothing, and one connection of an API server that has yet to become known."""
     port, burst = Port(), 90
-    served, slowest, asking = 0, 0.0, dict[Someone, float]()
-    for step in range(1, 300):
+    served, slowest, asking = Counter[str](), Counter[str](), dict[Someone, float]()
+    for step in range(1, 400):
         for number in range(sources):
             quiet = f"quiet {number}"
             open_or_waiting = port.places.of[quiet] + len(port.waiting._queues.get(quiet, ()))
             for _ in range(min(each - open_or_waiting, 10)):
                 port.connect(Someone(quiet))
         port.step()
-        if step in (150, 200, 250):
-            for _ in range(burst):
-                one = Someone(HONEST)
+        if step == 100:
+            # Until then nobody is.
+            port.known.add(HONEST)
+        if step in (100, 150, 200):
+            for source in [HONEST] * burst + [f"new {step}"]:
+                one = Someone(source)
                 asking[one] = port.now
                 port.connect(one)
         for one in list(port.open):
             if one in asking and port.now - one.since > STEP:
                 one.has_spoken = True
-                port.places.asked(HONEST, port.now)
-                slowest = max(slowest, port.now - asking.pop(one))
-                served += 1
+                kind = one.source.split()[0]
+                slowest[kind] = max(slowest[kind], port.now - asking.pop(one))
+                served[kind] += 1
                 port.close(one)
-            elif one.source != HONEST and port.now - one.since >= hold:
+            elif one.source.startswith("quiet") and port.now - one.since >= hold:
                 port.close(one)
-    assert (served, port.lost[HONEST], slowest < 2) == (3 * burst, 0, True)
+    assert (served, port.lost[HONEST]) == ({HONEST: 3 * burst, "new": 3}, 0)
+    assert slowest[HONEST] <= 0.2
+    assert slowest["new"] <= 3
 
 
 def test_who_was_quiet_has_no_more_turns_than_others() -> None:
     """Connections that rested for a while let an API server wait until as many others had begun as it had."""
     port = Port()
     for _ in range(20):
-        port.connect(one := Someone("busy", has_spoken=True, is_open=True))
+        port.connect(one := Someone("busy", has_spoken=True))
         port.close(one)
     for number in range(port.limits.connections):
-        port.connect(Someone(f"held {number}", has_spoken=True, is_busy=True, is_open=True))
+        port.connect(Someone(f"held {number}", has_spoken=True, is_busy=True))
     for _ in range(10):
         port.step()
     held = list(port.open)
@@ -183,7 +163,7 @@ def test_who_finds_no_place_keeps_nobody_from_one() -> None:
     port = Port()
     for source, number, has_spoken in (("hoards", 40, False), ("api", 12, True), ("another", 12, True)):
         for _ in range(number):
-            port.connect(Someone(source, has_spoken=has_spoken, is_busy=not has_spoken, is_open=True))
+            port.connect(Someone(source, has_spoken=has_spoken, is_busy=not has_spoken))
     port.step()
     assert len(port.open) == port.limits.connections
     port.connect(Someone("hoards"))

@@ -54,6 +54,9 @@ class Reason(Enum):
     NOT_A_CREATE = _left_alone(
         "The request does not create a Pod, and the injector changes a Pod only when it is created."
     )
+    OWN_QUESTION = _left_alone(
+        "A PodTemplate is not changed: by one, the injector learns from which addresses API servers call."
+    )
     MIRROR_POD = _left_alone("The Pod is the mirror of a static Pod, which its node already runs.")
 
     UNKNOWN_ANNOTATION = _refused("Annotation {annotation} is not a setting of the barrier; the settings are {known}.")

@@ -43,6 +43,7 @@ class Metrics:
         )
         self._closed = {reason: closed.labels(reason) for reason in ("evicted", "refused", "silent", "unread")}
         self.connections = gauge("frameworkinjector_connections", "Open connections.")
+        self.callers = gauge("frameworkinjector_callers", "Addresses that are known to be those of API servers.")
 
     def review(self, verdict: Verdict, seconds: float | None) -> None:
         """Count one request; `seconds` is the time of its review, None if it was rejected before one."""

@@ -22,6 +22,7 @@ from frameworkinjector.certificates.secret import ManagedCertificates, ManagedOb
 from frameworkinjector.certificates.tls import ServedCertificate
 from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.review import Answer, answer
+from frameworkinjector.serving.callers import Callers
 from frameworkinjector.serving.capabilities import Capabilities
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
@@ -81,7 +82,8 @@ class Injector:
         if options.env_files is None:
             self._capabilities = Capabilities(self._needed_client(), options.objects.namespace)
         self._self_call = SelfCall(self._served, options.profile.names[0])
-        self._server = ReviewServer(self._review, self._metrics)
+        self._callers = Callers(options.objects.namespace, self._metrics.callers.set)
+        self._server = ReviewServer(self._review, self._metrics, self._callers)
         self._health = HealthServer(str, self.not_ready, self._metrics.text)
         self._stopping = False
 
@@ -142,8 +144,9 @@ class Injector:
         port = await self._server.start(options.host, options.port, self._served.context)
         _log.info("started", version=options.config.version, port=port, health_port=health_port)
         parts = [self._certificates.run(), self._self_call.run(options.host, port)]
-        if self._capabilities is not None:
-            parts.append(self._capabilities.run())
+        if self._capabilities is not None and options.endpoint is not None:
+            # Both ask by PodTemplates, for which one permission is needed.
+            parts += [self._capabilities.run(), self._callers.run(options.endpoint)]
         return parts
 
     async def _stop(self, *, drain: bool) -> None:

@@ -23,6 +23,7 @@ from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
 from frameworkinjector.review.review import Answer, rejected
+from frameworkinjector.serving.callers import Callers
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.turns import Turns
@@ -55,11 +56,15 @@ class Limits:
 class ReviewServer:
     """Listens, reads bodies, calls the reviewer, answers, logs and counts; `review` must not raise."""
 
-    def __init__(self, review: Callable[[bytes], Answer], metrics: Metrics, limits: Limits | None = None) -> None:
+    def __init__(
+        self, review: Callable[[bytes], Answer], metrics: Metrics, callers: Callers, limits: Limits | None = None
+    ) -> None:
         self._review = review
         self._metrics = metrics
+        self._callers = callers
         self._limits = limits or Limits()
-        self._large, self._reviews = Turns(self._limits.large_bodies, time.monotonic), Turns(1, time.thread_time)
+        self._large = Turns(self._limits.large_bodies, time.monotonic, callers.known)
+        self._reviews = Turns(1, time.thread_time, callers.known)
         self._http = web.Server(
             self._handle,
             keepalive_timeout=self._limits.connections.idle_seconds,
@@ -72,7 +77,7 @@ class ReviewServer:
             lingering_time=1.0,
         )
         self._listener = Listener(
-            self._http, self._limits.connections, metrics.connections.set, metrics.connection_closed
+            self._http, self._limits.connections, metrics.connections.set, metrics.connection_closed, callers.known
         )
         self._stopping = False
         self._in_flight = 0
@@ -126,6 +131,7 @@ class ReviewServer:
             except RefusalError as error:
                 answer = rejected(error.verdict)
             else:
+                self._callers.hear(body, request.remote)
                 # One after the other: a large answer takes 30 ms.
                 async with self._reviews.of(request.remote):
                     started = time.perf_counter()
@@ -143,9 +149,10 @@ class ReviewServer:
         if is_large:
             self._listener.answer_last(request, len(answer.body))
         is_rejected = answer.verdict.reason.ruling is Ruling.REJECTED
-        if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large:
+        is_question = answer.verdict.reason is Reason.OWN_QUESTION
+        if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large or is_question:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
-            # body is not read.
+            # body is not read, and the next question is to reach another replica.
             response.force_close()
         return response
 
@@ -197,6 +204,8 @@ async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
 def _log_answer(answer: Answer) -> None:
     """Log one line about a request, without any part of the Pod."""
     reason = answer.verdict.reason
+    if reason is Reason.OWN_QUESTION:
+        return
     fields = {
         "uid": answer.uid,
         "kind": answer.kind[:64],

@@ -81,7 +81,6 @@ class HealthServer:
         except Exception:  # noqa: BLE001 -- a defect costs this answer
             _log.exception("request for health or metrics failed")
             response = web.Response(status=500)
-        self._listener.note_answer(request)
         response.force_close()
         return response
 

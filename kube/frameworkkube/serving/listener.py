@@ -10,7 +10,7 @@ import contextlib
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -107,11 +107,6 @@ class Connection(asyncio.Protocol):
         return self.request is not None
 
     @property
-    def is_open(self) -> bool:
-        """Whether its handshake is done."""
-        return self.transport is not None
-
-    @property
     def has_spoken(self) -> bool:
         """Whether its last request has arrived as a whole."""
         return self.was_answered if self.request is None else self.request.content.is_eof()
@@ -145,6 +140,7 @@ class Listener:
         limits: Bounds on connections.
         on_change: Called with the number of open connections.
         on_closed: Called with the reason why a connection was closed: `evicted`, `refused`, `silent` or `unread`.
+        known: The sources that are known to be honest, at present.
     """
 
     def __init__(
@@ -153,6 +149,7 @@ class Listener:
         limits: ConnectionLimits,
         on_change: Callable[[int], Any] = lambda _: None,
         on_closed: Callable[[str], Any] = lambda _: None,
+        known: Collection[str] = (),
     ) -> None:
         self._factory = factory
         self._limits = limits
@@ -160,7 +157,7 @@ class Listener:
         self._on_closed = on_closed
         # By address and port of the client, which a request knows, too.
         self._open: dict[tuple[Any, ...], Connection] = {}
-        self._places: Places[Connection] = Places(limits)
+        self._places: Places[Connection] = Places(limits, known)
         # Those whose client has yet to take in the last answer, and its bytes, the first one first.
         self._unread: dict[Connection, int] = {}
         self._waiting: WaitingRoom[Accepted, Connection] = WaitingRoom(self._places, limits)
@@ -227,14 +224,7 @@ class Listener:
         finally:
             if connection is not None:
                 connection.request, connection.since = None, loop.time()
-                self.note_answer(request)
-
-    def note_answer(self, request: web.BaseRequest) -> None:
-        """Note that a request is answered: its source wastes nothing, if all of the request has arrived."""
-        connection = self._connection_of(request)
-        if connection is not None and request.content.is_eof():
-            connection.was_answered = True
-            self._places.asked(connection.source, asyncio.get_running_loop().time())
+                connection.was_answered = connection.was_answered or request.content.is_eof()
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -277,7 +267,7 @@ class Listener:
         for new, other in self._waiting.turns(now):
             if other is not None:
                 self._on_closed("evicted")
-                self.forget(other, gives_way=True)
+                self.forget(other)
                 other.abort()
             self._begin(new)
 
@@ -340,12 +330,12 @@ class Listener:
         self._on_closed(reason)
         connection.abort()
 
-    def forget(self, connection: Connection, *, gives_way: bool = False) -> None:
+    def forget(self, connection: Connection) -> None:
         """Give the place of a connection to others, since it has ended or gives way."""
         if connection.silence is not None:
             connection.silence.cancel()
         self._unread.pop(connection, None)
         if self._open.get(connection.peer) is connection:
             del self._open[connection.peer]
-            self._places.leave(connection, asyncio.get_running_loop().time(), gives_way=gives_way)
+            self._places.leave(connection)
             self._on_change(len(self._open))

@@ -1,21 +1,14 @@
 """Decides which connection of a port has a place, which waits for one, and which gives way; `listener` has the sockets.
 
-No address says who is honest, so a source is judged by what it wasted lately: connections that had to give way before
-their handshake was done, and those that ended without a request beyond its number of requests, as an honest client may
-open several for one. To waste nothing takes whole handshakes and requests. Who wasted least is served first, who wasted
-most gives way first; of equals he is next who has fewest places, and those take turns. So a source that hoards
-connections, or begins them without end, costs mostly itself.
+No address says who is honest. Of sources that are known to be, none waits for any other: most places are theirs once
+there is one. Else whoever has fewest places is served first, and those take turns; whoever has most gives way first.
 """
 
 from collections import Counter, deque
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-# What happened lately counts half after this time.
-HALF_SECONDS: Final = 10.0
-# An API server reviews so many objects at a time by default, and may open a connection for each that it never uses.
-CREDIT: Final = 200
 # An answer that takes longer is a stream, which has no end of its own.
 ANSWER_SECONDS: Final = 10.0
 
@@ -28,14 +21,16 @@ class ConnectionLimits:
     """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers. A quarter of them is
     for those that have brought no request yet."""
     of_one_source: int = 48
-    """Open connections of one address."""
+    """Open connections of one address. So many are for the known ones together, once there is one, the rest for all
+    others."""
     begun_per_second: int = 1_000_000
-    """Connections that begin in a second, after as many at once as there are places."""
+    """Connections of those that are not known that begin in a second, after as many at once as there are places; once
+    one is known, a part of both, as of the places."""
     waiting: int = 768
     """Accepted connections that wait to begin, as bare sockets: with all others fewer than 1,024 files, which a process
     may have open by default. The system keeps up to 128 KiB of each."""
     grace_seconds: float = 0.3
-    """Time to bring a request before a connection gives way to one whose source has not wasted less."""
+    """Time to bring a request before a connection gives way."""
     own_grace_seconds: float = 2.0
     """Time for which a connection does not give way to another one of its own source: many at once may be honest."""
     handshake_seconds: float = 5.0
@@ -71,10 +66,6 @@ class Caller(Client, Protocol):
         """Whether a request has begun and is not answered."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether its handshake is done."""
-
-    @property
     def has_spoken(self) -> bool:
         """Whether there was a request, and the last one has arrived as a whole."""
 
@@ -88,16 +79,14 @@ class Places(Generic[Open]):
 
     Attributes:
         of: Their number by source.
+        known: The sources that are known to be honest, at present.
     """
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, known: Collection[str] = ()) -> None:
+        self.known = known
         self._limits = limits
         self._open: set[Open] = set()
         self.of: Counter[str] = Counter()
-        # By source, of late: connections that gave way in their handshake; others without a request, less requests.
-        self._cut: Counter[str] = Counter()
-        self._owed: Counter[str] = Counter()
-        self._halved = 0.0
         # When all that have begun would have, one after the other.
         self._paced = 0.0
 
@@ -105,43 +94,19 @@ class Places(Generic[Open]):
         """Give a place to a connection that begins."""
         self._open.add(one)
         self.of[one.source] += 1
-        self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
+        if one.source not in self.known:
+            share = self._places_for(one.source) / self._limits.connections
+            self._paced = max(self._paced, now) + 1 / (share * self._limits.begun_per_second)
 
-    def leave(self, one: Open, now: float, *, gives_way: bool = False) -> None:
+    def leave(self, one: Open) -> None:
         """Free the place of a connection, which has ended or gives way."""
         self._open.remove(one)
         self.of[one.source] -= 1
         self.of = +self.of
-        if not one.has_spoken:
-            self._halve(now)
-            (self._cut if gives_way and not one.is_open else self._owed)[one.source] += 1
 
-    def asked(self, source: str, now: float) -> None:
-        """Note that a request of a source, which arrived as a whole, is answered."""
-        self._halve(now)
-        self._owed[source] = max(-CREDIT, self._owed[source] - 1)
-
-    def wasted(self, source: str) -> int:
-        """Return how many connections a source wasted lately."""
-        return self._cut[source] + max(0, self._owed[source])
-
-    def has_credit(self, source: str) -> bool:
-        """Whether a source brought more requests of late than connections without one."""
-        return self._owed[source] < 0
-
-    def _halve(self, now: float) -> None:
-        if times := int((now - self._halved) / HALF_SECONDS):
-            self._halved = now
-            for lately in (self._cut, self._owed):
-                halves = {
-                    source: half for source, count in lately.items() if (half := int(count / 2.0 ** min(times, 64)))
-                }
-                lately.clear()
-                lately.update(halves)
-
-    def may_begin(self, now: float) -> bool:
-        """Whether the pace lets another one begin."""
-        return self._paced - now < self._limits.connections / self._limits.begun_per_second
+    def may_begin(self, source: str, now: float) -> bool:
+        """Whether the pace lets another one of a source begin."""
+        return source in self.known or self._paced - now < self._limits.connections / self._limits.begun_per_second
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""
@@ -149,13 +114,33 @@ class Places(Generic[Open]):
 
     def is_free(self, source: str) -> bool:
         """Whether a new one of a source takes nobody's place."""
-        return len(self._open) < self._limits.connections and not self.has_share(source)
+        return len(self._open) < self._limits.connections and not self._is_full(source)
+
+    def are_alike(self, source: str, other: str) -> bool:
+        """Whether both sources are known, or neither is: only then has one to wait for the other."""
+        return (source in self.known) is (other in self.known)
+
+    def _is_full(self, source: str) -> bool:
+        alike = sum(count for other, count in self.of.items() if self.are_alike(source, other))
+        return self.has_share(source) or alike >= self._places_for(source)
+
+    def _places_for(self, source: str) -> int:
+        """Return how many places there are for a source and those like it."""
+        limits = self._limits
+        if not self.known:
+            return limits.connections
+        return limits.of_one_source if source in self.known else limits.connections - limits.of_one_source
 
     def gives_way(self, source: str, now: float) -> Open | None:
         """Return the connection whose place a new one of a source takes; None if it has to wait for one."""
-        limits, has_share, wasted = self._limits, self.has_share(source), self.wasted(source)
+        if not self._is_full(source):
+            # The others have more than theirs, from the time when nobody was known.
+            others = (one for one in self._open if not self.are_alike(source, one.source))
+            return min(others, key=lambda one: (one.is_busy, one.since), default=None)
+        limits, has_share = self._limits, self.has_share(source)
+        alike = [one for one in self._open if self.are_alike(source, one.source)]
         # Else those that say nothing could take the place of all that speak, or those the place of all others.
-        keeps_spoken = sum(not one.has_spoken for one in self._open) >= limits.connections / 4
+        keeps_spoken = sum(not one.has_spoken for one in alike) >= self._places_for(source) / 4
 
         def may_go(one: Open) -> bool:
             seconds = now - one.since
@@ -164,15 +149,14 @@ class Places(Generic[Open]):
             if has_share:
                 return False
             if not one.has_spoken:
-                return seconds >= limits.grace_seconds or self.wasted(one.source) > wasted
+                return seconds >= limits.grace_seconds
             is_at_rest = not one.is_busy or seconds >= ANSWER_SECONDS
             return not keeps_spoken and is_at_rest and self.of[one.source] > self.of[source]
 
         def order(one: Open) -> tuple[bool, int, float]:
-            most = self.of[one.source] if one.has_spoken else self.wasted(one.source)
-            return one.has_spoken == keeps_spoken, -most, one.since
+            return one.has_spoken == keeps_spoken, -self.of[one.source], one.since
 
-        return min(filter(may_go, self._open), key=order, default=None)
+        return min(filter(may_go, alike), key=order, default=None)
 
 
 class WaitingRoom(Generic[Waiting, Open]):
@@ -196,10 +180,10 @@ class WaitingRoom(Generic[Waiting, Open]):
         """Return the one for which there is no room, which waits no more."""
         if self._count <= self._limits.waiting:
             return None
+        places = self._places
 
-        def order(source: str) -> tuple[int, bool, int]:
-            places, waiting = self._places, len(self._queues[source])
-            return places.wasted(source), not places.has_credit(source), places.of[source] + waiting
+        def order(source: str) -> tuple[bool, int]:
+            return source not in places.known, places.of[source] + len(self._queues[source])
 
         most = max(self._queues, key=order)
         return self._left(most, self._queues[most].pop())
@@ -207,17 +191,17 @@ class WaitingRoom(Generic[Waiting, Open]):
     def turns(self, now: float) -> Iterator[tuple[Waiting, Open | None]]:
         """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""
         places, skipped = self._places, set[str]()
-        while places.may_begin(now) and (source := self._next_source(skipped)) is not None:
+        while (source := self._next_source(skipped)) is not None and places.may_begin(source, now):
             is_free = places.is_free(source)
             other = None if is_free else places.gives_way(source, now)
             if is_free or other is not None:
                 queue = self._queues.pop(source)
                 self._queues[source] = queue
                 yield self._left(source, queue.popleft()), other
-            elif places.has_share(source):
+            elif source in places.known or places.has_share(source):
                 skipped.add(source)
             else:
-                # Nobody gives way to those that wasted more or have as many, either.
+                # Nobody gives way to those that have as many, either.
                 return
 
     def late(self, now: float) -> Iterator[Waiting]:
@@ -230,15 +214,15 @@ class WaitingRoom(Generic[Waiting, Open]):
         """Whether a place of a source is due to one that waits."""
         places = self._places
         return any(
-            one == source or (places.wasted(one) <= places.wasted(source) and places.of[one] < places.of[source])
+            one == source or (places.are_alike(one, source) and places.of[one] < places.of[source])
             for one in self._queues
         )
 
     def _next_source(self, skipped: Container[str]) -> str | None:
-        """Return who wasted least, and of these has fewest places; equals take turns."""
+        """Return who has fewest places, of those that are known if any waits; equals take turns."""
         places = self._places
         waiting = (source for source in self._queues if source not in skipped)
-        return min(waiting, key=lambda source: (places.wasted(source), places.of[source]), default=None)
+        return min(waiting, key=lambda source: (source not in places.known, places.of[source]), default=None)
 
     def _left(self, source: str, one: Waiting) -> Waiting:
         self._count -= 1

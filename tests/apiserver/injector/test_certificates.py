@@ -50,8 +50,8 @@ def replicas(raw: RawClient, identity: Path, tmp_path: Path) -> Iterator[tuple[R
 
 
 def ca_bundle(raw: RawClient) -> str:
-    (webhook,) = raw.get(CONFIGURATION)["webhooks"]
-    return base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
+    (found,) = {webhook["clientConfig"]["caBundle"] for webhook in raw.get(CONFIGURATION)["webhooks"]}
+    return base64.b64decode(found).decode()
 
 
 def served_by(replica: Replica) -> str:

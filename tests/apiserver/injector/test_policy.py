@@ -44,7 +44,7 @@ def refusal(client: RawClient, body: JSON, query: str = "") -> str:
 
 
 def webhook(raw: RawClient) -> JSON:
-    (found,) = raw.get(CONFIGURATION)["webhooks"]
+    found, _ = raw.get(CONFIGURATION)["webhooks"]
     return found
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import socket
 import ssl
 import time
@@ -260,9 +261,7 @@ async def test_connections_under_way_are_not_given_up_for_more_of_the_same_sourc
 
 
 async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any) -> None:
-    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, own_grace_seconds=60, waiting=0)
-    (await serving.connect("127.0.0.2"))[1].transport.abort()
-    await until(lambda: not serving.metric("connections"))
+    serving = await serve(connections=8, of_one_source=6, grace_seconds=0, own_grace_seconds=60, waiting=0)
     hoarded = [await serving.connect("127.0.0.2") for _ in range(6)]
     with pytest.raises(CLOSED):
         await serving.connect("127.0.0.2")
@@ -271,13 +270,17 @@ async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any
     assert [await speaks(one) for one in hoarded] == [False] * 2 + [True] * 4
 
 
-async def test_of_many_sources_the_connection_that_waits_longest_for_its_request_gives_way(serve: Any) -> None:
-    serving = await serve(connections=4, grace_seconds=0, own_grace_seconds=0, waiting=0)
-    hoarded = [await serving.connect(f"127.0.0.{2 + number}") for number in range(2)]
-    others = [await serving.connect() for _ in range(2)]
-    last = await serving.connect("127.0.0.4")
-    assert [await speaks(one) for one in (*others, last)] == [True] * 3
-    assert [await speaks(one) for one in hoarded] == [False, True]
+async def test_who_is_known_waits_for_nobody_who_is_not(serve: Any) -> None:
+    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, own_grace_seconds=60, waiting=0)
+    others = [await serving.connect(f"127.0.0.{2 + number}") for number in range(8)]
+    for reader, writer in others[:4]:
+        await post_once(reader, writer)
+    serving.server._callers._until["127.0.0.1"] = math.inf
+    known = [await serving.connect() for _ in range(6)]
+    with pytest.raises(CLOSED):
+        await serving.connect()
+    assert [await speaks(one) for one in known] == [True] * 6
+    assert sum([await speaks(one) for one in others]) == 2
 
 
 async def test_a_connection_whose_next_body_does_not_come_gives_way(serve: Any) -> None:

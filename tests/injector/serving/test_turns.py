@@ -2,14 +2,17 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 
 from frameworkinjector.serving.turns import Turns
 
 
-async def shares(of: dict[str, tuple[int, float]], turns: int, slots: int = 1) -> Counter[str]:
+async def shares(
+    of: dict[str, tuple[int, float]], turns: int, slots: int = 1, known: Collection[str] = ()
+) -> Counter[str]:
     """How many of the first turns each source has had, that asks for so many at once and takes these seconds."""
     now, had = 0.0, list[str]()
-    fair = Turns(slots, lambda: now)
+    fair = Turns(slots, lambda: now, known)
 
     async def one(source: str, seconds: float) -> None:
         nonlocal now
@@ -55,11 +58,34 @@ async def test_who_comes_later_has_saved_nothing_up() -> None:
 async def test_of_equals_each_has_a_turn() -> None:
     """Of slots that become free one after the other, a source took all before it had had any time."""
     same = {"first": (8, 1.0), "second": (8, 1.0), "third": (8, 1.0)}
-    assert await shares(same, 12, slots=4) == {"first": 4, "second": 4, "third": 4}
+    assert await shares(same, 12, slots=4, known=same) == {"first": 4, "second": 4, "third": 4}
+
+
+async def test_who_is_known_comes_first() -> None:
+    assert await shares({"other": (9, 0.0), "known": (9, 1.0)}, 10, known={"known"}) == {"other": 1, "known": 9}
+
+
+async def test_others_have_half_of_the_turns_at_most() -> None:
+    fair = Turns(4, lambda: 0.0, {"known"})
+    began, done = list[str](), asyncio.Event()
+
+    async def one(source: str) -> None:
+        async with fair.of(source):
+            began.append(source)
+            await done.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for source in ["other"] * 5 + ["known"] * 3:
+            group.create_task(one(source))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert Counter(began) == {"other": 2, "known": 2}
+        done.set()
+    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
 
 
 async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
-    fair = Turns(2, lambda: 0.0)
+    fair = Turns(4, lambda: 0.0)
     holding = asyncio.Event()
 
     async def one(source: str) -> None:
@@ -75,6 +101,6 @@ async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
     fourth.cancel()
     holding.set()
     await asyncio.gather(first, second, third, fourth, return_exceptions=True)
-    assert (fair._free, fair._waiting) == (2, {})
+    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
     async with asyncio.timeout(5), fair.of("e"), fair.of("f"):
         pass

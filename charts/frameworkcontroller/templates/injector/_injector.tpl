@@ -3,6 +3,20 @@
 {{ .Values.certificates.secretName | default (printf "%s-tls" (include "fc.injector" .)) }}
 {{- end }}
 
+{{/* Where the API server finds the injector. */}}
+{{- define "fc.webhookClient" -}}
+{{- if ne .Values.certificates.source "secret" }}
+# caBundle is missing on purpose: the maker of the certificate writes it, and restores it when it is overwritten.
+{{- else if .Values.certificates.caBundle }}
+caBundle: {{ .Values.certificates.caBundle | b64enc }}
+{{- end }}
+service:
+  name: {{ include "fc.injector" . }}
+  namespace: {{ .Release.Namespace }}
+  path: /mutate
+  port: 443
+{{- end }}
+
 {{/* Resources as the injector's flags read them: cpu=10m,memory=32Mi. */}}
 {{- define "fc.amounts" -}}
 {{- $parts := list }}

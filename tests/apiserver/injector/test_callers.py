@@ -1,0 +1,50 @@
+"""From which addresses API servers call, as a replica with the shipped service account and manifests finds out."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from frameworkinjector.serving import callers
+from frameworkinjector.serving.callers import Callers
+from frameworkkube.http.credentials import from_kubeconfig
+from localcluster import Cluster
+from localcluster.client import RawClient
+from localcluster.processes.logs import complete_lines
+from testkit.waiting import eventually, eventually_async
+from tests.injector.replica_processes import SYSTEM, Replica, manifests, path_of
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
+
+
+def test_a_replica_learns_from_where_the_api_server_calls(raw: RawClient, injector: Replica) -> None:
+    def found() -> None:
+        assert "frameworkinjector_callers 1.0" in injector.health("/metrics")[1].splitlines()
+
+    eventually(found, timeout=30)
+    lines = [json.loads(line) for line in complete_lines(injector.log)]
+    assert {line["source"] for line in lines if line["msg"] == "an API server calls from here"} == {"127.0.0.1"}
+    assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == [], "the question stores nothing"
+
+
+async def test_without_permission_it_asks_on(
+    cluster: Cluster, raw: RawClient, identity: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "UNKNOWN_SECONDS", 0.1)
+    asking = Callers(SYSTEM)
+    (permissions,) = [one for one in manifests() if one["kind"] == "RoleBinding"]
+
+    async def has_problem(*, expected: bool) -> None:
+        assert (asking.status.problem is not None) is expected, asking.status.problem
+
+    running = asyncio.create_task(asking.run(replace(from_kubeconfig(identity), server=cluster.server)))
+    try:
+        await eventually_async(lambda: has_problem(expected=False), 30)
+        raw.delete(path_of(permissions))
+        await eventually_async(lambda: has_problem(expected=True), 30)
+        raw.apply(path_of(permissions), permissions)
+        await eventually_async(lambda: has_problem(expected=False), 30)
+    finally:
+        running.cancel()
