@@ -30,6 +30,7 @@ def places(held: Iterable[Someone]) -> Places[Someone]:
 
 OLD, YOUNG = 0.0, 9.9
 NOW = 10.0
+WAITED = 0.3
 SILENT = [Someone("quiet", OLD), Someone("quiet", OLD)]
 
 
@@ -54,8 +55,15 @@ SILENT = [Someone("quiet", OLD), Someone("quiet", OLD)]
 )  # fmt: skip
 def test_the_place_of_whom_a_new_one_takes(held: list[Someone], goes: int | None) -> None:
     held = [Someone(one.source, one.since, one.has_spoken, one.is_busy) for one in held]
-    found = places(held).gives_way("new", NOW)
+    found = places(held).gives_way(Someone("new", NOW - WAITED), NOW)
     assert (found and vars(found)) == (None if goes is None else vars(held[goes]))
+
+
+def test_a_client_that_opens_one_more_first_gets_to_use_what_it_has() -> None:
+    """A burst of an API server after a rest closed idle connections of its own while it took them for its reviews."""
+    found = places([Someone("api", OLD, has_spoken=True) for _ in range(6)])
+    assert found.gives_way(Someone("api", NOW), NOW) is None
+    assert found.gives_way(Someone("api", NOW - WAITED), NOW) is not None
 
 
 class Port:

@@ -284,7 +284,9 @@ class Listener:
         self._open[accepted.peer] = connection
         self._places.take(connection, connection.since)
         self._on_change(len(self._open))
-        connection.silence = loop.call_later(self._limits.first_request_seconds, self._end, connection, "silent")
+        is_known = connection.source in self._places.known
+        seconds = self._limits.idle_seconds if is_known else self._limits.first_request_seconds
+        connection.silence = loop.call_later(seconds, self._end, connection, "silent")
         connection.opening = asyncio.create_task(self._open_one(accepted.socket, connection))
         connection.opening.add_done_callback(lambda _: self._end_opening(accepted.socket, connection))
 

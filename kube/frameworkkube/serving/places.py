@@ -30,13 +30,15 @@ class ConnectionLimits:
     """Accepted connections that wait to begin, as bare sockets: with all others fewer than 1,024 files, which a process
     may have open by default. The system keeps up to 128 KiB of each."""
     grace_seconds: float = 0.3
-    """Time to bring a request before a connection gives way."""
+    """Time to bring a request, the first or the next one, before a connection gives way; and for which one that has no
+    place waits before others of its own source give way."""
     own_grace_seconds: float = 2.0
     """Time for which a connection does not give way to another one of its own source: many at once may be honest."""
     handshake_seconds: float = 5.0
     """Time for a TLS handshake, and before it to wait."""
     first_request_seconds: float = 10.0
-    """Time for a new connection to send its first request head, the handshake included."""
+    """Time for a new connection to send its first request head, the handshake included; not of those that are known,
+    which open more than they use at once."""
     unread_seconds: float = 2.0
     """Time for a client to take in a last answer."""
     unread_bytes: int = 32 * 1024 * 1024
@@ -131,13 +133,16 @@ class Places(Generic[Open]):
             return limits.connections
         return limits.of_one_source if source in self.known else limits.connections - limits.of_one_source
 
-    def gives_way(self, source: str, now: float) -> Open | None:
-        """Return the connection whose place a new one of a source takes; None if it has to wait for one."""
+    def gives_way(self, new: Client, now: float) -> Open | None:
+        """Return the connection whose place a new one takes; None if it has to wait for one."""
+        source, limits = new.source, self._limits
         if not self._is_full(source):
             # The others have more than theirs, from the time when nobody was known.
             others = (one for one in self._open if not self.are_alike(source, one.source))
             return min(others, key=lambda one: (one.is_busy, one.since), default=None)
-        limits, has_share = self._limits, self.has_share(source)
+        has_share = self.has_share(source)
+        # A client that opens one more is about to use all that it has: they get the time for that.
+        has_waited = now - new.since >= limits.grace_seconds
         alike = [one for one in self._open if self.are_alike(source, one.source)]
         # Else those that say nothing could take the place of all that speak, or those the place of all others.
         keeps_spoken = sum(not one.has_spoken for one in alike) >= self._places_for(source) / 4
@@ -145,12 +150,12 @@ class Places(Generic[Open]):
         def may_go(one: Open) -> bool:
             seconds = now - one.since
             if one.source == source and (has_share or not (keeps_spoken and one.has_spoken)):
-                return not one.is_busy and seconds >= limits.own_grace_seconds
+                return not one.is_busy and seconds >= limits.own_grace_seconds and has_waited
             if has_share:
                 return False
             if not one.has_spoken:
                 return seconds >= limits.grace_seconds
-            is_at_rest = not one.is_busy or seconds >= ANSWER_SECONDS
+            is_at_rest = seconds >= (ANSWER_SECONDS if one.is_busy else limits.grace_seconds)
             return not keeps_spoken and is_at_rest and self.of[one.source] > self.of[source]
 
         def order(one: Open) -> tuple[bool, int, float]:
@@ -193,7 +198,7 @@ class WaitingRoom(Generic[Waiting, Open]):
         places, skipped = self._places, set[str]()
         while (source := self._next_source(skipped)) is not None and places.may_begin(source, now):
             is_free = places.is_free(source)
-            other = None if is_free else places.gives_way(source, now)
+            other = None if is_free else places.gives_way(self._queues[source][0], now)
             if is_free or other is not None:
                 queue = self._queues.pop(source)
                 self._queues[source] = queue
