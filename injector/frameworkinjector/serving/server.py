@@ -63,8 +63,7 @@ class ReviewServer:
         self._metrics = metrics
         self._callers = callers
         self._limits = limits or Limits()
-        self._large = Turns(self._limits.large_bodies, time.monotonic, callers.known)
-        self._reviews = Turns(1, time.thread_time, callers.known)
+        self._large, self._reviews = Turns(self._limits.large_bodies, callers.known), Turns(1, callers.known)
         self._http = web.Server(
             self._handle,
             keepalive_timeout=self._limits.connections.idle_seconds,
