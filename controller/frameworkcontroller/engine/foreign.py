@@ -21,7 +21,7 @@ from frameworkcontroller.core.effects import Effect, Failed
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
-from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.gang.publisher import GangStatus
 from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -78,11 +78,11 @@ class ForeignGangs:
             label_selector=PODS,
         )
         self._config_maps = config_maps_of_each(client, namespaces, names.GANG_LABEL, self._on_config_map)
-        metrics.frameworks.foreign = self.phases
+        metrics.frameworks.foreign = self.statuses
 
-    def phases(self) -> Iterable[Phase]:
+    def statuses(self) -> Iterable[GangStatus]:
         """Return how far the gangs are that have a roster."""
-        return [phase for gang in self._gangs.values() if (phase := gang.phase) is not None]
+        return [status for gang in self._gangs.values() if (status := gang.status) is not None]
 
     def _informers(self) -> list[Informer[Any]]:
         return [*self._pods.values(), *self._config_maps.values()]

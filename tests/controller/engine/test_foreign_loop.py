@@ -26,6 +26,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
 )
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER
+from frameworkcontroller.core.gang.publisher import GangStatus, Phase
 from frameworkcontroller.engine.foreign import PODS, ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
@@ -86,6 +87,15 @@ async def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
         async with beside(made(Client("bad", "good", "worse"), performer, metrics).run()):
             await asyncio.sleep(30)
     assert 'frameworkcontroller_foreign_gangs{phase="gathering"} 0.0' in metrics.text().decode()
+    since = datetime.fromtimestamp(1000, UTC)
+    metrics.frameworks.foreign = lambda: [GangStatus(Phase.LATE, since, not_created=2, not_ready=1)]
+    for line in (
+        'foreign_gangs{phase="late"} 1.0',
+        'gang_missing_tasks{reason="not-created"} 2.0',
+        'gang_missing_tasks{reason="not-ready"} 1.0',
+        "gang_oldest_wait_timestamp_seconds 1000.0",
+    ):
+        assert f"frameworkcontroller_{line}" in metrics.text().decode().splitlines()
     told = {line["gang"].split(".")[1] for line in logs if "cannot be processed" in line["event"]}
     assert told == {"bad", "worse"}
     assert ("good", CreateConfigMap) in performer.done

@@ -25,7 +25,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
-from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.publisher import GangStatus, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.shares import Pace, new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
@@ -97,9 +97,12 @@ class ForeignGang:
         return Subject(self._namespace, self._name, gang[0].uid, gang)
 
     @property
-    def phase(self) -> Phase | None:
+    def status(self) -> GangStatus | None:
         """How far the gang is, None if there is no roster yet."""
-        return None if self._publisher is None else self._publisher.phase
+        found = self._publisher
+        if found is None:
+            return None
+        return GangStatus(found.phase, found.since, self.members.not_created, self.members.not_ready)
 
     @property
     def is_over(self) -> bool:

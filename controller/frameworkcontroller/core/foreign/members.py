@@ -108,6 +108,16 @@ class Members:
         """
         return self._placed == len(self._at) == self._size.total
 
+    @property
+    def not_created(self) -> int:
+        """How many places have no Pod."""
+        return self._size.total - self._placed
+
+    @property
+    def not_ready(self) -> int:
+        """How many places have Pods that peers cannot reach yet."""
+        return self._placed - self._ready
+
     def all(self) -> Iterator[Member]:
         """Yield all Pods."""
         for found in self._at.values():

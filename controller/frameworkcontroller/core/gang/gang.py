@@ -4,7 +4,6 @@ The reconciler makes one `Gang` per ConfigMap and asks it once per pass what to 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -13,27 +12,13 @@ from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import RolesSummary, WriteRoster
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.gang.publisher import Phase, Publisher
+from frameworkcontroller.core.gang.publisher import GangStatus, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, behind, members
 from frameworkcontroller.core.policies.readiness import Obstacle
 from frameworkcontroller.core.restart.epoch import Gate
 from frameworkcontroller.core.status.reports import Milestone
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import gang_roles, is_complete, member_count, readiness
-
-
-@dataclass(frozen=True)
-class GangStatus:
-    """How far a gang is, for metrics."""
-
-    phase: Phase
-    since: datetime | None
-    """When it began to gather, None if that is not known."""
-    not_created: int
-    """Its Tasks without a Pod."""
-    not_ready: int
-    """Its Tasks whose Pods peers cannot reach yet."""
-
 
 PHASES: Final = ("created", "addressed", "open")
 

@@ -7,6 +7,7 @@ in which further changes join it. Progress is for barriers alone. Each roster sp
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 from itertools import islice
@@ -46,6 +47,19 @@ class Phase(StrEnum):
     """The last roster lists every Task; the Event GangReady is sent."""
     DEGRADED = auto()
     """The gang was complete before; the last roster, as far as is known, has no members."""
+
+
+@dataclass(frozen=True)
+class GangStatus:
+    """How far a gang is, for metrics."""
+
+    phase: Phase
+    since: datetime | None
+    """When it began to gather, None if that is not known."""
+    not_created: int
+    """Its Tasks without a Pod."""
+    not_ready: int
+    """Its Tasks whose Pods peers cannot reach yet."""
 
 
 class Publication(Struct, frozen=True):

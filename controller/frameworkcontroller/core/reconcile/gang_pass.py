@@ -26,8 +26,9 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.events import NAMED_TEXT, KubeEvent
 from frameworkcontroller.core.gang import rank_order
-from frameworkcontroller.core.gang.gang import Gang, GangStatus, attempt_name, has_gang
+from frameworkcontroller.core.gang.gang import Gang, attempt_name, has_gang
 from frameworkcontroller.core.gang.progress import Asking
+from frameworkcontroller.core.gang.publisher import GangStatus
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.readiness import Obstacle, is_ready, obstacle_of
 from frameworkcontroller.core.policies.role import RoleState

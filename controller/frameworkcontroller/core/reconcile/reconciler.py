@@ -47,7 +47,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from frameworkcontroller.core.gang.gang import GangStatus
+from frameworkcontroller.core.gang.publisher import GangStatus
 from frameworkcontroller.core.machines import framework
 from frameworkcontroller.core.policies.role import idle_in
 from frameworkcontroller.core.policies.shares import Shares

@@ -16,7 +16,7 @@ from frameworkcontroller.api.codes import PREDEFINED, UNRECOGNIZED_PHRASE
 from frameworkcontroller.api.states import LedgerState, State
 from frameworkcontroller.api.status import GangRestart, Hang
 from frameworkcontroller.core.effects import Missing, Outcome, Refused
-from frameworkcontroller.core.gang.publisher import Phase
+from frameworkcontroller.core.gang.publisher import GangStatus, Phase
 from frameworkcontroller.core.policies.classification import CodeInfo
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.status.reports import Milestone, Report, Transition
@@ -44,7 +44,7 @@ class _Frameworks(Collector):
     def __init__(self) -> None:
         self.reconcilers: Callable[[], Iterable[FrameworkReconciler]] = tuple
         self.at_rest: Callable[[], Iterable[tuple[State, bool]]] = tuple
-        self.foreign: Callable[[], Iterable[Phase]] = tuple
+        self.foreign: Callable[[], Iterable[GangStatus]] = tuple
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         reconcilers = list(self.reconcilers())
@@ -72,18 +72,22 @@ class _Frameworks(Collector):
             value=sum(one.waiting_tasks for one in reconcilers),
         )
         gangs = [gang for one in reconcilers if (gang := one.gang) is not None]
-        phases, others = Tally(gang.phase for gang in gangs), Tally(self.foreign())
-        yield _family("frameworkcontroller_gangs", "Gangs by phase.", "phase", Phase, phases)
-        text = "Gangs of other controllers by phase."
-        yield _family("frameworkcontroller_foreign_gangs", text, "phase", Phase, others)
-        waiting = [gang for gang in gangs if gang.phase in {Phase.GATHERING, Phase.LATE}]
+        others = list(self.foreign())
+        for name, text, found in (
+            ("gangs", "Gangs by phase.", gangs),
+            ("foreign_gangs", "Gangs of other controllers by phase.", others),
+        ):
+            phases = Tally(gang.phase for gang in found)
+            yield _family(f"frameworkcontroller_{name}", text, "phase", Phase, phases)
+        waiting = [gang for gang in (*gangs, *others) if gang.phase in {Phase.GATHERING, Phase.LATE}]
         missing = {
             "not-created": sum(gang.not_created for gang in waiting),
             "not-ready": sum(gang.not_ready for gang in waiting),
         }
         yield _family(
             "frameworkcontroller_gang_missing_tasks",
-            "Tasks for which gangs wait that have never been complete, by what they lack: a Pod, or an address.",
+            "Tasks (Pods of other controllers) for which gangs wait that were never complete, by what they lack: a "
+            "Pod, or an address.",
             "reason",
             missing,
             missing,

@@ -147,7 +147,8 @@ def test_one_pod_that_says_this_and_that_has_its_gang_looked_through_once_a_seco
             gang.apply_outcome(effect, Done("u", "7"), now)
 
     decide(START)
-    assert gang.phase is Phase.COMPLETE
+    assert gang.status is not None
+    assert gang.status.phase is Phase.COMPLETE
     before, costs, said = members[0], [], [member(keep, FLIPS[flip]), members[0]]
     for step in range(200):
         gang.members.replace(before, before := said[step % 2])
@@ -202,7 +203,8 @@ def test_a_gang_that_waits_and_nothing_changes_is_not_looked_at_again() -> None:
             if decision.wake_at is None:
                 break
             now = decision.wake_at
-    assert gang.phase is Phase.LATE
+    assert gang.status is not None
+    assert gang.status.phase is Phase.LATE
     assert now - START < timedelta(seconds=40)
 
 

@@ -60,6 +60,13 @@ class Three(World):
         return [roles["worker"] for roles in self.complete().values()]
 
     @property
+    def lacks(self) -> tuple[int, int]:
+        """What the metrics say: how many have no Pod, and how many of the Pods are not ready."""
+        (status,) = (gang.status for gang in self._gangs.values())
+        assert status is not None
+        return status.not_created, status.not_ready
+
+    @property
     def roster(self) -> Gang:
         ((_, text),) = self.config_maps.values()
         return roster.decode(text)
@@ -78,9 +85,12 @@ class TestEachKind:
         world = Three(kind)
         world.run(0, 1, seconds=10)
         assert (world.members, list(world.waiting()), world.opened) == ([], ["worker-2 has no Pod yet"], {})
+        assert world.lacks == (1, 0)
         world.run(2, ip="", seconds=10)
         assert list(world.waiting()) == ["worker-2 Pending: no IP yet"]
+        assert world.lacks == (0, 1)
         world.run(2)
+        assert world.lacks == (0, 0)
         pods = [world.pod(index)["metadata"] for index in range(3)]
         assert world.members == [[one["name"] for one in pods]]
         assert set(world.opened) == {one["uid"] for one in pods}
