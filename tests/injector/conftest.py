@@ -1,7 +1,6 @@
 """The fixture that starts review servers on loopback."""
 
-import math
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import fields
 from typing import Any
 
@@ -26,14 +25,12 @@ async def serve() -> AsyncIterator[Callable[..., Any]]:
         review: Callable[[bytes], Answer] = reviewed,
         *,
         certificate: bool = True,
-        known: Iterable[str] = (),
         **limits: Any,
     ) -> LoopbackServer:
         metrics = Metrics()
         of_connections = {one.name for one in fields(ConnectionLimits)} & limits.keys()
         connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections})
         callers = Callers("default", metrics.callers.set)
-        callers._until.update(dict.fromkeys(known, math.inf))
         server = ReviewServer(review, metrics, callers, Limits(connections=connections, **limits))
         served = ServedCertificate(metrics.certificate)
         port = await server.start("127.0.0.1", 0, served.context)

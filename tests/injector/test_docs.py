@@ -60,6 +60,10 @@ def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
     assert webhook["admissionReviewVersions"] == ["v1"]
     assert "caBundle" not in webhook["clientConfig"]
     assert question["objectSelector"] == {"matchLabels": {names.LABEL: names.QUESTION}}
+    assert question["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "frameworkcontroller-system"}
+    }
+    assert [rule["resources"] for rule in question["rules"]] == [["podtemplates"]]
     assert (question["failurePolicy"], question["sideEffects"]) == ("Ignore", "None")
     assert question["clientConfig"] == webhook["clientConfig"]
 

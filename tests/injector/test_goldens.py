@@ -133,7 +133,7 @@ def test_without_a_server_the_namespace_is_that_of_the_pod_if_it_says_one() -> N
 
 
 def test_there_is_a_golden_pod_for_each_reason_that_a_pod_can_be_given() -> None:
-    not_about_the_pod = {Reason.NOT_A_POD, Reason.OWN_QUESTION, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
+    not_about_the_pod = {Reason.NOT_A_POD, Reason.POD_TEMPLATE, Reason.NOT_A_CREATE, Reason.INTERNAL_ERROR}
     # Too large for a file: see test_large_pods.py.
     large = {Reason.TOO_MANY_CONTAINERS, Reason.POD_TOO_LARGE, Reason.PATCH_TOO_LARGE}
     of_pods = {one for one in Reason if one.ruling is not Ruling.REJECTED} - not_about_the_pod - large

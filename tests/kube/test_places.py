@@ -144,6 +144,43 @@ def test_who_is_known_waits_for_nobody_and_who_is_not_is_heard(sources: int, eac
     assert slowest["new"] <= 3
 
 
+@pytest.mark.parametrize("known", [[], ["known"]])
+def test_who_is_not_known_yet_is_no_worse_off_because_another_is(known: list[str]) -> None:
+    port = Port()
+    port.known.update(known)
+    waits, asking = list[float](), dict[Someone, float]()
+    for step in range(1, 400):
+        for number in range(30):
+            quiet = f"quiet {number}"
+            for _ in range(20 - port.places.of[quiet] - len(port.waiting._queues.get(quiet, ()))):
+                port.connect(Someone(quiet))
+        port.step()
+        for _ in range(90 if step == 100 else 0):
+            asking[one := Someone(HONEST)] = port.now
+            port.connect(one)
+        for one in list(port.open):
+            if one in asking and port.now - one.since > STEP:
+                waits.append(port.now - asking.pop(one))
+                one.has_spoken = True
+                port.close(one)
+    assert (len(waits), port.lost[HONEST]) == (90, 0)
+    assert max(waits) < 4
+
+
+def test_no_request_of_one_that_is_known_gives_way_to_others() -> None:
+    port = Port()
+    port.known.update({"first", "second"})
+    for number in range(64):
+        source = "first" if number % 2 else "second"
+        port.connect(Someone(source, has_spoken=True, is_busy=number < 60))
+    port.step()
+    for _ in range(30):
+        port.connect(Someone("other"))
+    for _ in range(100):
+        port.step()
+    assert (port.places.of["other"], port.lost["first"] + port.lost["second"]) == (4, 4)
+
+
 def test_who_was_quiet_has_no_more_turns_than_others() -> None:
     """Connections that rested for a while let an API server wait until as many others had begun as it had."""
     port = Port()

@@ -54,7 +54,7 @@ class Reason(Enum):
     NOT_A_CREATE = _left_alone(
         "The request does not create a Pod, and the injector changes a Pod only when it is created."
     )
-    OWN_QUESTION = _left_alone(
+    POD_TEMPLATE = _left_alone(
         "A PodTemplate is not changed: by one, the injector learns from which addresses API servers call."
     )
     MIRROR_POD = _left_alone("The Pod is the mirror of a static Pod, which its node already runs.")

@@ -92,7 +92,7 @@ def _decided(request: Request, config: Config, env_files: EnvFiles) -> Answer:
         RefusalError: The Pod or its patch is too large, or its settings cannot work.
     """
     if (request.kind.group, request.kind.kind) == ("", "PodTemplate"):
-        return _reviewed(request, Verdict(Reason.OWN_QUESTION))
+        return _reviewed(request, Verdict(Reason.POD_TEMPLATE))
     if (request.kind.group, request.kind.kind) != ("", "Pod"):
         raise RefusalError(Reason.NOT_A_POD, kind=repr(request.kind.kind[:80]))
     if request.operation != "CREATE" or request.sub_resource:

@@ -5,8 +5,8 @@ server create a PodTemplate, as a dry run, with a word in it that nobody else ha
 the injector's namespace brings it back, and whoever brings it calls from an address of an API server. The listener and
 the turns of the server serve these addresses before all others.
 
-Question and answer have a connection of their own each, so that in time every API server reaches every replica. Before,
-and without permission to ask, an API server is one source among others.
+Each question begins a connection, and its answer ends one, so that in time every API server reaches every replica.
+Before, and without permission to ask, an API server is one source among others.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ import msgspec
 import structlog
 
 from frameworkinjector import names
-from frameworkinjector.readiness import PartStatus
 from frameworkkube.errors import KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.paths import resource_path
 
 EVERY_SECONDS: Final = 10.0
-# While no address is known, at first; then twice as long each time, up to that.
-UNKNOWN_SECONDS: Final = 1.0
-# With three API servers and two replicas, one in six questions shows one address to one replica.
+# With three API servers and two replicas, one in six questions shows an address to a replica. So this often in a row it
+# asks again at once, until none of them has shown another address.
+AT_ONCE: Final = 30
+AT_ONCE_SECONDS: Final = 1.0
 KNOWN_SECONDS: Final = 1800.0
 # A review of the question has 2 KB.
 MAX_BYTES: Final = 16 * 1024
@@ -46,7 +46,7 @@ class Callers:
     Attributes:
         known: The addresses, at present.
         word: That of the question that is under way; "" while there is none.
-        status: Whether questions are answered.
+        problem: Why nobody can become known, "" if nothing is wrong.
     """
 
     def __init__(
@@ -60,24 +60,29 @@ class Callers:
         self._clock = clock
         self._until: dict[str, float] = {}
         self.word = ""
-        self.status = PartStatus("not asked yet")
+        self.problem = ""
+        self._in_vain = 0
+        """Questions since one has shown another address."""
         self.known: Collection[str] = self._until.keys()
 
     async def run(self, endpoint: Endpoint) -> None:
         """Ask an API server until cancelled; what is known stays valid for a while when a question fails."""
-        pause = UNKNOWN_SECONDS
+        client = KubeClient(endpoint, user_agent="frameworkinjector", max_connections=1)
         while True:
+            self._in_vain += 1
             try:
-                await self._ask(endpoint)
-                self.status.succeeded()
+                await self._ask(client)
+                is_lost = not self._until and self._in_vain > AT_ONCE
+                problem = "no question comes back: is the webhook for PodTemplates installed?" if is_lost else ""
             except KubeError as error:
-                if self.status.failed(str(error)):
-                    _log.warning("not known from where API servers call", problem=str(error))
+                problem = str(error)
+            if problem and problem != self.problem:
+                _log.warning("not known from where API servers call", problem=problem)
+            self.problem = problem
             self.forget()
-            await asyncio.sleep(EVERY_SECONDS if self._until else pause)
-            pause = min(EVERY_SECONDS, 2 * pause)
+            await asyncio.sleep(AT_ONCE_SECONDS if self._in_vain <= AT_ONCE else EVERY_SECONDS)
 
-    async def _ask(self, endpoint: Endpoint) -> None:
+    async def _ask(self, client: KubeClient) -> None:
         self.word = secrets.token_hex(16)
         metadata = {
             "generateName": "frameworkinjector-question-",
@@ -86,17 +91,18 @@ class Callers:
         }
         template = {"spec": {"containers": [{"name": "question", "image": "question"}]}}
         body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
-        client = KubeClient(endpoint, user_agent="frameworkinjector", max_connections=1)
         try:
             await client.request("POST", self._path, query={"dryRun": "All"}, body=msgspec.json.encode(body))
         finally:
             self.word = ""
+            # It opens another one for the next question.
             await client.close()
 
     def hear(self, body: bytes, source: str | None) -> None:
         """Note who has sent a body, if it has the word in it."""
         if source and self.word and len(body) <= MAX_BYTES and self.word.encode() in body:
             if source not in self._until:
+                self._in_vain = 0
                 _log.info("an API server calls from here", source=source)
             self._until[source] = self._clock() + KNOWN_SECONDS
             self._on_change(len(self._until))

@@ -46,7 +46,7 @@ class Metrics:
         self.callers = gauge("frameworkinjector_callers", "Addresses that are known to be those of API servers.")
 
     def review(self, verdict: Verdict, seconds: float | None) -> None:
-        """Count one request; `seconds` is the time of its review, None if it was rejected before one."""
+        """Count one request; `seconds` is the time of its review, None if it was rejected before that or is no Pod."""
         self._by_reason[verdict.reason].inc()
         if seconds is not None:
             self._seconds.observe(seconds)

@@ -63,7 +63,8 @@ class ReviewServer:
         self._metrics = metrics
         self._callers = callers
         self._limits = limits or Limits()
-        self._large, self._reviews = Turns(self._limits.large_bodies, callers.known), Turns(1, callers.known)
+        self._large = Turns(self._limits.large_bodies, time.monotonic, callers.known)
+        self._reviews = Turns(1, time.thread_time, callers.known)
         self._http = web.Server(
             self._handle,
             keepalive_timeout=self._limits.connections.idle_seconds,
@@ -136,7 +137,8 @@ class ReviewServer:
                     started = time.perf_counter()
                     answer = self._review(body)
                     seconds = time.perf_counter() - started
-        self._metrics.review(answer.verdict, seconds)
+        is_question = answer.verdict.reason is Reason.POD_TEMPLATE
+        self._metrics.review(answer.verdict, None if is_question else seconds)
         if answer.skew:
             self._metrics.version_skew.inc()
         _log_answer(answer)
@@ -148,7 +150,7 @@ class ReviewServer:
         if is_large:
             self._listener.answer_last(request, len(answer.body))
         is_rejected = answer.verdict.reason.ruling is Ruling.REJECTED
-        is_question = answer.verdict.reason is Reason.OWN_QUESTION
+        is_question = answer.verdict.reason is Reason.POD_TEMPLATE
         if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large or is_question:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
             # body is not read, and the next question is to reach another replica.
@@ -203,7 +205,8 @@ async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
 def _log_answer(answer: Answer) -> None:
     """Log one line about a request, without any part of the Pod."""
     reason = answer.verdict.reason
-    if reason is Reason.OWN_QUESTION:
+    if reason is Reason.POD_TEMPLATE:
+        # Of a question, which comes every ten seconds.
         return
     fields = {
         "uid": answer.uid,

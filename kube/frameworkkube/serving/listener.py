@@ -185,8 +185,9 @@ class Listener:
     @property
     def awaits_requests(self) -> bool:
         """Whether a connection that was accepted has not brought its first request yet."""
+        recent = asyncio.get_running_loop().time() - self._limits.first_request_seconds
         return bool(self._waiting) or any(
-            connection.silence is None or not connection.silence.cancelled() for connection in self._open.values()
+            one.since > recent and (one.silence is None or not one.silence.cancelled()) for one in self._open.values()
         )
 
     def close(self) -> None:
@@ -284,7 +285,7 @@ class Listener:
         self._open[accepted.peer] = connection
         self._places.take(connection, connection.since)
         self._on_change(len(self._open))
-        is_known = connection.source in self._places.known
+        is_known = self._places.is_known(connection.source)
         seconds = self._limits.idle_seconds if is_known else self._limits.first_request_seconds
         connection.silence = loop.call_later(seconds, self._end, connection, "silent")
         connection.opening = asyncio.create_task(self._open_one(accepted.socket, connection))

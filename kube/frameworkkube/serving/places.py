@@ -1,7 +1,7 @@
 """Decides which connection of a port has a place, which waits for one, and which gives way; `listener` has the sockets.
 
-No address says who is honest. Of sources that are known to be, none waits for any other: most places are theirs once
-there is one. Else whoever has fewest places is served first, and those take turns; whoever has most gives way first.
+No address says who is honest. Sources that are known to be wait for no others: most places are theirs as soon as they
+want them. Else whoever has fewest places is served first, and those take turns; whoever has most gives way first.
 """
 
 from collections import Counter, deque
@@ -21,11 +21,11 @@ class ConnectionLimits:
     """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers. A quarter of them is
     for those that have brought no request yet."""
     of_one_source: int = 48
-    """Open connections of one address. So many are for the known ones together, once there is one, the rest for all
-    others."""
+    """Open connections of one address."""
+    known: int = 48
+    """Open connections of the known ones together for which others give way; the rest is for these."""
     begun_per_second: int = 1_000_000
-    """Connections of those that are not known that begin in a second, after as many at once as there are places; once
-    one is known, a part of both, as of the places."""
+    """Connections of those that are not known that begin in a second, after as many at once as there are places."""
     waiting: int = 768
     """Accepted connections that wait to begin, as bare sockets: with all others fewer than 1,024 files, which a process
     may have open by default. The system keeps up to 128 KiB of each."""
@@ -81,11 +81,10 @@ class Places(Generic[Open]):
 
     Attributes:
         of: Their number by source.
-        known: The sources that are known to be honest, at present.
     """
 
     def __init__(self, limits: ConnectionLimits, known: Collection[str] = ()) -> None:
-        self.known = known
+        self._known = known
         self._limits = limits
         self._open: set[Open] = set()
         self.of: Counter[str] = Counter()
@@ -96,9 +95,8 @@ class Places(Generic[Open]):
         """Give a place to a connection that begins."""
         self._open.add(one)
         self.of[one.source] += 1
-        if one.source not in self.known:
-            share = self._places_for(one.source) / self._limits.connections
-            self._paced = max(self._paced, now) + 1 / (share * self._limits.begun_per_second)
+        if not self.is_known(one.source):
+            self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
 
     def leave(self, one: Open) -> None:
         """Free the place of a connection, which has ended or gives way."""
@@ -106,9 +104,13 @@ class Places(Generic[Open]):
         self.of[one.source] -= 1
         self.of = +self.of
 
+    def is_known(self, source: str) -> bool:
+        """Whether a source is known to be honest."""
+        return source in self._known
+
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
-        return source in self.known or self._paced - now < self._limits.connections / self._limits.begun_per_second
+        return self.is_known(source) or self._paced - now < self._limits.connections / self._limits.begun_per_second
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""
@@ -116,36 +118,27 @@ class Places(Generic[Open]):
 
     def is_free(self, source: str) -> bool:
         """Whether a new one of a source takes nobody's place."""
-        return len(self._open) < self._limits.connections and not self._is_full(source)
-
-    def are_alike(self, source: str, other: str) -> bool:
-        """Whether both sources are known, or neither is: only then has one to wait for the other."""
-        return (source in self.known) is (other in self.known)
-
-    def _is_full(self, source: str) -> bool:
-        alike = sum(count for other, count in self.of.items() if self.are_alike(source, other))
-        return self.has_share(source) or alike >= self._places_for(source)
-
-    def _places_for(self, source: str) -> int:
-        """Return how many places there are for a source and those like it."""
-        limits = self._limits
-        if not self.known:
-            return limits.connections
-        return limits.of_one_source if source in self.known else limits.connections - limits.of_one_source
+        return len(self._open) < self._limits.connections and not self.has_share(source)
 
     def gives_way(self, new: Client, now: float) -> Open | None:
         """Return the connection whose place a new one takes; None if it has to wait for one."""
-        source, limits = new.source, self._limits
-        if not self._is_full(source):
-            # The others have more than theirs, from the time when nobody was known.
-            others = (one for one in self._open if not self.are_alike(source, one.source))
-            return min(others, key=lambda one: (one.is_busy, one.since), default=None)
-        has_share = self.has_share(source)
+        known = [one for one in self._open if self.is_known(one.source)]
+        others = [one for one in self._open if not self.is_known(one.source)]
+        if not self.is_known(new.source):
+            found = self._of_equals(others, new, now)
+            is_due = found is None and len(known) > self._limits.known and not self.has_share(new.source)
+            rested = (one for one in known if not one.is_busy and now - one.since >= self._limits.grace_seconds)
+            return min(rested, key=lambda one: one.since, default=None) if is_due else found
+        if others and len(known) < self._limits.known and not self.has_share(new.source):
+            return min(others, key=lambda one: (one.is_busy, one.since))
+        return self._of_equals(known, new, now)
+
+    def _of_equals(self, equals: Collection[Open], new: Client, now: float) -> Open | None:
+        source, limits, has_share = new.source, self._limits, self.has_share(new.source)
         # A client that opens one more is about to use all that it has: they get the time for that.
         has_waited = now - new.since >= limits.grace_seconds
-        alike = [one for one in self._open if self.are_alike(source, one.source)]
         # Else those that say nothing could take the place of all that speak, or those the place of all others.
-        keeps_spoken = sum(not one.has_spoken for one in alike) >= self._places_for(source) / 4
+        keeps_spoken = sum(not one.has_spoken for one in equals) >= limits.connections / 4
 
         def may_go(one: Open) -> bool:
             seconds = now - one.since
@@ -161,7 +154,7 @@ class Places(Generic[Open]):
         def order(one: Open) -> tuple[bool, int, float]:
             return one.has_spoken == keeps_spoken, -self.of[one.source], one.since
 
-        return min(filter(may_go, alike), key=order, default=None)
+        return min(filter(may_go, equals), key=order, default=None)
 
 
 class WaitingRoom(Generic[Waiting, Open]):
@@ -188,7 +181,7 @@ class WaitingRoom(Generic[Waiting, Open]):
         places = self._places
 
         def order(source: str) -> tuple[bool, int]:
-            return source not in places.known, places.of[source] + len(self._queues[source])
+            return not places.is_known(source), places.of[source] + len(self._queues[source])
 
         most = max(self._queues, key=order)
         return self._left(most, self._queues[most].pop())
@@ -203,7 +196,7 @@ class WaitingRoom(Generic[Waiting, Open]):
                 queue = self._queues.pop(source)
                 self._queues[source] = queue
                 yield self._left(source, queue.popleft()), other
-            elif source in places.known or places.has_share(source):
+            elif places.is_known(source) or places.has_share(source):
                 skipped.add(source)
             else:
                 # Nobody gives way to those that have as many, either.
@@ -218,8 +211,9 @@ class WaitingRoom(Generic[Waiting, Open]):
     def wants_place_of(self, source: str) -> bool:
         """Whether a place of a source is due to one that waits."""
         places = self._places
+        is_known = places.is_known(source)
         return any(
-            one == source or (places.are_alike(one, source) and places.of[one] < places.of[source])
+            one == source or (places.is_known(one) is is_known and places.of[one] < places.of[source])
             for one in self._queues
         )
 
@@ -227,7 +221,7 @@ class WaitingRoom(Generic[Waiting, Open]):
         """Return who has fewest places, of those that are known if any waits; equals take turns."""
         places = self._places
         waiting = (source for source in self._queues if source not in skipped)
-        return min(waiting, key=lambda source: (source not in places.known, places.of[source]), default=None)
+        return min(waiting, key=lambda source: (not places.is_known(source), places.of[source]), default=None)
 
     def _left(self, source: str, one: Waiting) -> Waiting:
         self._count -= 1

@@ -271,7 +271,7 @@ async def test_a_source_that_hoards_connections_locks_out_only_itself(serve: Any
 
 
 async def test_who_is_known_waits_for_nobody_who_is_not(serve: Any) -> None:
-    serving = await serve(connections=8, of_one_source=6, grace_seconds=60, own_grace_seconds=60, waiting=0)
+    serving = await serve(connections=8, of_one_source=6, known=6, grace_seconds=60, own_grace_seconds=60, waiting=0)
     others = [await serving.connect(f"127.0.0.{2 + number}") for number in range(8)]
     for reader, writer in others[:4]:
         await post_once(reader, writer)

@@ -1,58 +1,95 @@
-"""Sources take turns, and who is known comes first."""
+"""Sources take turns by the time that they have had."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection
 
 from frameworkinjector.serving.turns import Turns
 
 
-async def order(asking: Collection[str], slots: int = 1, known: Collection[str] = ()) -> str:
-    """In which order those have their turns who ask at once, a turn of the loop each."""
-    turns, had = Turns(slots, known), list[str]()
+async def shares(
+    of: dict[str, tuple[int, float]], turns: int, slots: int = 1, known: Collection[str] = ()
+) -> Counter[str]:
+    """How many of the first turns each source has had, that asks for so many at once and takes these seconds."""
+    now, had = 0.0, list[str]()
+    fair = Turns(slots, lambda: now, known)
+
+    async def one(source: str, seconds: float) -> None:
+        nonlocal now
+        async with fair.of(source):
+            await asyncio.sleep(0)
+            now += seconds
+            had.append(source)
+
+    asking = [one(source, seconds) for source, (number, seconds) in of.items() for _ in range(number)]
+    await asyncio.gather(*asking)
+    assert (fair._free, fair._waiting, fair._had) == (slots, {}, {}), "nothing is kept"
+    return Counter(had[:turns])
+
+
+async def test_equal_time_and_not_equal_turns() -> None:
+    """One Pod with costly reviews let each of those of others wait for one of its own."""
+    assert await shares({"costly": (40, 0.05), "cheap": (60, 0.001)}, 62) == {"costly": 2, "cheap": 60}
+
+
+async def test_who_comes_later_has_saved_nothing_up() -> None:
+    now = 0.0
+    fair, had = Turns(1, lambda: now), list[str]()
 
     async def one(source: str) -> None:
-        async with turns.of(source):
-            had.append(source)
+        nonlocal now
+        async with fair.of(source):
             await asyncio.sleep(0)
+            now += 0.01
+            had.append(source)
+            if len(had) == 10:
+                half.set()
 
-    await asyncio.gather(*map(one, asking))
-    assert (turns._free, turns._free_for_others, turns._waiting) == (slots, (slots + 1) // 2, {}), "nothing is kept"
-    return "".join(had)
+    half = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(one("early"))
+        await half.wait()
+        for _ in range(10):
+            group.create_task(one("late"))
+    assert Counter(had[10:18]) == {"early": 4, "late": 4}
 
 
-async def test_each_source_has_a_turn_before_one_has_another() -> None:
-    assert await order("aaaabbc") == "aabcaba"
+async def test_of_equals_each_has_a_turn() -> None:
+    """Of slots that become free one after the other, a source took all before it had had any time."""
+    same = {"first": (8, 1.0), "second": (8, 1.0), "third": (8, 1.0)}
+    assert await shares(same, 12, slots=4, known=same) == {"first": 4, "second": 4, "third": 4}
 
 
-async def test_who_is_known_comes_before_all_others() -> None:
-    assert await order("aabkkl", known="kl") == "aklkab"
+async def test_who_is_known_comes_first() -> None:
+    assert await shares({"other": (9, 0.0), "known": (9, 1.0)}, 10, known={"known"}) == {"other": 1, "known": 9}
 
 
 async def test_others_have_half_of_the_turns_at_most() -> None:
-    turns = Turns(4, "kl")
+    fair = Turns(4, lambda: 0.0, {"known"})
     began, done = list[str](), asyncio.Event()
 
     async def one(source: str) -> None:
-        async with turns.of(source):
+        async with fair.of(source):
             began.append(source)
             await done.wait()
 
     async with asyncio.TaskGroup() as group:
-        for source in "abcdeklk":
+        for source in ["other"] * 5 + ["known"] * 3:
             group.create_task(one(source))
         for _ in range(10):
             await asyncio.sleep(0)
-        assert began == list("abkl")
+        assert Counter(began) == {"other": 2, "known": 2}
         done.set()
-    assert (turns._free, turns._free_for_others, turns._waiting) == (4, 2, {})
+    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
 
 
 async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
-    turns = Turns(4)
+    fair = Turns(4, lambda: 0.0)
     holding = asyncio.Event()
 
     async def one(source: str) -> None:
-        async with turns.of(source):
+        async with fair.of(source):
             await holding.wait()
 
     first, second, third, fourth = (asyncio.create_task(one(source)) for source in "abcd")
@@ -64,6 +101,6 @@ async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
     fourth.cancel()
     holding.set()
     await asyncio.gather(first, second, third, fourth, return_exceptions=True)
-    assert (turns._free, turns._free_for_others, turns._waiting) == (4, 2, {})
-    async with asyncio.timeout(5), turns.of("e"), turns.of("f"):
+    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
+    async with asyncio.timeout(5), fair.of("e"), fair.of("f"):
         pass
