@@ -103,7 +103,7 @@ hostile: venv ## Run healthy gangs beside hostile Frameworks of each kind, on si
 	HOSTILE_SECONDS="$(HOSTILE_SECONDS)" HOSTILE_GANGS="$(HOSTILE_GANGS)" $(BIN)/pytest -s -m long tests/apiserver/controller/test_hostile_neighbours.py
 
 soak: venv ## Run the controller through twenty thousand random schedules (SOAK=1000)
-	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/reconcile/test_schedules.py $(if $(SEED),--hypothesis-seed=$(SEED))
+	SOAK_EXAMPLES="$(SOAK)" $(BIN)/pytest tests/controller/core/{reconcile/test_schedules,foreign/test_lives}.py $(if $(SEED),--hypothesis-seed=$(SEED))
 
 fuzz: venv ## Send broken input to injector, watches and barrier, and search for what is costly (COST_SECONDS=300)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt

@@ -43,11 +43,11 @@ def pod(name: str, labels: Json, *, owner: tuple[str, str, str] | None = None, *
 
 
 def of_jobset(role: str, job: int, index: int, *, attempt: int = 0, name: str = "train", **more: Any) -> Json:
-    """A Pod of a JobSet."""
+    """A Pod of a JobSet; `of` is the UID of that."""
     job_name = f"{name}-{role}-{job}"
     labels = {
         "jobset.sigs.k8s.io/jobset-name": name,
-        "jobset.sigs.k8s.io/jobset-uid": f"uid-of-{name}",
+        "jobset.sigs.k8s.io/jobset-uid": more.pop("of", f"uid-of-{name}"),
         "jobset.sigs.k8s.io/restart-attempt": str(attempt),
         "jobset.sigs.k8s.io/replicatedjob-name": role,
         "jobset.sigs.k8s.io/job-index": str(job),
@@ -60,19 +60,20 @@ def of_jobset(role: str, job: int, index: int, *, attempt: int = 0, name: str = 
 
 
 def of_job(index: int, *, name: str = "train", **more: Any) -> Json:
-    """A Pod of an Indexed Job."""
+    """A Pod of an Indexed Job; `of` is the UID of that."""
+    uid = more.pop("of", f"uid-of-{name}")
     labels = {
         "batch.kubernetes.io/job-name": name,
-        "batch.kubernetes.io/controller-uid": f"uid-of-{name}",
+        "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-completion-index": str(index),
     }
-    return pod(more.pop("pod", f"{name}-{index}-x"), labels, owner=("Job", name, f"uid-of-{name}"), **more)
+    return pod(more.pop("pod", f"{name}-{index}-x"), labels, owner=("Job", name, uid), **more)
 
 
 def of_stateful_set(index: int, *, name: str = "train", **more: Any) -> Json:
-    """A Pod of a StatefulSet."""
+    """A Pod of a StatefulSet; `of` is the UID of that."""
     labels = {"apps.kubernetes.io/pod-index": str(index)}
-    return pod(f"{name}-{index}", labels, owner=("StatefulSet", name, f"uid-of-{name}"), **more)
+    return pod(f"{name}-{index}", labels, owner=("StatefulSet", name, more.pop("of", f"uid-of-{name}")), **more)
 
 
 def of_lws(group: int, index: int, size: int, *, name: str = "serve", **more: Any) -> Json:

@@ -1,75 +1,12 @@
 """Gangs of other controllers: who is in one, what its roster says, and that no start opens for Pods of another."""
 
-import functools
-from collections.abc import Callable
-from typing import Any
-
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from frameworkbarrier.gate.gang import Gang
-from frameworkbarrier.source import roster
 from frameworkcontroller.core.effects import FindOwner, GrantRosterAccess, WriteRoster
 from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE
-from tests.controller.core.foreign.foreign_world import World
+from tests.controller.core.foreign.foreign_world import KINDS, Three, World, replicas
 from tests.support.beside import foreign_pods as make
-from tests.support.beside.foreign_pods import Json
-
-
-def replicas(number: int) -> Json:
-    return make.owner({"replicas": number, "podManagementPolicy": "Parallel"})
-
-
-# For each kind: its owner, what that says of a size, and what makes the Pod of an index.
-KINDS: dict[str, tuple[tuple[str, str], Callable[[int], Json], Callable[..., Json]]] = {
-    "jobset": (
-        ("JobSet", "train"),
-        lambda number: make.jobset([make.replicated_job("worker", 1, number)]),
-        lambda index, **more: make.of_jobset("worker", 0, index, **more),
-    ),
-    "job": (("Job", "train"), lambda number: make.owner({"parallelism": number, "completions": number}), make.of_job),
-    "statefulset": (("StatefulSet", "train"), replicas, make.of_stateful_set),
-    "lws": (
-        ("LeaderWorkerSet", "serve"),
-        lambda _number: make.owner({}, name="serve"),
-        lambda index, **more: make.of_lws(0, index, 3, **more),
-    ),
-    "pods": (("", ""), lambda _number: {}, lambda index, **more: make.bare("worker", index, "3", **more)),
-}
-
-
-class Three(World):
-    """A gang of three."""
-
-    def __init__(self, kind: str = "job", answer: Callable[[], str] = lambda: "ok") -> None:
-        super().__init__(answer)
-        self.key, self.owner, self.pod = KINDS[kind]
-        self.owners[self.key] = self.owner(3)
-
-    def run(self, *indexes: int, seconds: int = 3, uid: str = "", **more: Any) -> None:
-        """Pods of these indexes, all three by default, have addresses and UIDs; and so much time passes."""
-        for index in indexes or (0, 1, 2):
-            self.put(self.pod(index, **{"ip": f"10.1.0.{index}"} | ({"uid": f"{uid}{index}"} if uid else {}) | more))
-        self.settle(seconds)
-
-    @property
-    def members(self) -> list[list[str]]:
-        """The workers in complete rosters."""
-        return [roles["worker"] for roles in self.complete().values()]
-
-    @property
-    def lacks(self) -> tuple[int, int]:
-        """What the metrics say: how many have no Pod, and how many of the Pods are not ready."""
-        (status,) = (gang.status for gang in self._gangs.values())
-        assert status is not None
-        return status.not_created, status.not_ready
-
-    @property
-    def roster(self) -> Gang:
-        ((_, text),) = self.config_maps.values()
-        return roster.decode(text)
 
 
 def running(kind: str = "job") -> Three:
@@ -134,7 +71,7 @@ def test_an_attempt_of_a_jobset_has_a_roster_of_its_own_and_lists_no_pod_of_anot
     world = running("jobset")
     world.run(0, 1, attempt=1)
     assert len(world.config_maps) == 2
-    assert not any(pod.endswith("-1") for pods in world.opened.values() for pod in pods)
+    assert not any(task.pod.endswith("-1") for tasks in world.opened.values() for task in tasks)
     for index in range(3):
         del world.pods[f"train-worker-0-{index}-0"]
     world.run(2, attempt=1)
@@ -383,97 +320,3 @@ def test_a_controller_that_goes_on_counts_no_start_again() -> None:
     world.restart()
     world.settle(5)
     assert world.milestones == ["open"]
-
-
-class Life(Three):
-    """Anything that may become of one gang."""
-
-    def __init__(self, kind: str, answer: Callable[[], str]) -> None:
-        super().__init__(kind, answer)
-        self.number, self._serial = 3, 0
-        self.placed: dict[int, Json] = {}
-        self._attempts = {"attempt": 0} if kind == "jobset" else {}
-
-    def _of(self, index: int, **more: Any) -> Json:
-        return self.pod(index, created=self._serial, **self._attempts, **more)
-
-    def resize(self, index: int) -> None:
-        """Change the size to one more than this index."""
-        self.number = index + 1
-        for one in [one for one in self.placed if one > index]:
-            self.remove(one)
-        self.owners[self.key] = self.owner(self.number)
-
-    def create(self, index: int) -> None:
-        """Create the Pod, if there is none and it has a place."""
-        self._serial += 1
-        if index not in self.placed and index < self.number:
-            self.placed[index] = self._of(index, uid=f"pod{self._serial:05}")
-            self.put(self.placed[index])
-
-    def change(self, index: int, **more: Any) -> None:
-        """Give the Pod an address, and these news."""
-        if index in self.placed:
-            uid = self.placed[index]["metadata"]["uid"]
-            self.placed[index] = self._of(index, uid=uid, ip=f"10.0.0.{index}", **more)
-            self.put(self.placed[index])
-
-    def remove(self, index: int) -> None:
-        """Let the Pod be gone."""
-        if (gone := self.placed.pop(index, None)) is not None:
-            self.pods.pop(gone["metadata"]["name"], None)
-
-    def again(self, _index: int) -> None:
-        """Start again: all Pods are gone, and a JobSet begins its next attempt."""
-        for one in [*self.placed]:
-            self.remove(one)
-        self._attempts = {name: number + 1 for name, number in self._attempts.items()}
-
-    def heal(self) -> None:
-        """Give each index a Pod that stays."""
-        for index in range(self.number):
-            if index in self.placed and "deletionTimestamp" in self.placed[index]["metadata"]:
-                self.remove(index)
-            self.create(index)
-            self.change(index)
-
-
-CHANGES: dict[str, Callable[..., None]] = {
-    "create": Life.create,
-    "address": Life.change,
-    "delete": functools.partial(Life.change, deleting=True),
-    "remove": Life.remove,
-    "fail": functools.partial(Life.change, phase="Failed"),
-    "die": lambda life, _index: life.restart(),
-    "again": Life.again,
-    "resize": Life.resize,
-}
-CHANGE = st.tuples(st.sampled_from([*CHANGES]), st.integers(0, 3), st.booleans())
-ANSWERS = st.lists(st.sampled_from(["ok", "ok", "ok", "failed", "lost"]), max_size=60)
-
-
-@pytest.mark.parametrize("kind", ["jobset", "job", "statefulset"])
-@given(changes=st.lists(CHANGE, max_size=40), answers=ANSWERS)
-def test_over_any_life_barriers_open_for_one_start_and_the_roster_is_right_in_the_end(
-    kind: str, changes: list[tuple[str, int, bool]], answers: list[str]
-) -> None:
-    """Pods come and go in any order, requests fail or are lost, caches are late, controllers die."""
-    given_answers = iter(answers)
-    world = Life(kind, lambda: next(given_answers, "ok"))
-    for what, index, is_late in changes:
-        CHANGES[what](world, index)
-        if not is_late:
-            world.sync()
-        world.step()
-    for listed in world.opened.values():
-        assert len(set(listed)) == len(listed) >= 1
-        if kind == "jobset":
-            assert len({name.rpartition("-")[2] for name in listed}) == 1, "one start opened for Pods of another"
-    world.heal()
-    world.settle(300, every=5)
-    expected = [world.placed[index]["metadata"]["name"] for index in range(world.number)]
-    assert world.members == [expected]
-    assert {one["metadata"]["uid"] for one in world.placed.values()} <= set(world.opened)
-    quiet = len(world.requests)
-    world.settle(300, every=5)
-    assert len(world.requests) == quiet
