@@ -187,6 +187,8 @@ class ForeignGang:
         if not before or before == self._config_map_uid:
             return
         self._publisher, self._granted, self._told = None, None, ""
+        # It may have gone with its owner, and another one has that name.
+        self._learn(None)
         # The next one need not wait for that, but where others have done it, for its turn: all is written again.
         self._in_flight.reset_delay(effects.CONFIG_MAP)
         if self.members and (self._begins is None or self._begins <= now):

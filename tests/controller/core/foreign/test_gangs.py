@@ -7,6 +7,7 @@ from frameworkcontroller.core.effects import FindOwner, GrantRosterAccess, Write
 from frameworkcontroller.core.foreign.gang import LOOKS_A_SECOND, LOOKS_AT_ONCE
 from tests.controller.core.foreign.foreign_world import KINDS, Three, World, replicas
 from tests.support.beside import foreign_pods as make
+from tests.support.beside.foreign_pods import Json
 
 
 def running(kind: str = "job") -> Three:
@@ -216,6 +217,19 @@ def test_another_owner_of_the_name_gets_no_roster() -> None:
     world.run(seconds=300)
     assert not world.config_maps
     assert len(world.requests) < 20
+
+
+@pytest.mark.parametrize(("kind", "of"), [("statefulset", {"of": "again"}), ("lws", {})])
+def test_an_owner_that_is_made_again_at_once_under_its_name_owns_the_next_roster(kind: str, of: Json) -> None:
+    """All Pods were others before the size was asked for: each ConfigMap went with the owner that was gone."""
+    world = running(kind)
+    world.owners[world.key]["metadata"]["uid"] = "again"
+    world.run(uid="new", created=9, seconds=0, **of)
+    for _ in range(5):
+        world.collect()
+        world.settle(10)
+    assert world.roster.uid == "again"
+    assert len(world.members) == 1
 
 
 def test_all_gangs_of_a_namespace_that_name_one_owner_look_for_it_five_times_a_second() -> None:
