@@ -83,13 +83,19 @@ def test_a_job_is_a_gang_that_starts_when_all_is_there_and_again_after_whatever_
     sees_all(opened(start, first)[0], gangs, first)
     may_read_this_roster_and_nothing_else(RawClient(cluster, (account / "token").read_text()), gangs)
 
+    # One of its Pods is deleted and replaced.
+    replaced = gangs.pods(2, after=first[1:])
+    becomes(gangs.missing, ["worker-1: Pending: no IP yet"])
+    assert gangs.complete(replaced)["generation"] == 2
+    opened(start, replaced)
+
     # It is suspended and resumed: the gate opens for the Pods of the second time.
     raw.merge(path, {"spec": {"suspend": True}})
     gangs.pods(0)
-    gangs.end(first)
+    gangs.end(replaced)
     becomes(gangs.rosters, {})
     raw.merge(path, {"spec": {"suspend": False}})
-    second = gangs.pods(2, after=first)
+    second = gangs.pods(2, after=replaced)
     early = start(second[0], **environment(second[0]))
     gangs.complete(second)
     assert early.ends(30)[0] == 0
@@ -111,6 +117,19 @@ def test_a_job_is_a_gang_that_starts_when_all_is_there_and_again_after_whatever_
     gangs.complete(again)
     opened(start, again)
     becomes(lambda: (len(gangs.rosters()), before in gangs.rosters()), (1, False))
+
+
+def test_the_job_of_the_page_is_one_gang_whose_events_say_whom_it_waits_for_and_that_it_is_ready(
+    gangs: Gangs, start: Callable[..., Barrier]
+) -> None:
+    gangs.create("Job")
+    pods = gangs.pods(4)
+    for pod in pods[:3]:
+        gangs.kubelet.run(pod)
+    becomes(lambda: gangs.is_told("Job", ", not worker-3: Pending: no IP yet", "GangWaiting"), wanted=True)
+    gangs.complete(pods)
+    opened(start, pods)
+    becomes(lambda: gangs.is_told("Job", "All 4 Tasks are ready", "GangReady"), wanted=True)
 
 
 def the_command_line_says_whom_it_waits_for(ctl: Frameworkctl) -> None:
@@ -160,16 +179,29 @@ def test_a_stateful_set_is_a_gang_that_starts_when_all_is_there_and_again_with_o
     gangs.complete(one)
     opened(start, one)
 
+    # It is deleted, and another one of its name made at once.
+    gangs.raw.delete(f"{gangs.sets}/train", {"propagationPolicy": "Background"})
+    gangs.stateful_set("train", 2)
+    again = gangs.pods(2, after=one)
+    opened_by = gangs.complete(again)["framework"]["uid"]
+    assert opened_by == gangs.raw.get(f"{gangs.sets}/train")["metadata"]["uid"]
+    opened(start, again)
+
 
 def test_gangs_of_one_namespace_do_not_meet_and_annotations_name_the_role_or_say_all(
     gangs: Gangs, raw: RawClient, start: Callable[..., Barrier]
 ) -> None:
     gangs.job("one", 2, annotations={"roles": "trainer=2"})
     gangs.job("two", 2)
-    for name, role in (("one", "trainer"), ("two", "worker")):
-        pods = gangs.pods(2, **{"batch.kubernetes.io/job-name": name})
+    gangs.stateful_set("one", 2)
+    gangs.stateful_set("two", 2)
+    for key, name, role in (
+        *(("batch.kubernetes.io/job-name", "one", "trainer"), ("batch.kubernetes.io/job-name", "two", "worker")),
+        *(("app", "one", "worker"), ("app", "two", "worker")),
+    ):
+        pods = gangs.pods(2, **{key: name})
         assert gangs.complete(pods)["taskRoles"][0]["name"] == role
-    opened(start, pods)
+        opened(start, pods)
     for index in range(2):
         said = {"gang": "run-7", "gang-role": "trainer", "gang-index": str(index), "gang-size": "trainer=2"}
         body = {"apiVersion": "v1", "kind": "Pod", **template("Never", **said)}
@@ -203,11 +235,15 @@ def test_what_can_never_be_complete_is_said_at_once_and_the_barrier_ends_with_21
     becomes(lambda: gangs.is_told(kind, field), wanted=True)
 
 
+@pytest.mark.parametrize("make", [Gangs.job, Gangs.stateful_set], ids=["Job", "StatefulSet"])
 def test_the_controller_may_be_away_or_die_at_any_time(
-    gangs: Gangs, keeper: ControllerProcess, start: Callable[..., Barrier]
+    make: Callable[..., None], gangs: Gangs, keeper: ControllerProcess, start: Callable[..., Barrier]
 ) -> None:
     keeper.kill()
-    gangs.job("train", 3)
+    make(gangs, "train", 3)
+    # While Pods are created.
+    keeper.start()
+    keeper.kill()
     pods = gangs.pods(3)
     early = start(pods[0], **environment(pods[0]))
     early.reports("waiting")

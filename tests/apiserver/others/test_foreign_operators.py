@@ -1,12 +1,9 @@
 """Gangs of the real controllers of JobSets, LeaderWorkerSets and TrainJobs, as the page says, with real barriers."""
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from localcluster import Cluster
 from localcluster.client import Json
@@ -14,7 +11,7 @@ from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
 from tests.barrier.process import Barrier
-from tests.support.beside.foreign_gangs import Gangs, becomes, environment
+from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, becomes, environment
 
 __all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 
@@ -25,12 +22,6 @@ pytestmark = [
     pytest.mark.turns("injector"),
     pytest.mark.usefixtures("operators", "webhook", "keeper"),
 ]
-PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text()
-MANIFESTS = {
-    found["kind"]: found
-    for text in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    if "kind" in (found := yaml.safe_load(text))
-}
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
@@ -45,14 +36,6 @@ def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
             stack.callback(made.stop)
             made.start()
         yield
-
-
-def create(gangs: Gangs, kind: str, **spec: object) -> str:
-    """Create the object of the page, with these fields of its spec instead, and return its path."""
-    found = MANIFESTS[kind]
-    path = f"/apis/{found['apiVersion']}/namespaces/{gangs.namespace}/{kind.lower()}s"
-    gangs.raw.create(path, found | {"spec": found["spec"] | spec})
-    return f"{path}/{found['metadata']['name']}"
 
 
 def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
@@ -74,7 +57,7 @@ def resumed(gangs: Gangs, path: str, pods: list[Json]) -> list[Json]:
 def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_and_when_it_restarts(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    path = create(gangs, "JobSet", suspend=True)
+    path = gangs.create("JobSet", suspend=True)
     gangs.raw.merge(path, {"spec": {"suspend": False}})
     first = gangs.pods(4)
     early = start(first[3], **environment(first[3]))
@@ -82,6 +65,7 @@ def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_an
     assert (roster["framework"]["name"], roster["framework"]["attemptID"]) == ("train", 0)
     assert early.ends(30)[0] == 0
     opened(start, first)
+    becomes(lambda: gangs.is_told("JobSet", "All 4 Tasks are ready", "GangReady"), wanted=True)
 
     second = resumed(gangs, path, first)
     gangs.complete(second)
@@ -102,8 +86,8 @@ def test_a_jobset_of_the_page_starts_as_one_gang_and_again_when_it_is_resumed_an
 def test_a_train_job_is_the_gang_of_its_jobset_and_starts_again_when_it_is_resumed(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    create(gangs, "TrainingRuntime")
-    path = create(gangs, "TrainJob")
+    gangs.create("TrainingRuntime")
+    path = gangs.create("TrainJob")
     first = gangs.pods(4)
     roster = gangs.complete(first)
     assert (roster["framework"]["name"], [role["name"] for role in roster["taskRoles"]]) == ("train", ["node"])
@@ -118,7 +102,7 @@ def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(
 ) -> None:
     head = {"replicatedJob": "worker", "jobIndex": 1, "podIndex": 0}
     jobs = [replicated("driver", 1, 1), replicated("worker", 2, 2)]
-    create(gangs, "JobSet", replicatedJobs=jobs, coordinator=head)
+    gangs.create("JobSet", replicatedJobs=jobs, coordinator=head)
     pods = gangs.pods(5)
     roster = gangs.complete(pods[1:] + pods[:1])
     assert [(role["name"], len(role["tasks"])) for role in roster["taskRoles"]] == [("worker", 4), ("driver", 1)]
@@ -130,7 +114,7 @@ def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(
 def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    create(gangs, "LeaderWorkerSet")
+    gangs.create("LeaderWorkerSet")
     groups = [gangs.pods(3, **{GROUP: group}) for group in "01"]
     for pods in groups:
         gangs.complete(pods)
@@ -160,7 +144,7 @@ IN_ORDER = {
 def test_what_can_never_be_complete_is_said_at_once(
     kind: str, spec: Json, field: str, gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    create(gangs, kind, **spec)
+    gangs.create(kind, **spec)
     pods = gangs.pods(1 if kind == "JobSet" else 2)
     code, last = start(pods[0], **environment(pods[0])).ends(60)
     assert code == 210

@@ -13,9 +13,9 @@ from localcluster.errors import LocalClusterError
 from localcluster.images import images
 from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from testkit.waiting import eventually
-from tests.apiserver.others.test_foreign_operators import MANIFESTS
 from tests.e2e.conftest import PROGRAMS
 from tests.e2e.onenamespace import chart_node
+from tests.support.beside.foreign_gangs import MANIFESTS
 
 pytestmark = [pytest.mark.node, pytest.mark.chart, pytest.mark.long]
 STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'

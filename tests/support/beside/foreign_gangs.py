@@ -1,9 +1,12 @@
-"""Jobs and StatefulSets whose Pods are gangs, on a real API server with a controller and an injector that know them."""
+"""Objects whose Pods are gangs, on a real API server with a controller and an injector that know them."""
 
 import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import yaml
 
 from localcluster import Cluster
 from localcluster.client import ApiStatusError, Json, RawClient
@@ -12,6 +15,13 @@ from testkit.waiting import eventually
 from tests.support.beside.foreign_pods import BARRIER
 from tests.support.beside.kubelet import Kubelet
 
+_PAGE = (Path(__file__).parents[3] / "docs" / "others.md").read_text()
+MANIFESTS = {
+    found["kind"]: found
+    for text in re.findall(r"^```yaml\n(.*?)^```", _PAGE, re.DOTALL | re.MULTILINE)
+    if "kind" in (found := yaml.safe_load(text))
+}
+"""What the page of other controllers shows, by kind."""
 _INDEXES = (
     "batch.kubernetes.io/job-completion-index",
     "leaderworkerset.sigs.k8s.io/worker-index",
@@ -68,6 +78,13 @@ class Gangs:
         self.core = f"/api/v1/namespaces/{namespace}"
         self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self.sets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
+
+    def create(self, kind: str, **spec: object) -> str:
+        """Create the object of the page, with these fields of its spec instead, and return its path."""
+        found = MANIFESTS[kind]
+        path = f"/apis/{found['apiVersion']}/namespaces/{self.namespace}/{kind.lower()}s"
+        self.raw.create(path, found | {"spec": found["spec"] | spec})
+        return f"{path}/{found['metadata']['name']}"
 
     def job(self, name: str, number: int, **spec: object) -> None:
         """Create an Indexed Job."""
@@ -131,12 +148,12 @@ class Gangs:
         """Return for whom the rosters wait, and why."""
         return [f"{one['task']}: {one['why']}" for roster in self.rosters().values() for one in roster["waitingFor"]]
 
-    def is_told(self, kind: str, why: str) -> bool:
-        """Report whether an Event of our controller tells an owner of this kind that its gang can never be complete."""
+    def is_told(self, kind: str, why: str, reason: str = "GangImpossible") -> bool:
+        """Report whether an Event of our controller tells this to an owner of this kind."""
         items = self.raw.get(f"{self.core}/events")["items"]
         ours = [one for one in items if one.get("reportingComponent") == "frameworkcontroller"]
         said = [(one["involvedObject"]["kind"], one["reason"], why in one["message"]) for one in ours]
-        return (kind, "GangImpossible", True) in said
+        return (kind, reason, True) in said
 
 
 def _place(pod: Json) -> tuple[str, int, str, int]:
