@@ -16,13 +16,12 @@ import random
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, NoReturn
 
 import structlog
-from msgspec import Raw
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.core.clock import Now
@@ -252,9 +251,9 @@ class Engine:
                 if ends_turn(place):
                     yield
                 work.reconciler.apply_outcome(effect, outcome, now)
-            if not work.reads and (unread := work.reconciler.spec.unread(view.framework)):
+            if not work.reads and work.reconciler.spec.unread(view.framework):
                 work.reads = True
-                self._reads.submit(key, partial(self._read_templates, work, unread))
+                self._reads.submit(key, partial(self._read_templates, work))
             backpressure = timedelta(seconds=PUT_OFF_SECONDS * self._actions.status_load(key[0]))
             decision = yield from work.reconciler.steps(now, view, backpressure=backpressure)
             self.metrics.reconciled(time.perf_counter() - begun, again=decision.wake_at is not None)
@@ -298,12 +297,17 @@ class Engine:
             work = self._start(key, view.framework)
         return work
 
-    async def _read_templates(self, work: Work, unread: Mapping[bytes, Raw]) -> None:
-        """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout."""
-        if self._works.get(work.key) is not work:
+    async def _read_templates(self, work: Work) -> None:
+        """Read large templates in a thread, one Framework's at a time: a large one holds the interpreter throughout.
+
+        Those that the cache shows by now: what waits for its turn keeps no bytes of a state that was edited since.
+        """
+        view = self._caches.view(work.key)
+        if view is None or isinstance(view.framework, Outline) or self._works.get(work.key) is not work:
             return
         try:
-            work.reconciler.spec.templates.learn(await asyncio.to_thread(read_all, unread))
+            spec = work.reconciler.spec
+            spec.templates.learn(await asyncio.to_thread(read_all, spec.unread(view.framework)))
             self._wake(work.key)
         except Exception as error:  # noqa: BLE001 -- as above
             self._on_end(work, error)
@@ -377,6 +381,7 @@ class Engine:
             work.begun, work.ledger_state = None, self.metrics.seconds.move(work.ledger_state, "")
             work.reconciler.leave()
             self._actions.withdraw(key)
+            self._reads.withdraw(key)
 
     def _report_failure(self, key: FrameworkKey, error: Exception) -> None:
         uid, _ = self._edition(key)

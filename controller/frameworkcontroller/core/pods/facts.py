@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.rank_topology import keys_of
-from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec
+from frameworkcontroller.api.spec import Dependency, FrameworkSpec
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, TemplateError, container_count
 from frameworkcontroller.core.policies import dependencies
 from frameworkcontroller.core.restart.annotations import hang_limit, progress_port, read_limit, read_starts
@@ -28,8 +28,6 @@ MAX_CONTAINERS_OF_FRAMEWORK: Final = 10_000
 # What the controller adds for each container and each placeholder, at most about.
 CONTAINER_BYTES: Final = 2048
 PLACEHOLDER_BYTES: Final = 128
-LEARNED: Final = 2 * MAX_ROLES
-"""Templates of one Framework that were read: as many as two specs have."""
 MAX_TEXT: Final = 256
 """Characters of an annotation that are kept: a longer text than any that is right is wrong without its end, too."""
 _NOTED: Final = (
@@ -153,12 +151,17 @@ def read(template: bytes | Raw) -> RoleFacts:
     return RoleFacts(
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
-        account=(pod.service_account_name or "default")[:MAX_TEXT] if has_barrier else None,
-        annotations={name: annotations[name][:MAX_TEXT] for name in noted if name in annotations},
+        account=_short(pod.service_account_name or "default") if has_barrier else None,
+        annotations={name: _short(annotations[name]) for name in noted if name in annotations},
         is_injected=is_asked and not has_own,
         waits_for_arrival=waits,
         gpus=sum(gpus_of(container.resources) for container in pod.containers or ()),
     )
+
+
+def _short(text: str) -> str:
+    """Cut a text, a character of which takes a byte: one that is no ASCII would make it four, and is never right."""
+    return text[:MAX_TEXT].encode("ascii", "backslashreplace").decode()[:MAX_TEXT]
 
 
 def read_all(templates: Mapping[bytes, Raw]) -> dict[bytes, RoleFacts]:
@@ -226,18 +229,19 @@ class Templates:
     def __init__(self) -> None:
         self._read: dict[bytes, RoleFacts] = {}
         self._followed: tuple[bytes, ...] = ()
+        self._wanted: tuple[bytes, ...] = ()
 
     def unread(self, spec: FrameworkSpec) -> dict[bytes, Raw]:
         """Return the templates that were not read, for `learn`, if they are large together."""
         pods = {_key(role.task.pod): role.task.pod for role in spec.task_roles or ()}
+        self._wanted = tuple(pods)
         unread = {key: pod for key, pod in pods.items() if key not in self._read}
         return unread if sum(memoryview(pod).nbytes for pod in unread.values()) > LARGE_BYTES else {}
 
     def learn(self, facts: Mapping[bytes, RoleFacts]) -> None:
-        """Keep what was read; of states that were edited again before they were followed, only a while."""
-        if len(self._read) > LEARNED:
-            self._read = {key: self._read[key] for key in self._followed}
-        self._read |= facts
+        """Keep what was read, but for what is neither followed nor wanted any more: states that were edited again."""
+        known = self._read | dict(facts)
+        self._read = {key: known[key] for key in (*self._followed, *self._wanted) if key in known}
 
     def facts(self, spec: FrameworkSpec) -> SpecFacts:
         """Return what the spec says, and read the templates that have changed."""

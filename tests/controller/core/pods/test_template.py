@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from frameworkcontroller import __version__
 from frameworkcontroller.api import names
-from frameworkcontroller.api.spec import MAX_ROLES, Dependency, FrameworkSpec, TaskSpec
+from frameworkcontroller.api.spec import Dependency, FrameworkSpec, TaskSpec
 from frameworkcontroller.core.pods import facts
 from frameworkcontroller.core.pods.facts import RoleFacts, SpecFacts, facts_of
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
@@ -358,10 +358,27 @@ def test_of_states_that_were_edited_before_they_were_followed_few_templates_are_
     """25 edits a second of 20 Frameworks made a controller 5.5 MB larger each second."""
     templates = facts.Templates()
     templates.facts(spec_of({"spec": {}}))
-    for edit in range(10):
-        templates.learn({f"{edit}-{place}".encode(): RoleFacts() for place in range(MAX_ROLES)})
-    assert len(templates._read) <= facts.LEARNED + MAX_ROLES
-    assert templates._read.keys() >= set(templates._followed)
+    size = "y" * facts.LARGE_BYTES
+    states = [spec_of({"x": size + str(edit)}, {"x": size + str(edit + 1)}) for edit in range(10)]
+    for state in states:
+        unread = templates.unread(state)
+        templates.unread(states[-1])
+        templates.learn(facts.read_all(unread))
+    assert len(templates._read) == 3
+    templates.learn(facts.read_all(templates.unread(states[-1])))
+    assert not templates.unread(states[-1]), "what it shares with the one before is kept"
+
+
+def test_texts_of_any_characters_take_a_byte_for_each_that_is_kept() -> None:
+    """1,000 roles with an emoji in each took 4 KB a role."""
+    long = "\N{GRINNING FACE}" + "x" * 1000
+    meta = {"annotations": {names.HANG_ANNOTATION: long, names.EXIT_ANNOTATION: "together"}}
+    pod = {"serviceAccountName": long, "containers": [{"name": names.BARRIER_CONTAINER}]}
+    found = facts.read(encoded({"metadata": meta, "spec": pod}))
+    assert found.annotations[names.EXIT_ANNOTATION] == "together"
+    for text in (found.account, found.annotations[names.HANG_ANNOTATION]):
+        assert text is not None
+        assert (text.isascii(), len(text)) == (True, facts.MAX_TEXT)
 
 
 LARGE = {
