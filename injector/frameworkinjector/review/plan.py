@@ -83,7 +83,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     _refuse_what_takes_too_much(chosen)
     containers = [one for _, one in chosen]
     way = variables.way_of(settings, containers, env_files)
-    variables.refuse_too_many_sources(containers, way)
+    variables.refuse_too_many(settings, containers, way, config.presets)
     plans = tuple(_container_plan(index, one, pod, settings, way, config.presets) for index, one in chosen)
     names_resolve = all(one.hosts for one in plans)
     image = settings.image or config.barrier_image

@@ -31,6 +31,17 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _encode: Final = msgspec.json.Encoder().encode
 
 
+class _Place(msgspec.Struct, frozen=True):
+    namespace: str = ""
+
+
+class _Placed(msgspec.Struct, frozen=True):
+    request: _Place = _Place()
+
+
+_decode_place: Final = msgspec.json.Decoder(_Placed).decode
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The HTTP status and JSON body to send, and what may be logged."""
@@ -61,6 +72,14 @@ def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
         return _reviewed(request, Verdict(Reason.MALFORMED_POD, {"problem": _problem(error)}))
     except Exception as error:  # noqa: BLE001 -- a defect costs one Pod, not the process; `server` logs it
         return _reviewed(request, Verdict(Reason.INTERNAL_ERROR), failure=error)
+
+
+def namespace_of(body: bytes) -> str:
+    """Return for which namespace a body asks, "" if it does not say."""
+    try:
+        return _decode_place(body).request.namespace
+    except _UNREADABLE:
+        return ""
 
 
 def rejected(verdict: Verdict) -> Answer:

@@ -19,6 +19,8 @@ from frameworkinjector.review.settings import Delivery, PodSettings, wrapped_for
 
 # Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
 MAX_ENV_SOURCES: Final = 100
+MAX_VARIABLES: Final = 4000
+"""Variables of presets in all containers, those included that `envFrom` may have: each costs three microseconds."""
 MAX_NAME: Final = 253
 
 
@@ -62,17 +64,22 @@ def _leave_out(chosen: Sequence[Container]) -> str:
     return f"name the containers that need the variables in annotation {names.PREFIX}containers{value}"
 
 
-def refuse_too_many_sources(chosen: Sequence[Container], way: Delivery) -> None:
-    """Bound what `envFrom` adds to the patch.
+def refuse_too_many(
+    settings: PodSettings, chosen: Sequence[Container], way: Delivery, own_presets: presets.Presets
+) -> None:
+    """Bound what presets and `envFrom` add to the patch.
 
     Raises:
-        RefusalError: There are too many sources, or the name of one is longer than Kubernetes allows.
+        RefusalError: There are too many sources or variables, or the name of a source is longer than Kubernetes allows.
     """
     if way is not Delivery.FILE:
         return
-    count = sum(len(one.env_from or ()) for one in chosen)
+    count = sum(1 for one in chosen for _ in _sources(one))
     if count > MAX_ENV_SOURCES:
         raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
+    if (len(chosen) + count) * len(_entries(settings.barrier.presets, own_presets)) > MAX_VARIABLES:
+        limit = f"{MAX_VARIABLES} variables of its presets, one for each container and once more for each envFrom"
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for one in chosen:
         for position, (_, _, source) in enumerate(_sources(one)):
             if len(source) > MAX_NAME:

@@ -10,6 +10,7 @@ Before, and without permission to ask, an API server is one source among others.
 """
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Callable, Collection
@@ -32,6 +33,7 @@ AT_ONCE_SECONDS: Final = 1.0
 KNOWN_SECONDS: Final = 1800.0
 # A review of the question has 2 KB.
 MAX_BYTES: Final = 16 * 1024
+_LOOPBACK: Final = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _log = structlog.get_logger(__name__)
 
 
@@ -103,13 +105,18 @@ class Callers:
         if source and self.word and len(body) <= MAX_BYTES and self.word.encode() in body:
             if source not in self._until:
                 self._in_vain = 0
+                # The replica's call to itself is as honest as that of an API server.
+                self._until.update(dict.fromkeys(_LOOPBACK, math.inf))
                 _log.info("an API server calls from here", source=source)
             self._until[source] = self._clock() + KNOWN_SECONDS
-            self._on_change(len(self._until))
+            self._tell()
 
     def forget(self) -> None:
         """Forget who has not called for long."""
         now = self._clock()
         for source in [source for source, until in self._until.items() if until <= now]:
             del self._until[source]
-        self._on_change(len(self._until))
+        self._tell()
+
+    def _tell(self) -> None:
+        self._on_change(sum(until < math.inf for until in self._until.values()))

@@ -4,6 +4,10 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
+from typing import TypeAlias
+
+_Payer: TypeAlias = tuple[bool, str | None]
+"""Whether he comes after those that are known, and who he is."""
 
 
 class Turns:
@@ -21,24 +25,31 @@ class Turns:
     def __init__(self, slots: int, clock: Callable[[], float], known: Collection[str] = ()) -> None:
         self._free, self._free_for_others = slots, (slots + 1) // 2
         self._clock, self._known = clock, known
-        self._waiting: dict[str | None, deque[asyncio.Future[bool]]] = {}
-        # The time of each source while somebody waits; who comes begins with that of the last turn: nobody saves it up.
-        self._had: dict[str | None, float] = {}
+        self._waiting: dict[_Payer, deque[asyncio.Future[None]]] = {}
+        # The time of each while somebody waits; who comes begins with that of the last turn: nobody saves it up.
+        self._had: dict[_Payer, float] = {}
         # The time that the last turn of those that are known, and of the others, began with.
-        self._passed = {True: 0.0, False: 0.0}
+        self._passed = {False: 0.0, True: 0.0}
 
     @contextlib.asynccontextmanager
-    async def of(self, source: str | None) -> AsyncIterator[None]:
-        """Wait for a turn of this source, and have it for the block."""
-        self._had[source] = self._begins(source)
+    async def of(self, source: str | None, on_behalf: str = "") -> AsyncIterator[None]:
+        """Wait for a turn, and have it for the block.
+
+        Args:
+            source: Who asks.
+            on_behalf: Whose time it is, if the source is known: an API server asks for all namespaces.
+        """
+        is_other = source not in self._known
+        payer = is_other, source if is_other else on_behalf
+        self._had[payer] = self._begins(payer)
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(source, deque()).append(turn)
+        self._waiting.setdefault(payer, deque()).append(turn)
         self._pass_on()
         try:
-            is_known = await turn
+            await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._end(is_known=turn.result())
+                self._end(payer)
             raise
         begun = self._clock()
         try:
@@ -47,34 +58,33 @@ class Turns:
             begun = self._clock()
             yield
         finally:
-            self._had[source] = self._begins(source) + self._clock() - begun
-            self._end(is_known=is_known)
+            self._had[payer] = self._begins(payer) + self._clock() - begun
+            self._end(payer)
 
-    def _begins(self, source: str | None) -> float:
-        return max(self._passed[source in self._known], self._had.get(source, 0.0))
+    def _begins(self, payer: _Payer) -> float:
+        return max(self._passed[payer[0]], self._had.get(payer, 0.0))
 
-    def _end(self, *, is_known: bool) -> None:
+    def _end(self, payer: _Payer) -> None:
         self._free += 1
-        self._free_for_others += not is_known
+        self._free_for_others += payer[0]
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._free and (next_one := self._next()):
-            (is_other, had), source = next_one
+        while self._free and (payer := self._next()) is not None:
             # To the end: of equals he is next who waits longest for a turn.
-            queue = self._waiting.pop(source)
+            queue = self._waiting.pop(payer)
             turn = queue.popleft()
             if queue:
-                self._waiting[source] = queue
+                self._waiting[payer] = queue
             if not turn.done():
-                self._passed[not is_other] = had
+                self._passed[payer[0]] = self._had[payer]
                 self._free -= 1
-                self._free_for_others -= is_other
-                turn.set_result(not is_other)
+                self._free_for_others -= payer[0]
+                turn.set_result(None)
         if not self._waiting:
             self._had.clear()
 
-    def _next(self) -> tuple[tuple[bool, float], str | None] | None:
-        waiting = (((source not in self._known, self._had[source]), source) for source in self._waiting)
+    def _next(self) -> _Payer | None:
         may_others = self._free_for_others > 0 or not self._known
-        return min((one for one in waiting if may_others or not one[0][0]), key=lambda one: one[0], default=None)
+        waiting = (payer for payer in self._waiting if may_others or not payer[0])
+        return min(waiting, key=lambda payer: (payer[0], self._had[payer]), default=None)

@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         for start in range(0, len(data), PIECE_BYTES):
             self._inner.data_received(data[start : start + PIECE_BYTES])
             waiting = self._inner._messages  # nothing else says what the parser has found
-            if len(waiting) > 1 or any(isinstance(message, _ErrInfo) for message, _ in waiting):
+            if len(waiting) > 1 or any(isinstance(message, _ErrInfo) or message.chunked for message, _ in waiting):
                 # After the answer; it takes in nothing more.
                 self._inner.close()
                 return
@@ -299,6 +299,7 @@ class Listener:
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=None if self._context is None else self._limits.handshake_seconds,
+                ssl_shutdown_timeout=None if self._context is None else self._limits.unread_seconds,
             )
 
     def _end_opening(self, accepted: socket.socket, connection: Connection) -> None:

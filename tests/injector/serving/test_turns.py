@@ -58,7 +58,7 @@ async def test_who_comes_later_has_saved_nothing_up() -> None:
 async def test_of_equals_each_has_a_turn() -> None:
     """Of slots that become free one after the other, a source took all before it had had any time."""
     same = {"first": (8, 1.0), "second": (8, 1.0), "third": (8, 1.0)}
-    assert await shares(same, 12, slots=4, known=same) == {"first": 4, "second": 4, "third": 4}
+    assert await shares(same, 12, slots=4) == {"first": 4, "second": 4, "third": 4}
 
 
 async def test_who_is_known_comes_first() -> None:
@@ -82,6 +82,19 @@ async def test_others_have_half_of_the_turns_at_most() -> None:
         assert Counter(began) == {"other": 2, "known": 2}
         done.set()
     assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
+
+
+async def test_of_a_source_that_is_known_those_take_turns_for_whom_it_asks() -> None:
+    """All namespaces are one source behind an API server: costly Pods of one held up those of all."""
+    turns, had = Turns(1, lambda: 0.0, {"api"}), list[str]()
+
+    async def one(namespace: str) -> None:
+        async with turns.of("api", namespace):
+            had.append(namespace)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*map(one, "aaaab"))
+    assert "".join(had) == "aabaa"
 
 
 async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
