@@ -23,7 +23,7 @@ for step in range(1, STEPS + 1):
     x = random.uniform(-1, 1, BATCH)
     weights, loss = train(weights, x, 3 * x - 1 + random.normal(0, 0.1, BATCH))
     # `float` waits for the device: JAX returns before the step is done.
-    PROGRESS.write_text(f'{{"step": {step}, "loss": {float(loss):.4f}}}\n')
+    PROGRESS.write_text(f'{{"step": {step}, "numbers": {{"loss": {float(loss):.4f}}}}}\n')
 
 slope, offset = (float(each) for each in weights)
 assert abs(slope - 3) < 0.1 > abs(offset + 1), (slope, offset)

@@ -18,7 +18,7 @@ class Progress(keras.callbacks.Callback):
     def on_train_batch_end(self, _batch: int, logs: dict[str, float] | None = None) -> None:
         """Write one more step than before."""
         self.step += 1
-        PROGRESS.write_text(json.dumps({"step": self.step, "loss": (logs or {}).get("loss")}) + "\n")
+        PROGRESS.write_text(json.dumps({"step": self.step, "numbers": logs or {}}) + "\n")
 
 
 random = np.random.default_rng(0)

@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from frameworkbarrier.files import render
 from testkit.waiting import eventually
+from tests.barrier.packages import python_with
 
 pytestmark = pytest.mark.long
 
@@ -23,11 +22,8 @@ TRAIN = Path(__file__).parents[3] / "examples" / "progress" / "train.py"
 
 @pytest.fixture(scope="module")
 def python() -> Iterator[Path]:
-    """An interpreter with PyTorch: gigabytes, which are gone afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.check_call([sys.executable, "-m", "venv", folder])
-        found = Path(folder) / "bin" / "python"
-        subprocess.check_call([found, "-m", "pip", "install", "--quiet", "--no-cache-dir", "torch", "numpy"])
+    """An interpreter with PyTorch."""
+    with python_with("torch", "numpy") as found:
         yield found
 
 
