@@ -4,15 +4,22 @@ import contextlib
 import http.client
 import itertools
 import json
+import os
+import re
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from frameworkbarrier.errors import EpochEndedError, HungError
@@ -23,12 +30,20 @@ from frameworkbarrier.health.child import Watcher, verdict
 from frameworkbarrier.health.pod import VERDICT_BYTES
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import OwnTask, Settings
+from localcluster.processes.ports import free_port
 from testkit.waiting import eventually
-from tests.barrier.gangs import observation, roster
+from tests.barrier.gangs import environment, observation, roster
+from tests.barrier.gate.test_sidecar import Changing
+from tests.barrier.process import Barrier
+from tests.barrier.source.faulty_server import Serve
 
 QUICK = (
     "from frameworkbarrier.health import lead, monitor;lead.INTERVAL_SEC = 0.2; monitor.LOOK_SEC = 0.05; monitor.main()"
 )
+
+LOOP = Path(__file__).parents[3] / "examples" / "progress" / "loop.sh"
+POST = re.findall(r"^\| the same, by `POST` \| `(.*)` \|$", LOOP.with_name("README.md").read_text(), re.MULTILINE)[0]
+NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 
 
 class Pod:
@@ -93,21 +108,25 @@ def at_work(gang: list[Pod]) -> None:
 
 def answers(pod: Pod) -> None:
     """Wait until it listens."""
-    with contextlib.closing(eventually(lambda: connected(pod))):
+    listens((pod.host, pod.port))
+
+
+def listens(address: tuple[str, int]) -> None:
+    """Wait until a connection is taken."""
+    with contextlib.closing(eventually(lambda: connected(address))):
         pass
 
 
-def connected(pod: Pod) -> socket.socket:
+def connected(address: tuple[str, int]) -> socket.socket:
     try:
-        return socket.create_connection((pod.host, pod.port))
+        return socket.create_connection(address)
     except ConnectionRefusedError as refused:
         raise LookupError from refused
 
 
 @pytest.fixture
 def gang(tmp_path: Path) -> Iterator[list[Pod]]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with ExitStack() as stack:
         pods = [Pod(tmp_path / str(index), index, port) for index in range(3)]
         for pod in pods:
@@ -186,26 +205,80 @@ def test_who_keeps_its_connections_open_or_sends_without_end_stops_nobody(gang: 
         one.close()
 
 
-def test_posts_without_end_and_files_without_number_cost_little_memory(gang: list[Pod]) -> None:
+@pytest.mark.parametrize("line", ["", pytest.param(POST, marks=NEEDS_CURL)], ids=["a file", "a POST"])
+def test_the_shell_loop_of_the_example_says_each_step(gang: list[Pod], line: str) -> None:
     answers(gang[0])
+    text = LOOP.read_text()
+    own = next(each.strip() for each in text.splitlines() if "FB_PROGRESS" in each)
+    environ = {"STEPS": "4", "FB_PROGRESS": f"{gang[0].folder}/rank", "FB_PROGRESS_PORT": str(gang[0].port)}
+    seen = []
+
+    def step() -> int:
+        seen.append(json.loads(gang[0].request("GET", "/")[1])["step"] or 0)
+        return seen[-1]
+
+    with subprocess.Popen(["sh", "-c", text.replace(own, line or own)], env=os.environ | environ) as loop:
+        while loop.poll() is None:
+            step()
+            time.sleep(0.1)
+    assert loop.returncode == 0
+    eventually(lambda: check(step() == 4))
+    assert seen == sorted(seen)
+    assert len(set(seen)) > 2, "it was seen to grow"
+    assert (gang[0].folder / "rank").exists() is (line == "")
+
+
+def test_10_000_posts_a_second_and_files_without_number_cost_little_memory_and_hurt_nobody(
+    gang: list[Pod], serve: Serve, start: Callable[..., Barrier], tmp_path: Path
+) -> None:
+    (progress := tmp_path / "progress").mkdir()
+    changing, address = Changing(roster({"worker": 1})), ("127.0.0.1", free_port())
+    environ = {
+        "FB_PROGRESS_SOURCES": "file,http",
+        "FB_PROGRESS_DIR": str(progress),
+        "FB_PROGRESS_PORT": str(address[1]),
+    }
+    barrier = start(serve(changing).url, environment(FB_MODE="sidecar", **environ))
+    answers(gang[1])
+    listens(address)
     for number in range(600):
-        gang[0].says("x" * 100_000, f"rank.{number}")
-    before, end = resident(gang[0]), time.monotonic() + 2
+        (progress / f"rank.{number}").write_text("x" * 100_000)
+    (child,) = psutil.Process(barrier.process.pid).children()
+    before, over = child.memory_info().rss, threading.Event()
+    with ThreadPoolExecutor(1) as beside:
+        posting = beside.submit(post, address, over)
+        try:
+            time.sleep(2)
+            changing.change(roster({"worker": 1}, generation=2))
+            barrier.writes("generation", "2\n")
+            assert gang[1].request("GET", "/")[0] == 200
+            more = child.memory_info().rss - before
+            assert more < 20 * 2**20
+        finally:
+            over.set()
+        tried, sent, seconds = posting.result()
+    print(f"{tried} posts in {seconds:.1f} s, of which {sent} found a place: {more >> 10} KiB more")
+    assert tried / seconds > 2 * monitor.PER_SECOND, "more than it takes"
+    assert sent > monitor.CONNECTIONS
+    assert barrier.process.poll() is None
+    with urlopen(f"http://127.0.0.1:{address[1]}/") as answer:
+        assert answer.status == 200, "it has its turn again"
+
+
+def post(address: tuple[str, int], over: threading.Event) -> tuple[int, int, float]:
+    """Try 10,000 posts a second, and wait for none; return how many were tried and sent, and in how many seconds."""
     bodies = itertools.cycle(['{"step": %d, "section": "s%d"}', "[" * 4000, '{"numbers": {"a%d": %d}}'])
-    for number, body in enumerate(bodies):
-        with contextlib.suppress(OSError), socket.create_connection((gang[0].host, gang[0].port), timeout=0.2) as one:
+    began, tried, sent = time.monotonic(), 0, 0
+    while not over.wait(max(0.0, began + tried / 10_000 - time.monotonic())):
+        for number, body in zip(range(tried, tried + 100), bodies, strict=False):
             text = body.replace("%d", str(number))
-            one.sendall(f"POST /{number} HTTP/1.1\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
-        if time.monotonic() > end:
-            break
-    assert resident(gang[0]) - before < 20 * 1024
-    assert gang[0].process.poll() is None
-
-
-def resident(pod: Pod) -> int:
-    """Return the memory of its child, in KiB."""
-    lines = Path(f"/proc/{pod.process.pid}/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS")))
+            with socket.socket() as one, contextlib.suppress(OSError):  # there is no place, or it is given up
+                one.setblocking(False)
+                one.connect_ex(address)
+                one.send(f"POST /{number} HTTP/1.1\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+                sent += 1
+        tried += 100
+    return tried, sent, time.monotonic() - began
 
 
 def watcher(
@@ -213,8 +286,7 @@ def watcher(
 ) -> tuple[Watcher, Released]:
     """Return a sidecar whose gang of one has stopped at a step."""
     monkeypatch.setattr(child, "MODULE", ("-c", QUICK))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     one = roster({"worker": 1})
     settings = Settings(
         role="worker", index=0, progress=("file",), progress_dir=str(tmp_path), progress_port=port,
