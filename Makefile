@@ -127,8 +127,9 @@ bench-queue: venv ## Measure what a queue of Kueue costs: 200 Frameworks with it
 bench-others: venv ## Measure what a gang of a JobSet costs, beside a Framework of the same size (root)
 	$(BIN)/python -m bench.others
 
-bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock (HOURS=100)
+bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it finds hangs, under a virtual clock; measure its cost (HOURS=100)
 	$(BIN)/python -m bench.hangs $(if $(HOURS),--hours "$(HOURS)")
+	$(BIN)/python -m bench.hangs_cost
 
 bench-history: venv ## Measure the archive: writes and searches among a million Frameworks, and logs (FRAMEWORKS=10000)
 	$(BIN)/python -m bench.history $(if $(FRAMEWORKS),--frameworks "$(FRAMEWORKS)")
