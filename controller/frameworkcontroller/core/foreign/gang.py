@@ -73,6 +73,8 @@ class ForeignGang:
         """When it may, where there was no ConfigMap, or others have taken that away or replaced it."""
         self._again, self._judged = Pace(AGAIN_A_SECOND, AGAIN_AT_ONCE), Pace(JUDGED_A_SECOND, JUDGED_AT_ONCE)
         self._size: Size | None = None
+        self._knows_owner = False
+        """Whether the owner was asked for since a ConfigMap was last gone: another one may have its name by then."""
         self._look_at, self._pause = EARLIEST, LOOK_FIRST
         self._publisher: Publisher[Readiness] | None = None
         self._granted: effects.GrantRosterAccess | None = None
@@ -120,6 +122,7 @@ class ForeignGang:
                     what = f"ConfigMap {names.config_map_name(self._name)}"
                     self._reports.append(events.of_failure(what, failure.message))
             case effects.FindOwner(), _:
+                self._knows_owner = True
                 self._learn(self._size_by(outcome.document) if isinstance(outcome, Found) else None)
                 self._look_at = now + max(self._pause, _turn(self._paces.looks, now))
             case effects.FindConfigMap(), Found(metadata):
@@ -187,8 +190,7 @@ class ForeignGang:
         if not before or before == self._config_map_uid:
             return
         self._publisher, self._granted, self._told = None, None, ""
-        # It may have gone with its owner, and another one has that name.
-        self._learn(None)
+        self._knows_owner = False
         # The next one need not wait for that, but where others have done it, for its turn: all is written again.
         self._in_flight.reset_delay(effects.CONFIG_MAP)
         if self.members and (self._begins is None or self._begins <= now):
@@ -201,7 +203,7 @@ class ForeignGang:
             if size == self._size or self._size is None or self._may_judge(now, decision):
                 self._learn(size)
             return
-        if self.members.fits:
+        if self.members.fits and self._knows_owner:
             self._pause = LOOK_FIRST
         elif now < self._look_at:
             decision.wake(self._look_at)
