@@ -183,8 +183,8 @@ def test_a_stateful_set_is_a_gang_that_starts_when_all_is_there_and_again_with_o
     gangs.raw.delete(f"{gangs.sets}/train", {"propagationPolicy": "Background"})
     gangs.stateful_set("train", 2)
     again = gangs.pods(2, after=one)
-    opened_by = gangs.complete(again)["framework"]["uid"]
-    assert opened_by == gangs.raw.get(f"{gangs.sets}/train")["metadata"]["uid"]
+    gangs.complete(again)
+    becomes(gangs.owners, [gangs.raw.get(f"{gangs.sets}/train")["metadata"]["uid"]])
     opened(start, again)
 
 

@@ -141,8 +141,16 @@ class Gangs:
 
     def rosters(self) -> dict[str, Json]:
         """Return the rosters by the names of their ConfigMaps."""
-        found = self.raw.get(f"{self.core}/configmaps?labelSelector=frameworkcontroller.microsoft.com/gang")["items"]
-        return {one["metadata"]["name"]: json.loads(one["data"]["roster"]) for one in found}
+        return {one["metadata"]["name"]: json.loads(one["data"]["roster"]) for one in self._config_maps()}
+
+    def owners(self) -> list[str]:
+        """Return the UIDs of the objects that own the rosters."""
+        return [owner["uid"] for one in self._config_maps() for owner in one["metadata"]["ownerReferences"]]
+
+    def _config_maps(self) -> list[Json]:
+        path = f"{self.core}/configmaps?labelSelector=frameworkcontroller.microsoft.com/gang"
+        found: list[Json] = self.raw.get(path)["items"]
+        return found
 
     def missing(self) -> list[str]:
         """Return for whom the rosters wait, and why."""
