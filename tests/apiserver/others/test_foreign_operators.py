@@ -38,10 +38,10 @@ def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield
 
 
-def replicated(name: str, replicas: int, pods: int, **more: object) -> Json:
-    """A replicated job like that of the page."""
+def replicated(name: str, replicas: int, pods: int, completions: int = 0, **more: object) -> Json:
+    """A replicated job like that of the page; as many Pods are to succeed as run at once, where it is not said."""
     job = MANIFESTS["JobSet"]["spec"]["replicatedJobs"][0]
-    spec = job["template"]["spec"] | {"parallelism": pods, "completions": pods}
+    spec = job["template"]["spec"] | {"parallelism": pods, "completions": completions or pods}
     return job | {"name": name, "replicas": replicas, "template": {"spec": spec}} | more
 
 
@@ -114,7 +114,7 @@ def test_two_jobs_of_a_role_are_numbered_through_and_the_coordinator_is_first(
 def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
     gangs: Gangs, start: Callable[..., Barrier]
 ) -> None:
-    gangs.create("LeaderWorkerSet")
+    path = gangs.create("LeaderWorkerSet")
     groups = [gangs.pods(3, **{GROUP: group}) for group in "01"]
     for pods in groups:
         gangs.complete(pods)
@@ -122,6 +122,24 @@ def test_each_group_of_a_leader_worker_set_is_a_gang_and_starts_again_as_one(
     again = gangs.pods(3, after=groups[0], **{GROUP: "0"})
     gangs.complete(again)
     opened(start, again)
+
+    # It is scaled: the next group is one more gang, and those that go leave no roster.
+    gangs.raw.merge(path, {"spec": {"replicas": 3}})
+    third = gangs.pods(3, **{GROUP: "2"})
+    gangs.complete(third)
+    opened(start, third)
+    gangs.raw.merge(path, {"spec": {"replicas": 1}})
+    for group, pods in (("1", groups[1]), ("2", third)):
+        gangs.pods(0, after=pods, **{GROUP: group})
+    becomes(lambda: [roster["complete"] for roster in gangs.rosters().values()], [True])
+
+    # It is deleted, and another one of its name made at once.
+    gangs.raw.delete(path, {"propagationPolicy": "Background"})
+    gangs.create("LeaderWorkerSet", replicas=1)
+    last = gangs.pods(3, after=again)
+    gangs.complete(last)
+    becomes(gangs.owners, [gangs.raw.get(path)["metadata"]["uid"]])
+    opened(start, last)
 
 
 DRIVER = replicated("driver", 1, 1)
@@ -137,9 +155,14 @@ IN_ORDER = {
     [
         ("JobSet", IN_ORDER, "spec.startupPolicy.startupPolicyOrder is InOrder"),
         ("JobSet", {"replicatedJobs": [DRIVER, AFTER_DRIVER]}, "spec.replicatedJobs[worker].dependsOn names driver"),
+        (
+            "JobSet",
+            {"replicatedJobs": [replicated("worker", 1, 1, completions=2)]},
+            "spec.replicatedJobs[worker].template.spec.parallelism is 1 and",
+        ),
         ("LeaderWorkerSet", {"startupPolicy": "LeaderReady"}, "spec.startupPolicy is LeaderReady"),
     ],
-    ids=["InOrder", "dependsOn", "LeaderReady"],
+    ids=["InOrder", "dependsOn", "parallelism", "LeaderReady"],
 )
 def test_what_can_never_be_complete_is_said_at_once(
     kind: str, spec: Json, field: str, gangs: Gangs, start: Callable[..., Barrier]
