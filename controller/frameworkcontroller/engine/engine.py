@@ -302,12 +302,13 @@ class Engine:
 
         Those that the cache shows by now: what waits for its turn keeps no bytes of a state that was edited since.
         """
-        view = self._caches.view(work.key)
-        if view is None or isinstance(view.framework, Outline) or self._works.get(work.key) is not work:
+        view, spec = self._caches.view(work.key), work.reconciler.spec
+        if view is None or self._works.get(work.key) is not work:
             return
         try:
-            spec = work.reconciler.spec
-            spec.templates.learn(await asyncio.to_thread(read_all, spec.unread(view.framework)))
+            # Of one that is at rest and was read again the cache has an outline.
+            shown = spec.seen if isinstance(view.framework, Outline) else view.framework
+            spec.templates.learn(await asyncio.to_thread(read_all, spec.unread(shown)))
             self._wake(work.key)
         except Exception as error:  # noqa: BLE001 -- as above
             self._on_end(work, error)

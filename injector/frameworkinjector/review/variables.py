@@ -5,8 +5,10 @@ of the container is known here; what `envFrom` brings the kubelet decides (`file
 A value of the image does not win, as with any variable of a Pod. Source: docs/reference/injector.md, section 1.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Final
 
 from frameworkbarrier import values
@@ -77,7 +79,10 @@ def refuse_too_many(
     count = sum(1 for one in chosen for _ in _sources(one))
     if count > MAX_ENV_SOURCES:
         raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
-    if (len(chosen) + count) * len(_entries(settings.barrier.presets, own_presets)) > MAX_VARIABLES:
+    entries = _entries(settings.barrier.presets, own_presets)
+    prefixes = Counter(prefix for one in chosen for prefix, _, _ in _sources(one))
+    more = sum(times * sum(map(str.startswith, entries, repeat(prefix))) for prefix, times in prefixes.items())
+    if len(chosen) * len(entries) + more > MAX_VARIABLES:
         limit = f"{MAX_VARIABLES} variables of its presets, one for each container and once more for each envFrom"
         raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for one in chosen:

@@ -10,7 +10,6 @@ Before, and without permission to ask, an API server is one source among others.
 """
 
 import asyncio
-import math
 import secrets
 import time
 from collections.abc import Callable, Collection
@@ -61,6 +60,8 @@ class Callers:
         self._on_change = on_change
         self._clock = clock
         self._until: dict[str, float] = {}
+        self._sources = set[str]()
+        """Those that have brought the word, which loopback need not have."""
         self.word = ""
         self.problem = ""
         self._in_vain = 0
@@ -103,12 +104,12 @@ class Callers:
     def hear(self, body: bytes, source: str | None) -> None:
         """Note who has sent a body, if it has the word in it."""
         if source and self.word and len(body) <= MAX_BYTES and self.word.encode() in body:
-            if source not in self._until:
+            if source not in self._sources:
                 self._in_vain = 0
-                # The replica's call to itself is as honest as that of an API server.
-                self._until.update(dict.fromkeys(_LOOPBACK, math.inf))
                 _log.info("an API server calls from here", source=source)
-            self._until[source] = self._clock() + KNOWN_SECONDS
+            # The replica's call to itself is as honest.
+            self._until.update(dict.fromkeys((source, *_LOOPBACK), self._clock() + KNOWN_SECONDS))
+            self._sources.add(source)
             self._tell()
 
     def forget(self) -> None:
@@ -116,7 +117,8 @@ class Callers:
         now = self._clock()
         for source in [source for source, until in self._until.items() if until <= now]:
             del self._until[source]
+        self._sources &= self._until.keys()
         self._tell()
 
     def _tell(self) -> None:
-        self._on_change(sum(until < math.inf for until in self._until.values()))
+        self._on_change(len(self._sources))

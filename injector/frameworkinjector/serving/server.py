@@ -133,7 +133,8 @@ class ReviewServer:
             else:
                 self._callers.hear(body, request.remote)
                 # One after the other: a large answer takes 30 ms.
-                async with self._reviews.of(request.remote, namespace_of(body)):
+                on_behalf = namespace_of(body) if request.remote in self._callers.known else ""
+                async with self._reviews.of(request.remote, on_behalf):
                     started = time.perf_counter()
                     answer = self._review(body)
                     seconds = time.perf_counter() - started

@@ -108,6 +108,10 @@ class Places(Generic[Open]):
         """Whether a source is known to be honest."""
         return source in self._known
 
+    def known_are_many(self) -> bool:
+        """Whether the known ones have more places than others give way for."""
+        return sum(count for source, count in self.of.items() if self.is_known(source)) > self._limits.known
+
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
         return self.is_known(source) or self._paced - now < self._limits.connections / self._limits.begun_per_second
@@ -126,7 +130,7 @@ class Places(Generic[Open]):
         others = [one for one in self._open if not self.is_known(one.source)]
         if not self.is_known(new.source):
             found = self._of_equals(others, new, now)
-            is_due = found is None and len(known) > self._limits.known and not self.has_share(new.source)
+            is_due = found is None and self.known_are_many() and not self.has_share(new.source)
             rested = (one for one in known if not one.is_busy and now - one.since >= self._limits.grace_seconds)
             return min(rested, key=lambda one: one.since, default=None) if is_due else found
         if others and len(known) < self._limits.known and not self.has_share(new.source):
@@ -138,7 +142,7 @@ class Places(Generic[Open]):
         # A client that opens one more is about to use all that it has: they get the time for that.
         has_waited = now - new.since >= limits.grace_seconds
         # Else those that say nothing could take the place of all that speak, or those the place of all others.
-        keeps_spoken = sum(not one.has_spoken for one in equals) >= limits.connections / 4
+        keeps_spoken = sum(not one.has_spoken for one in equals) >= max(1, len(equals)) / 4
 
         def may_go(one: Open) -> bool:
             seconds = now - one.since
@@ -211,9 +215,10 @@ class WaitingRoom(Generic[Waiting, Open]):
     def wants_place_of(self, source: str) -> bool:
         """Whether a place of a source is due to one that waits."""
         places = self._places
-        is_known = places.is_known(source)
+        is_known, are_many = places.is_known(source), places.known_are_many()
         return any(
-            one == source or (places.is_known(one) is is_known and places.of[one] < places.of[source])
+            one == source
+            or (places.of[one] < places.of[source] if places.is_known(one) is is_known else is_known and are_many)
             for one in self._queues
         )
 

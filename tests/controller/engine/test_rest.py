@@ -30,6 +30,7 @@ from frameworkcontroller.core.effects import (
     Subject,
     WriteStatus,
 )
+from frameworkcontroller.core.pods.facts import LARGE_BYTES
 from frameworkcontroller.core.policies import shares
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
 from frameworkcontroller.core.policies.shares import MOST_IDLE, READS_AT_ONCE, IdleTasks
@@ -550,10 +551,23 @@ async def test_one_that_is_suspended_rests_though_a_finalizer_holds_its_config_m
         assert (engine._works, performer.of(DeleteConfigMap)) == ({}, [])
 
 
+def with_a_large_template(whole: dict[str, Any]) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(whole))
+    copy["spec"]["taskRoles"][0]["task"]["pod"]["metadata"] = {"annotations": {"large": "x" * (LARGE_BYTES + 1)}}
+    return copy
+
+
 @pytest.mark.parametrize(
-    ("whole", "effect"), [(completed(), PatchCompanion), (SUSPENDED, DeleteCompanion)], ids=["Completed", "suspended"]
+    ("whole", "effect"),
+    [
+        (completed(), PatchCompanion),
+        # It is read in a thread, when the cache has an outline already.
+        (with_a_large_template(completed()), PatchCompanion),
+        (SUSPENDED, DeleteCompanion),
+    ],
+    ids=["Completed", "Completed, and large", "suspended"],
 )
-@in_virtual_time
+@beside_a_thread
 async def test_the_workload_of_one_at_rest_is_finished_or_given_up(
     whole: dict[str, Any], effect: type[PatchCompanion | DeleteCompanion]
 ) -> None:

@@ -25,7 +25,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.members import Members
 from frameworkcontroller.core.foreign.owners import Size, size_of
 from frameworkcontroller.core.foreign.pods import Claim
-from frameworkcontroller.core.gang.publisher import GangStatus, Publisher
+from frameworkcontroller.core.gang.publisher import GangStatus, Phase, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.shares import Pace, new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
@@ -100,11 +100,18 @@ class ForeignGang:
 
     @property
     def status(self) -> GangStatus | None:
-        """How far the gang is, None if there is no roster yet."""
+        """How far the gang is, None if there is no roster yet, or no Pod that may still run."""
         found = self._publisher
-        if found is None:
+        if found is None or not self.members.may_run:
             return None
-        return GangStatus(found.phase, found.since, self.members.not_created, self.members.not_ready)
+        was_complete = found.phase is not Phase.COMPLETE and not found.is_gathering(None)
+        return GangStatus(
+            Phase.DEGRADED if was_complete else found.phase,
+            # One that can never be complete waits for nothing.
+            None if self._told else found.since,
+            self.members.not_created,
+            self.members.not_ready,
+        )
 
     @property
     def is_over(self) -> bool:

@@ -18,6 +18,7 @@ from frameworkcontroller.core.gang.roster import Missing
 from frameworkcontroller.core.policies import readiness
 
 FAILED: Final = "Failed"
+_ENDED: Final = frozenset({FAILED, "Succeeded"})
 _LEADER: Final = 0
 _NOTHING: Final = Size("", {})
 _UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
@@ -44,6 +45,8 @@ class Members:
         """How often Pods name each role, as each account and each size below."""
         self.accounts: Counter[str] = Counter()
         self.sizes: Counter[str] = Counter()
+        self.may_run = 0
+        """How many Pods have not ended, and are not to go."""
         self._by_arrival = 0
         """How many Pods wait until all barriers run; if one does, the gang does."""
 
@@ -81,6 +84,7 @@ class Members:
             if not counts[said]:
                 del counts[said]
         self._by_arrival += number * claim.by_arrival
+        self.may_run += number * (pod.status.phase not in _ENDED and pod.metadata.deletion_timestamp is None)
 
     def resize(self, size: Size | None) -> None:
         """Take in what the owner says."""

@@ -152,7 +152,7 @@ def read(template: bytes | Raw) -> RoleFacts:
         size=min(size + CONTAINER_BYTES * (1 + number), MAX_POD_BYTES),
         containers=number,
         account=_short(pod.service_account_name or "default") if has_barrier else None,
-        annotations={name: _short(annotations[name]) for name in noted if name in annotations},
+        annotations={name: _short(annotations[name].strip()) for name in noted if name in annotations},
         is_injected=is_asked and not has_own,
         waits_for_arrival=waits,
         gpus=sum(gpus_of(container.resources) for container in pod.containers or ()),
@@ -160,7 +160,7 @@ def read(template: bytes | Raw) -> RoleFacts:
 
 
 def _short(text: str) -> str:
-    """Cut a text, a character of which takes a byte: one that is no ASCII would make it four, and is never right."""
+    """Cut a text, a character of which takes a byte: one that is no ASCII would make each four, and is never right."""
     return text[:MAX_TEXT].encode("ascii", "backslashreplace").decode()[:MAX_TEXT]
 
 

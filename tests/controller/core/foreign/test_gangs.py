@@ -117,6 +117,7 @@ def test_what_fails_is_missing_and_what_has_succeeded_is_not() -> None:
     for index, phase in enumerate(("Failed", "Pending", "Succeeded")):
         world.run(index, phase=phase, seconds=10)
     assert list(world.waiting()) == ["worker-0 its Pod has failed"]
+    assert world.lacks == (0, 1)
     world.run(0, pod="train-0-y", uid="again", created=39)
     assert "again0" in world.opened
 
