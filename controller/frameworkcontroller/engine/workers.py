@@ -1,9 +1,9 @@
 """Performs many things at a time, bounded, and fair between namespaces and Frameworks.
 
 What is submitted is owned by a Framework. The promise: at most `slots` items of one namespace are performed at a time,
-and a quarter more of all, so that what is slow for one leaves slots to others; owners take turns (`turns`); an owner's
-items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its roster), before those
-of single Tasks; of an item that was performed nothing is kept.
+and a quarter more of all, so that what is slow for one leaves slots to others; owners take turns (`FairQueue`); an
+owner's items start in their order, but urgent ones, for which a whole Framework waits (its ConfigMap, its roster),
+before those of single Tasks; of an item that was performed nothing is kept.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final, NoReturn, TypeAlias
 
-from frameworkcontroller.engine.turns import Turns
+from frameworkkube.fair_queue import FairQueue
 
 Item: TypeAlias = Callable[[], Awaitable[None]]
 """What is performed; it must not raise."""
@@ -44,11 +44,11 @@ class Executor:
     ) -> None:
         self._slots, self._rest, self._clock = slots, rest, clock
         self._cost = 1 if rest is None else 0
-        self._turns: Turns[tuple[Sequence[Hashable], Item]] = Turns()
+        self._turns: FairQueue[tuple[Sequence[Hashable], Item]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, Turns[tuple[Sequence[Hashable], Item, bool]]] = {}
+        self._lanes: dict[Hashable, FairQueue[tuple[Sequence[Hashable], Item, bool]]] = {}
         self._entered: Counter[Hashable] = Counter()
         """Items of a namespace that have left its lane, to wait for their turn among all or to be performed."""
 
@@ -76,7 +76,7 @@ class Executor:
         first = owner[0]
         self._loads[first] += 1
         if first not in self._lanes:
-            self._lanes[first] = Turns()
+            self._lanes[first] = FairQueue()
         self._lanes[first].add(owner[1:], (owner, item, urgent), urgent=urgent)
         self._enter(first)
 

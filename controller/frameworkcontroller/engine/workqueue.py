@@ -2,7 +2,7 @@
 
 The engine adds a key for every change and every outcome, and one loop, `serve`, has each decided on (client-go's
 `workqueue`, for one worker in one event loop). Namespaces and Frameworks whose decisions take long come behind the
-others (`turns`).
+others (`FairQueue`).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Generic, NoReturn, TypeVar
 
-from frameworkcontroller.engine.turns import Turns
+from frameworkkube.fair_queue import FairQueue
 
 K = TypeVar("K", bound=tuple[str, ...])
 
@@ -44,7 +44,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._keys: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._turns: Turns[K] = Turns()
+        self._turns: FairQueue[K] = FairQueue()
         self._taken_at = float("-inf")
         self._filled = asyncio.Event()
         self.on_add: Callable[[], None] = lambda: None

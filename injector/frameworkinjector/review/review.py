@@ -57,6 +57,11 @@ class Answer:
     skew: Skew | None = None
     """The versions of controller and barrier, if they are too far apart."""
 
+    @property
+    def is_question(self) -> bool:
+        """Whether it answers a question of the injector itself (`callers`) and no Pod is created."""
+        return self.verdict.reason is Reason.POD_TEMPLATE
+
 
 def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
     """Review one request body: return a 4xx for what is not a review, else HTTP 200 with a verdict in it."""

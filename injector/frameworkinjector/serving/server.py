@@ -138,8 +138,7 @@ class ReviewServer:
                     started = time.perf_counter()
                     answer = self._review(body)
                     seconds = time.perf_counter() - started
-        is_question = answer.verdict.reason is Reason.POD_TEMPLATE
-        self._metrics.review(answer.verdict, None if is_question else seconds)
+        self._metrics.review(answer.verdict, None if answer.is_question else seconds)
         if answer.skew:
             self._metrics.version_skew.inc()
         _log_answer(answer)
@@ -151,8 +150,7 @@ class ReviewServer:
         if is_large:
             self._listener.answer_last(request, len(answer.body))
         is_rejected = answer.verdict.reason.ruling is Ruling.REJECTED
-        is_question = answer.verdict.reason is Reason.POD_TEMPLATE
-        if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large or is_question:
+        if self._stopping or self._listener.is_wanted(request) or is_rejected or is_large or answer.is_question:
             # Others wait for the place of the connection, or it cannot carry another request: the rest of a rejected
             # body is not read, and the next question is to reach another replica.
             response.force_close()
@@ -165,21 +163,21 @@ class ReviewServer:
             RefusalError: The request is not a review, or its body is too large, too slow or incomplete.
         """
         limits = self._limits
-        _check_head(request, limits)
-        length = request.content_length
+        length = _length_of(request, limits)
         try:
             async with asyncio.timeout(limits.body_seconds):
-                if length is not None and length > limits.small_bytes:
+                if length > limits.small_bytes:
                     await held.enter_async_context(self._large.of(request.remote))
-                return await _read_at_most(request, limits.body_bytes)
+                # To its end, which is where its head said.
+                return await request.content.read()
         except TimeoutError:
             raise RefusalError(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}") from None
         except (RequestPayloadError, PayloadAccessError, ValueError):
             raise RefusalError(Reason.NOT_A_REVIEW, problem="it is incomplete") from None
 
 
-def _check_head(request: web.BaseRequest, limits: Limits) -> None:
-    """Check whether the body of a request is to be read.
+def _length_of(request: web.BaseRequest, limits: Limits) -> int:
+    """Return how many bytes of a body are to be read.
 
     Raises:
         RefusalError: Its head is not that of a review.
@@ -195,23 +193,15 @@ def _check_head(request: web.BaseRequest, limits: Limits) -> None:
         raise RefusalError(Reason.NOT_A_REVIEW, problem="it has no Content-Length")
     if request.content_length > limits.body_bytes:
         raise RefusalError(Reason.BODY_TOO_LARGE, limit=limits.body_bytes)
-
-
-async def _read_at_most(request: web.BaseRequest, limit: int) -> bytes:
-    found = bytearray()
-    while chunk := await request.content.readany():
-        found += chunk
-        if len(found) > limit:
-            raise RefusalError(Reason.BODY_TOO_LARGE, limit=limit)
-    return bytes(found)
+    return request.content_length
 
 
 def _log_answer(answer: Answer) -> None:
     """Log one line about a request, without any part of the Pod."""
-    reason = answer.verdict.reason
-    if reason is Reason.POD_TEMPLATE:
-        # Of a question, which comes every ten seconds.
+    if answer.is_question:
+        # It comes every ten seconds.
         return
+    reason = answer.verdict.reason
     fields = {
         "uid": answer.uid,
         "kind": answer.kind[:64],

@@ -2,16 +2,16 @@
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import TypeAlias
 
-_Payer: TypeAlias = tuple[bool, str | None]
-"""Whether he comes after those that are known, and who he is."""
+from frameworkkube.fair_queue import FairQueue
+
+_Queue: TypeAlias = FairQueue[asyncio.Future[None]]
 
 
 class Turns:
-    """So many turns at a time; the next one is for the source that has had the least time (start-time fair queueing).
+    """So many turns at a time; the next one is for the source that has had the least time.
 
     Sources that are known to be honest come before all others; once there is one, the others have at most half of the
     turns, or the only one.
@@ -25,11 +25,8 @@ class Turns:
     def __init__(self, slots: int, clock: Callable[[], float], known: Collection[str] = ()) -> None:
         self._free, self._free_for_others = slots, (slots + 1) // 2
         self._clock, self._known = clock, known
-        self._waiting: dict[_Payer, deque[asyncio.Future[None]]] = {}
-        # The time of each while somebody waits; who comes begins with that of the last turn: nobody saves it up.
-        self._had: dict[_Payer, float] = {}
-        # The time that the last turn of those that are known, and of the others, began with.
-        self._passed = {False: 0.0, True: 0.0}
+        self._first: _Queue = FairQueue()
+        self._others: _Queue = FairQueue()
 
     @contextlib.asynccontextmanager
     async def of(self, source: str | None, on_behalf: str = "") -> AsyncIterator[None]:
@@ -39,17 +36,15 @@ class Turns:
             source: Who asks.
             on_behalf: Whose time it is, if the source is known: an API server asks for all namespaces.
         """
-        is_other = source not in self._known
-        payer = is_other, source if is_other else on_behalf
-        self._had[payer] = self._begins(payer)
+        queue, payer = (self._first, on_behalf) if source in self._known else (self._others, source)
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(payer, deque()).append(turn)
+        queue.add((payer,), turn)
         self._pass_on()
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._end(payer)
+                self._end(queue)
             raise
         begun = self._clock()
         try:
@@ -58,33 +53,21 @@ class Turns:
             begun = self._clock()
             yield
         finally:
-            self._had[payer] = self._begins(payer) + self._clock() - begun
-            self._end(payer)
+            queue.charge((payer,), self._clock() - begun)
+            self._end(queue)
 
-    def _begins(self, payer: _Payer) -> float:
-        return max(self._passed[payer[0]], self._had.get(payer, 0.0))
-
-    def _end(self, payer: _Payer) -> None:
+    def _end(self, queue: _Queue) -> None:
         self._free += 1
-        self._free_for_others += payer[0]
+        self._free_for_others += queue is self._others
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._free and (payer := self._next()) is not None:
-            # To the end: of equals he is next who waits longest for a turn.
-            queue = self._waiting.pop(payer)
-            turn = queue.popleft()
-            if queue:
-                self._waiting[payer] = queue
+        while self._free and (queue := self._next()):
+            turn = queue.take()
             if not turn.done():
-                self._passed[payer[0]] = self._had[payer]
                 self._free -= 1
-                self._free_for_others -= payer[0]
+                self._free_for_others -= queue is self._others
                 turn.set_result(None)
-        if not self._waiting:
-            self._had.clear()
 
-    def _next(self) -> _Payer | None:
-        may_others = self._free_for_others > 0 or not self._known
-        waiting = (payer for payer in self._waiting if may_others or not payer[0])
-        return min(waiting, key=lambda payer: (payer[0], self._had[payer]), default=None)
+    def _next(self) -> _Queue:
+        return self._others if not self._first and (self._free_for_others > 0 or not self._known) else self._first

@@ -128,14 +128,22 @@ class Places(Generic[Open]):
         """Return the connection whose place a new one takes; None if it has to wait for one."""
         known = [one for one in self._open if self.is_known(one.source)]
         others = [one for one in self._open if not self.is_known(one.source)]
-        if not self.is_known(new.source):
-            found = self._of_equals(others, new, now)
-            is_due = found is None and self.known_are_many() and not self.has_share(new.source)
-            rested = (one for one in known if not one.is_busy and now - one.since >= self._limits.grace_seconds)
-            return min(rested, key=lambda one: one.since, default=None) if is_due else found
+        if self.is_known(new.source):
+            return self._for_known(new, known, others, now)
+        return self._of_equals(others, new, now) or self._back_from(known, new, now)
+
+    def _for_known(self, new: Client, known: Collection[Open], others: Collection[Open], now: float) -> Open | None:
+        """Others give way first, until the known ones have their share."""
         if others and len(known) < self._limits.known and not self.has_share(new.source):
             return min(others, key=lambda one: (one.is_busy, one.since))
         return self._of_equals(known, new, now)
+
+    def _back_from(self, known: Collection[Open], new: Client, now: float) -> Open | None:
+        """Known ones that have more than their share give way if they rest."""
+        if not self.known_are_many() or self.has_share(new.source):
+            return None
+        rested = (one for one in known if not one.is_busy and now - one.since >= self._limits.grace_seconds)
+        return min(rested, key=lambda one: one.since, default=None)
 
     def _of_equals(self, equals: Collection[Open], new: Client, now: float) -> Open | None:
         source, limits, has_share = new.source, self._limits, self.has_share(new.source)

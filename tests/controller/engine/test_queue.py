@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import pytest
 
-from frameworkcontroller.engine.turns import MOST_KNOWN, Turns
 from frameworkcontroller.engine.workers import REST, REST_BESIDE_OTHERS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
+from frameworkkube.fair_queue import MOST_KNOWN, FairQueue
 from tests.controller.engine.stubs import beside
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.memory import memory
@@ -121,7 +121,7 @@ async def test_nothing_is_kept_of_keys_that_have_had_their_turn() -> None:
 
 
 def test_what_owners_have_cost_is_forgotten_although_somebody_always_waits() -> None:
-    turns: Turns[int] = Turns()
+    turns: FairQueue[int] = FairQueue()
     for number in range(20_000):
         turns.add(("ns", str(number)), number)
         turns.add(("ns", "busy"), number)
@@ -152,7 +152,7 @@ OTHERS = [("crowd", "small", "small 0"), ("ns", "gang", "gang 0"), ("ns", "gang"
     ],
 )
 def test_owners_take_turns(items: list[tuple[str, str, str]], order: list[str]) -> None:
-    turns: Turns[str] = Turns()
+    turns: FairQueue[str] = FairQueue()
     for namespace, name, item in items:
         turns.add((namespace, name), item, urgent=item.startswith("urgent"))
     assert [turns.take(cost=1) for _ in items] == order

@@ -23,7 +23,9 @@ async def shares(
 
     asking = [one(source, seconds) for source, (number, seconds) in of.items() for _ in range(number)]
     await asyncio.gather(*asking)
-    assert (fair._free, fair._waiting, fair._had) == (slots, {}, {}), "nothing is kept"
+    assert (fair._free, fair._free_for_others) == (slots, (slots + 1) // 2)
+    assert not fair._first
+    assert not fair._others
     return Counter(had[:turns])
 
 
@@ -81,7 +83,7 @@ async def test_others_have_half_of_the_turns_at_most() -> None:
             await asyncio.sleep(0)
         assert Counter(began) == {"other": 2, "known": 2}
         done.set()
-    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
+    assert (fair._free, fair._free_for_others, bool(fair._others)) == (4, 2, False)
 
 
 async def test_of_a_source_that_is_known_those_take_turns_for_whom_it_asks() -> None:
@@ -114,6 +116,6 @@ async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
     fourth.cancel()
     holding.set()
     await asyncio.gather(first, second, third, fourth, return_exceptions=True)
-    assert (fair._free, fair._free_for_others, fair._waiting) == (4, 2, {})
+    assert (fair._free, fair._free_for_others, bool(fair._others)) == (4, 2, False)
     async with asyncio.timeout(5), fair.of("e"), fair.of("f"):
         pass

@@ -1,7 +1,8 @@
-"""Whose turn it is: namespaces share what there is, then the Frameworks of each (start-time fair queueing).
+"""Whose turn it is: owners share what there is, then the parts of each (start-time fair queueing).
 
 An owner is a path, such as namespace and name. Whoever has cost least of late comes first, so that one namespace with
-thousands of busy Frameworks waits for itself, and a gang of two does not wait behind a gang of ten thousand.
+thousands of busy Frameworks waits for itself, and a gang of two does not wait behind a gang of ten thousand. Nobody
+saves anything up: who comes begins where the last turn began.
 """
 
 import heapq
@@ -16,13 +17,13 @@ MOST_KNOWN: Final = 1000
 """Owners of whom it is known what they have cost, beside those that wait."""
 
 
-class Turns(Generic[T]):
+class FairQueue(Generic[T]):
     """Items by owner; those of one owner stay in their order, and owners that have cost alike take turns."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
         # One without items, which were withdrawn, goes when it would have its turn.
-        self._parts: dict[Hashable, Turns[T]] = {}
+        self._parts: dict[Hashable, FairQueue[T]] = {}
         self._count = 0
         self._heap: list[tuple[float, int, Hashable]] = []
         self._numbers = itertools.count()
@@ -40,7 +41,7 @@ class Turns(Generic[T]):
             return
         first = owner[0]
         if first not in self._parts:
-            self._parts[first] = Turns()
+            self._parts[first] = FairQueue()
             heapq.heappush(self._heap, (self._begins(first), next(self._numbers), first))
         self._parts[first].add(owner[1:], item, urgent=urgent)
 
