@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from frameworkbarrier.health.child import Watcher, verdict
 from frameworkbarrier.health.pod import VERDICT_BYTES
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import OwnTask, Settings
+from localcluster import packages
 from localcluster.processes.ports import free_port
 from testkit.waiting import eventually
 from tests.barrier.gangs import environment, observation, roster
@@ -43,7 +43,6 @@ QUICK = (
 
 LOOP = Path(__file__).parents[3] / "examples" / "progress" / "loop.sh"
 POST = re.findall(r"^\| the same, by `POST` \| `(.*)` \|$", LOOP.with_name("README.md").read_text(), re.MULTILINE)[0]
-NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 
 
 class Pod:
@@ -205,8 +204,9 @@ def test_who_keeps_its_connections_open_or_sends_without_end_stops_nobody(gang: 
         one.close()
 
 
-@pytest.mark.parametrize("line", ["", pytest.param(POST, marks=NEEDS_CURL)], ids=["a file", "a POST"])
+@pytest.mark.parametrize("line", ["", POST], ids=["a file", "a POST"])
 def test_the_shell_loop_of_the_example_says_each_step(gang: list[Pod], line: str) -> None:
+    packages.require(("curl",))
     answers(gang[0])
     text = LOOP.read_text()
     own = next(each.strip() for each in text.splitlines() if "FB_PROGRESS" in each)
