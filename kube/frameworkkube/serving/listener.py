@@ -9,15 +9,13 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import struct
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.web_protocol import _ErrInfo
 
 from frameworkkube.log import Logger
+from frameworkkube.serving.connection import Accepted, Connection
 from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
 
 BACKLOG: Final = 1024
@@ -25,111 +23,7 @@ BACKLOG: Final = 1024
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
-# Each error of aiohttp's parser quotes what it was given.
-PIECE_BYTES: Final = 16 * 1024
 _log = Logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """A connection that has not begun: nothing of it was read."""
-
-    socket: socket.socket
-    peer: tuple[Any, ...]
-    since: float
-
-    @property
-    def source(self) -> str:
-        """The address of the client, without the port."""
-        return str(self.peer[0])
-
-
-class Connection(asyncio.Protocol):
-    """One connection from its acceptance to its end; passes all that happens to it on to aiohttp.
-
-    Attributes:
-        source: The address of the client, without the port that `peer` has.
-        since: When it began, was open, or its request began or was answered, in seconds of the event loop's clock.
-        request: What has begun and is not answered.
-        was_answered: Whether a whole request was.
-    """
-
-    def __init__(self, peer: tuple[Any, ...], since: float, inner: web.RequestHandler, listener: "Listener") -> None:
-        self.peer = peer
-        self.source = str(peer[0])
-        self.since = since
-        self.request: web.BaseRequest | None = None
-        self.was_answered = False
-        self.silence: asyncio.TimerHandle | None = None
-        self.opening: asyncio.Task[None] | None = None
-        self._inner = inner
-        self._listener = listener
-        self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing  # type: ignore[method-assign]
-        self.transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start to read: the connection is open, and its TLS handshake is done."""
-        # Those of uvloop are no instances of it.
-        self.transport = cast("asyncio.Transport", transport)
-        self.since = asyncio.get_running_loop().time()
-        self._inner.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Hand on what arrives, up to what is no HTTP, or comes before the answer to a request.
-
-        aiohttp would keep 32 requests or errors until then, and an error quotes what it was given.
-        """
-        for start in range(0, len(data), PIECE_BYTES):
-            self._inner.data_received(data[start : start + PIECE_BYTES])
-            waiting = self._inner._messages  # nothing else says what the parser has found
-            if len(waiting) > 1 or any(isinstance(message, _ErrInfo) or message.chunked for message, _ in waiting):
-                # After the answer; it takes in nothing more.
-                self._inner.close()
-                return
-
-    def eof_received(self) -> None:
-        """End the connection at once if it is one of TLS, which takes in no answer any more.
-
-        What is closed once more cannot be aborted, and what the system holds for a client that does not read stays.
-        """
-        if self.transport is not None and self.transport.get_extra_info("ssl_object") is not None:
-            self._reset()
-            self.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        self._inner.connection_lost(exc)
-        self._listener.forget(self)
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request has begun and is not answered."""
-        return self.request is not None
-
-    @property
-    def has_spoken(self) -> bool:
-        """Whether its last request has arrived as a whole."""
-        return self.was_answered if self.request is None else self.request.content.is_eof()
-
-    def abort(self) -> None:
-        """Close the connection at once, whatever it is doing."""
-        if self.transport is not None:
-            # Of one that was closed twice, the transport of TLS has no buffer any more.
-            unread = 0
-            with contextlib.suppress(AttributeError):
-                unread = self.transport.get_write_buffer_size()
-            if unread:
-                # The client does not read.
-                self._reset()
-            self.transport.abort()
-        elif self.opening is not None:
-            self.opening.cancel()
-
-    def _reset(self) -> None:
-        """Let the system drop what it holds for the client when the connection is closed."""
-        assert self.transport is not None
-        sock = self.transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class Listener:
@@ -278,7 +172,7 @@ class Listener:
 
     def _begin(self, accepted: Accepted) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(accepted.peer, loop.time(), self._factory(), self)
+        connection = Connection(accepted.peer, loop.time(), self._factory(), self.forget)
         if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
             self.forget(self._open[accepted.peer])
