@@ -100,11 +100,11 @@ HANG: Json = {
     "step": 1200,
     "silent": 130,
     "limit": 120,
-    "why": "is behind",
+    "why": "is behind the others",
     "culprits": [CULPRIT],
 }
 HUNG = "the gang made no progress for 130 s after step 1200 (limit 120 s); culprit: worker-1 on node-1 at "
-HUNG += "/app/train.py:31 in wait (is behind)"
+HUNG += "/app/train.py:31 in wait (is behind the others)"
 PROGRESS: Json = {"time": "2026-01-01T12:04:52Z", "slowest": 1200, "fastest": 1204, "perMinute": 4.5, "ranks": 2}
 HANGS: Json = {"inARow": 2, "bestStep": 1200, "last": HANG}
 

@@ -87,7 +87,7 @@ def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], others: int) -
     most = max(total / 2, 2)
     rules: tuple[tuple[str, Callable[[], Sequence[str]]], ...] = (
         ("its sidecar does not answer", lambda: lost),
-        ("is behind", lambda: _behind(answers)),
+        ("is behind the others", lambda: _behind(answers)),
         ("does not wait for the others", lambda: _elsewhere(answers)),
         ("was the first to be silent", lambda: _first_silent(answers)),
     )

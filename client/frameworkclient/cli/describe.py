@@ -74,7 +74,7 @@ def _hang(view: FrameworkView, now: datetime, colours: Colours) -> Iterator[str]
     """Yield what hangs, or has hung last: since when, who is the culprit, and what was done."""
     if (hang := shown_hang(view)) is not None:
         yield ""
-        yield colours("Hung", "bold red" if view.hang else "bold")
+        yield colours("Hangs", "bold red") if view.hang else colours("Hung", "bold")
         yield from (f"  {_field(name, text)}" for name, text in hang_lines(view, hang, now))
 
 

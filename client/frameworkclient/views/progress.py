@@ -73,7 +73,7 @@ def progress_text(view: FrameworkView, now: datetime) -> str:
         f"{steps} of {counted(found.ranks, 'Task')}",
         _rate(found.per_minute),
         f"last checkpoint {', '.join(filter(None, (saved, age)))}" if saved or age else "no checkpoint is known",
-        f"asked {since(found.time, now)} ago",
+        f"as of {since(found.time, now)} ago",
         f"nothing is known of {listed(found.left_out, MAX_STACK)}" if found.left_out else "",
     ]
     return "; ".join(filter(None, parts))
@@ -102,12 +102,14 @@ def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple
     """Yield the lines about a hang, each with its name; the name "" continues the line before."""
     then = began(hang)
     after = "" if hang.step is None else f", after step {hang.step}"
-    yield "since", f"{then:%Y-%m-%d %H:%M:%S} UTC, {since(then, now)} ago{after}"
-    yield "seen", f"after {duration(hang.silent)} without progress; the limit is {duration(hang.limit)}"
+    attempt = f" of attempt {hang.attempt + 1}" if view.status and view.status.attempt_status.id else ""
+    yield "since", f"{then:%Y-%m-%d %H:%M:%S} UTC, {since(then, now)} ago{after}{attempt}"
+    silence = f"after {duration(hang.silent)} without progress; the limit is {duration(hang.limit)}"
+    yield "found", f"{hang.time:%H:%M:%S} UTC, {silence}"
     for one in hang.culprits:
-        section = f", in {one.section}" if one.section else ""
+        section = f", in section {one.section}" if one.section else ""
         yield "culprit", f"{one.task} on node {one.node or '?'}{section}: {hang.why}"
-        yield from (("", f"  {line}") for line in one.stack)
+        yield from (("", f"  {'called from' if place else 'at'} {line}") for place, line in enumerate(one.stack))
     if not hang.culprits:
         yield "culprit", "not known"
     yield "done", done_about(view, hang)
@@ -115,6 +117,12 @@ def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple
     if hangs and (hangs.last.attempt, hangs.last.epoch) == (hang.attempt, hang.epoch):
         beyond = f", without a step beyond {hangs.best_step}" if hangs.in_a_row > 1 else ""
         yield "in a row", counted(hangs.in_a_row, "time") + beyond
+    if view.hang is not None:
+        yield "now", "it still hangs"
+    elif not view.finished:
+        found = view.progress
+        goes_on = found is not None and found.slowest is not None and found.time > hang.time
+        yield "now", f"it goes on, at step {found.slowest}" if found and goes_on else "no step is known since"
 
 
 def done_about(view: FrameworkView, hang: Hang) -> str:

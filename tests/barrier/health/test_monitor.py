@@ -144,10 +144,10 @@ def test_a_gang_that_stops_is_found_by_its_first_and_moves_again(gang: list[Pod]
     found = gang[0].hears_of_hang()
     culprit = {"task": "w-1", "node": "n-1", "section": "load", "stack": ["/a.py:3 in read"]}
     assert found["hang"]["culprits"] == [culprit]
-    assert found["log"].endswith("after step 10006; culprit: w-1 on n-1 /a.py:3 in read (is behind)")
+    assert found["log"].endswith("after step 10006; culprit: w-1 on n-1 /a.py:3 in read (is behind the others)")
     known = gang[0].gang()
     assert (known["slowest"], known["fastest"], known["checkpoint"], known["ranks"]) == (10006, 10007, 5, 3)
-    assert known["hang"]["why"] == "is behind"
+    assert known["hang"]["why"] == "is behind the others"
     assert gang[1].gang() == {}, "it does not lead"
     gang[2].says('{"step": 10008, "numbers": {"the \\"loss\\"": 0.5, "d\\u00e9j\\u00e0\\n": 2, "' + "a" * 50 + '": 3}}')
     assert gang[0].hears() == {"log": "the gang makes progress again"}

@@ -110,9 +110,9 @@ def gang(count: int, changed: dict[int, Answer] | None = None, **other: object) 
     [
         (gang(4), ["w-9"], ("w-9",), "its sidecar does not answer"),
         (gang(2), ["w-7", "w-8", "w-9"], (), "not known"),
-        (gang(4, {2: answer(9)}), [], ("w-2",), "is behind"),
+        (gang(4, {2: answer(9)}), [], ("w-2",), "is behind the others"),
         (gang(4, {1: answer(9), 2: answer(9)}), [], (), "not known"),
-        (gang(2, {1: answer(9)}), [], ("w-1",), "is behind"),
+        (gang(2, {1: answer(9)}), [], ("w-1",), "is behind the others"),
         (gang(3, {1: answer(stack=LOADS)}, stack=REDUCE), [], ("w-1",), "does not wait for the others"),
         (gang(3, {1: answer()}, stack=BACKWARD), [], ("w-1",), "does not wait for the others"),
         (gang(3, {1: answer(section="load")}, section="allreduce"), [], ("w-1",), "does not wait for the others"),

@@ -193,7 +193,7 @@ def test_how_far_a_gang_is_stands_in_a_wide_list_in_a_description_and_in_lines_o
     view = training(progress=PROGRESS | differing)
     head, row = frameworks_table([view], NOW, PLAIN, wide=True).splitlines()
     assert row[head.index("STEP") : head.index("ROLES")].strip() == step
-    assert f"\nProgress    {line}; asked 20s ago\n" in description(view, {}, [], NOW, PLAIN)
+    assert f"\nProgress    {line}; as of 20s ago\n" in description(view, {}, [], NOW, PLAIN)
     assert changes(None, Moment(view), NOW) == [
         "training: AttemptRunning, 2/2 ready" + (f", step {step}" if step else "")
     ]
@@ -201,11 +201,12 @@ def test_how_far_a_gang_is_stands_in_a_wide_list_in_a_description_and_in_lines_o
 
 def test_tasks_of_which_nothing_is_known_are_named() -> None:
     view = training(progress=PROGRESS | {"leftOut": ["a-0", "b-0\x1b[2J"]})
-    assert "; asked 20s ago; nothing is known of a-0, b-0\n" in description(view, {}, [], NOW, PLAIN)
+    assert "; as of 20s ago; nothing is known of a-0, b-0\n" in description(view, {}, [], NOW, PLAIN)
 
 
 def hung_part(view: FrameworkView) -> str:
-    return description(view, {}, [], NOW, PLAIN).partition("\nHung\n")[2].partition("\nRoles\n")[0]
+    rest = description(view, {}, [], NOW, PLAIN).partition("\nRoles\n")[0].partition("\nH")[2]
+    return rest.partition("\n")[2]
 
 
 def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> None:
@@ -214,22 +215,23 @@ def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> N
         hung_part(view)
         == """\
   since       2026-01-01 12:02:02 UTC, 3m10s ago, after step 1200
-  seen        after 2m10s without progress; the limit is 2m
-  culprit     worker-1 on node node-1, in evaluate: is behind
-                /app/train.py:31 in wait
-                /app/train.py:12 in step
+  found       12:04:12 UTC, after 2m10s without progress; the limit is 2m
+  culprit     worker-1 on node node-1, in section evaluate: is behind the others
+                at /app/train.py:31 in wait
+                called from /app/train.py:12 in step
   done        nothing: hangs are only observed
+  now         it still hangs
 """
     )
     assert changes(None, Moment(view), NOW) == ["training: AttemptRunning, 2/2 ready, step 1200 4.5/min, hung"]
-    assert "\n\x1b[1;31mHung\x1b[0m\n" in description(view, {}, [], NOW, Colours(enabled=True))
+    assert "\n\x1b[1;31mHangs\x1b[0m\n" in description(view, {}, [], NOW, Colours(enabled=True))
     assert hung_part(training()) == ""
     odd = {**HANG, "culprits": [], "why": "not known", "step": None, "silent": 10**30}
     assert "  culprit     not known\n" in hung_part(training(progress=PROGRESS | {"hang": odd}))
     evil = {**HANG, "culprits": [{**CULPRIT, "stack": ["\x1b[2J\nx"], "section": "\x1b[31mred"}], "why": "\u202e"}
     shown = hung_part(training(progress=PROGRESS | {"hang": evil}))
     assert all(line.isprintable() for line in shown.splitlines())
-    assert "node-1, in red:\n                 x\n" in shown
+    assert "node-1, in section red:\n                at  x\n" in shown
 
 
 TASK_HUNG = completion(-280, "TaskHung", "Transient", diagnostics=HUNG)
@@ -279,12 +281,21 @@ DONE: dict[str, tuple[FrameworkView, str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("asked", "line"), [("12:05:00", "it goes on, at step 1200"), ("12:04:00", "no step is known since")]
+)
+def test_a_description_says_whether_a_gang_that_hung_goes_on(asked: str, line: str) -> None:
+    later = training("restart", hangs=HANGS, of_attempt=AGAIN, progress=PROGRESS | {"time": f"2026-01-01T{asked}Z"})
+    assert hung_part(later).endswith(f"\n  now         {line}\n")
+
+
 @pytest.mark.parametrize(("view", "done"), DONE.values(), ids=DONE)
 def test_a_description_says_what_has_followed_from_a_hang_and_how_often_in_a_row(
     view: FrameworkView, done: str
 ) -> None:
     shown = hung_part(view)
     assert f"\n  done        {done}\n" in shown
+    assert ("\n  now         it still hangs\n" in shown) is (view.hang is not None)
     is_counted = view.status and view.status.hangs and not done.startswith("nothing")
     assert ("  in a row    2 times, without a step beyond 1200\n" in shown) is bool(is_counted)
 

@@ -100,7 +100,10 @@ HANGING: dict[str, tuple[FrameworkView, str]] = {
     "of an attempt before": (training("restart", hangs=HANGS, attempt=1), ""),
     "a node that nobody knows": (
         training(progress=PROGRESS | {"hang": HANG | {"culprits": [{"task": "x-1", "node": "$(rm x)"}]}}),
-        f"{SINCE.partition('worker-1')[0]}x-1 on $(rm x) (is behind)\n  -> look where it hangs: frameworkctl describe",
+        (
+            f"{SINCE.partition('worker-1')[0]}x-1 on $(rm x) (is behind the others)\n"
+            "  -> look where it hangs: frameworkctl describe"
+        ),
     ),
     "when its attempt ended": (
         training(progress=HANGS_NOW, end=PERMANENT, state="AttemptDeleting"),

@@ -254,7 +254,14 @@ def verdict_of(end: int | str, epoch: int) -> str | None:
         return None
     _, step, *culprits = end.split()
     named = [{"task": one, "node": "node-1", "section": "", "stack": ["/a.py:3 in read"]} for one in culprits]
-    found = {"epoch": epoch, "step": int(step), "silent": 130, "limit": 120, "why": "is behind", "culprits": named}
+    found = {
+        "epoch": epoch,
+        "step": int(step),
+        "silent": 130,
+        "limit": 120,
+        "why": "is behind the others",
+        "culprits": named,
+    }
     return json.dumps(found)
 
 

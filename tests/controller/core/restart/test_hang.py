@@ -161,7 +161,7 @@ def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> 
     assert status.hangs
     assert status.hangs.last.text == (
         "the gang made no progress for 130 s after step 10 (limit 120 s); "
-        "culprit: worker-2 on node-1 at /a.py:3 in read (is behind)"
+        "culprit: worker-2 on node-1 at /a.py:3 in read (is behind the others)"
     )
     (restart,) = status.attempt_status.last_gang_restarts or ()
     assert (restart.reason, restart.why) == ("Hung", status.hangs.last.text[:200])
