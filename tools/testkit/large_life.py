@@ -13,7 +13,8 @@ import msgspec
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkStatus, TaskAttemptStatus, TaskStatus, roles_of
+from frameworkcontroller.api.status import FrameworkStatus, TaskAttemptStatus, TaskStatus
+from frameworkcontroller.api.stored_roles import roles_of
 from localcluster.client import ApiStatusError
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually

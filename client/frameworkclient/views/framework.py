@@ -25,9 +25,8 @@ from frameworkcontroller.api.status import (
     Hang,
     TaskCompletion,
     TaskStatus,
-    UnreadableStatusError,
-    roles_of,
 )
+from frameworkcontroller.api.stored_roles import UnreadableStatusError, roles_of
 
 
 @dataclass(frozen=True)

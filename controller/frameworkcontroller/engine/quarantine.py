@@ -20,7 +20,7 @@ import tenacity
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkcontroller.api.status import UnreadableStatusError
+from frameworkcontroller.api.stored_roles import UnreadableStatusError
 from frameworkcontroller.engine.cache.caches import FrameworkKey
 from frameworkcontroller.engine.observe.metrics import Metrics
 from frameworkkube.backoff import retrying

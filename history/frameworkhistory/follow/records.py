@@ -28,10 +28,9 @@ from frameworkcontroller.api.status import (
     TaskCompletion,
     TaskRoleStatus,
     TaskStatus,
-    UnreadableStatusError,
     cut,
-    roles_of,
 )
+from frameworkcontroller.api.stored_roles import UnreadableStatusError, roles_of
 from frameworkhistory.archive.changes import Changes, Known, Row
 
 TEXT: Final = 4096

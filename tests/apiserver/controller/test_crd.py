@@ -15,7 +15,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.spec import MAX_ROLES
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import roles_of
+from frameworkcontroller.api.stored_roles import roles_of
 from localcluster import Cluster
 from localcluster.client import ApiStatusError, Json, RawClient
 from testkit.waiting import eventually

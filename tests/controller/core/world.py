@@ -35,7 +35,8 @@ from frameworkcontroller.api.pod import (
     Terminated,
     Waiting,
 )
-from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, roles_of
+from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus
+from frameworkcontroller.api.stored_roles import roles_of
 from frameworkcontroller.core.effects import (
     WORKLOAD,
     AskLogs,

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import (
+from frameworkcontroller.api.stored_roles import (
     MAX_COMMAS,
     MAX_OBJECTS,
     MAX_ROLES_BYTES,

@@ -6,7 +6,7 @@ safe, since its resourceVersion lets only one attempt take effect
 """
 
 from frameworkcontroller.api.framework import Framework
-from frameworkcontroller.api.status import is_same
+from frameworkcontroller.api.stored_roles import is_same
 from frameworkcontroller.core.effects import Done, Missing, Outcome, StaleStatus, WriteStatus
 
 

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_ROLES, MAX_TASKS, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import MAX_STORED, TaskStatus
+from frameworkcontroller.api.status import TaskStatus
+from frameworkcontroller.api.stored_roles import MAX_STORED
 from frameworkcontroller.core.machines.attempt import complete
 from frameworkcontroller.core.machines.task import SCALED_DOWN, new_task
 from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE, RoleState, idle_in

@@ -23,9 +23,8 @@ from frameworkcontroller.api.status import (
     Hang,
     Ledger,
     TaskStatus,
-    encoded_roles_of,
-    without_roles,
 )
+from frameworkcontroller.api.stored_roles import encoded_roles_of, without_roles
 from frameworkcontroller.core import events
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import SpecFacts

@@ -5,14 +5,14 @@ One write is in flight at a time. `conflict` says why one conflicted.
 """
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import order_of
 from frameworkcontroller.api.spec import FrameworkSpec
-from frameworkcontroller.api.status import FrameworkStatus, is_same, roles_digest
+from frameworkcontroller.api.stored_roles import is_same, roles_digest
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.completion import decides_soon
@@ -22,6 +22,9 @@ from frameworkcontroller.core.status import gang_ready, ledger
 from frameworkcontroller.core.status.conditions import GANG_SCHEDULED, conditions
 from frameworkcontroller.core.status.state import FrameworkState, Urgency
 from frameworkcontroller.core.status.summary import is_complete, summarize
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import FrameworkStatus
 
 # The least time between two writes of a status, and an addition for each Task: URGENT if something waits for the write,
 # PROGRESS if the write only reports. So many small Frameworks cost the API server no more than one large one.

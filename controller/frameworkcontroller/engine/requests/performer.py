@@ -18,7 +18,8 @@ from frameworkcontroller.api import foreign, names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Meta
 from frameworkcontroller.api.pod import POD_DECODER
-from frameworkcontroller.api.status import STATUS_DECODER, UnreadableStatusError, roles_digest
+from frameworkcontroller.api.status import STATUS_DECODER
+from frameworkcontroller.api.stored_roles import UnreadableStatusError, roles_digest
 from frameworkcontroller.core import effects
 from frameworkcontroller.core.effects import Done, Effect, Failed, Found, Missing, Outcome, Refused, Subject
 from frameworkcontroller.core.machines.framework import is_ours

@@ -14,7 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from frameworkcontroller.api.meta import Wire
-from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, TaskStatus, cut, excess_of
+from frameworkcontroller.api.status import FrameworkStatus, TaskRoleStatus, TaskStatus, cut
+from frameworkcontroller.api.stored_roles import excess_of
 
 W = TypeVar("W", bound=Wire)
 

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from frameworkcontroller.api.codes import TypeName
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.states import COMPLETING, ENDED, State
-from frameworkcontroller.api.status import ContainerEnd, FrameworkStatus, PodEnd, TaskRoleStatus, TaskStatus, roles_of
+from frameworkcontroller.api.status import ContainerEnd, FrameworkStatus, PodEnd, TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.stored_roles import roles_of
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.attempt import complete, move
 from frameworkcontroller.core.machines.task import conclude

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency, FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkStatus, TaskCompletion, TaskRoleStatus, TaskStatus, roles_digest
+from frameworkcontroller.api.status import FrameworkStatus, TaskCompletion, TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.stored_roles import roles_digest
 from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummary, StaleStatus, WriteStatus
 from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import PARTIAL_DECODER, Labels
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, TaskRoleStatus, roles_digest
+from frameworkcontroller.api.status import STATUS_DECODER, FrameworkStatus, TaskRoleStatus
+from frameworkcontroller.api.stored_roles import roles_digest
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
     CreatePod,

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from frameworkcontroller.api.codes import FAILED
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import (
-    MAX_ROLES_BYTES,
     STATUS_DECODER,
     ContainerEnd,
     FrameworkStatus,
@@ -26,9 +25,8 @@ from frameworkcontroller.api.status import (
     TaskCompletion,
     TaskRoleStatus,
     TaskStatus,
-    is_same,
-    roles_of,
 )
+from frameworkcontroller.api.stored_roles import MAX_ROLES_BYTES, is_same, roles_of
 from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.status.rescale import rescale
 from frameworkcontroller.engine.requests.status_encoding import COMPRESS_FROM_BYTES, LIMIT_BYTES, compress, is_small
