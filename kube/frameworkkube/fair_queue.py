@@ -69,8 +69,8 @@ class FairQueue(Generic[T]):
             heapq.heappop(self._heap)
             del self._parts[first]
         if not self._parts or len(self._costs) > MOST_KNOWN + 2 * len(self._parts):
-            # Who has waited has had a turn, or many others had: all begin alike.
-            self._costs.clear()
+            # Of those that do not wait nothing is known any more: they begin like all others.
+            self._costs = {first: cost for first, cost in self._costs.items() if first in self._parts}
         return item
 
     def _is_next(self, begins: float, _number: int, first: Hashable) -> bool:

@@ -102,10 +102,10 @@ def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple
     """Yield the lines about a hang, each with its name; the name "" continues the line before."""
     then = began(hang)
     after = "" if hang.step is None else f", after step {hang.step}"
-    attempt = f" of attempt {hang.attempt + 1}" if view.status and view.status.attempt_status.id else ""
+    attempt = f", in attempt {hang.attempt + 1}" if view.status and view.status.attempt_status.id else ""
     yield "since", f"{then:%Y-%m-%d %H:%M:%S} UTC, {since(then, now)} ago{after}{attempt}"
     silence = f"after {duration(hang.silent)} without progress; the limit is {duration(hang.limit)}"
-    yield "found", f"{hang.time:%H:%M:%S} UTC, {silence}"
+    yield "found", f"{hang.time:%Y-%m-%d %H:%M:%S} UTC, {silence}"
     for one in hang.culprits:
         section = f", in section {one.section}" if one.section else ""
         yield "culprit", f"{one.task} on node {one.node or '?'}{section}: {hang.why}"
@@ -119,10 +119,16 @@ def hang_lines(view: FrameworkView, hang: Hang, now: datetime) -> Iterator[tuple
         yield "in a row", counted(hangs.in_a_row, "time") + beyond
     if view.hang is not None:
         yield "now", "it still hangs"
-    elif not view.finished:
-        found = view.progress
-        goes_on = found is not None and found.slowest is not None and found.time > hang.time
-        yield "now", f"it goes on, at step {found.slowest}" if found and goes_on else "no step is known since"
+    elif view.status and view.status.completion is None:
+        yield "now", _since_then(view, hang)
+
+
+def _since_then(view: FrameworkView, hang: Hang) -> str:
+    """Return what is known of a gang since its hang was over."""
+    found = view.progress
+    if found is None or found.hang is not None or found.slowest is None or found.time <= hang.time:
+        return "nothing is known since"
+    return f"it goes on, at step {found.slowest}"
 
 
 def done_about(view: FrameworkView, hang: Hang) -> str:

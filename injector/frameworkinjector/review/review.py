@@ -21,6 +21,7 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 # The response and the log repeat the uid; the API server sends UUIDs.
 MAX_UID: Final = 256
+MAX_NAMESPACE: Final = 63
 # Bounds memory and time: a decoded value takes up to 100 bytes and 0.3 µs, and each one needs a comma or a brace.
 MAX_VALUES: Final = 50_000
 # More than a whole object may have in etcd (1.5 MiB), so that no Pod is refused for it that could be created.
@@ -80,9 +81,9 @@ def answer(body: bytes, config: Config, env_files: EnvFiles) -> Answer:
 
 
 def namespace_of(body: bytes) -> str:
-    """Return for which namespace a body asks, "" if it does not say."""
+    """Return for which namespace a body asks, "" if it does not say; no namespace has a longer name."""
     try:
-        return _decode_place(body).request.namespace
+        return _decode_place(body).request.namespace[:MAX_NAMESPACE]
     except _UNREADABLE:
         return ""
 

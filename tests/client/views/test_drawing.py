@@ -206,7 +206,9 @@ def test_tasks_of_which_nothing_is_known_are_named() -> None:
 
 def hung_part(view: FrameworkView) -> str:
     rest = description(view, {}, [], NOW, PLAIN).partition("\nRoles\n")[0].partition("\nH")[2]
-    return rest.partition("\n")[2]
+    heading, _, lines = rest.partition("\n")
+    assert heading == ("" if not lines else "angs" if view.hang else "ung")
+    return lines
 
 
 def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> None:
@@ -215,7 +217,7 @@ def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> N
         hung_part(view)
         == """\
   since       2026-01-01 12:02:02 UTC, 3m10s ago, after step 1200
-  found       12:04:12 UTC, after 2m10s without progress; the limit is 2m
+  found       2026-01-01 12:04:12 UTC, after 2m10s without progress; the limit is 2m
   culprit     worker-1 on node node-1, in section evaluate: is behind the others
                 at /app/train.py:31 in wait
                 called from /app/train.py:12 in step
@@ -282,10 +284,16 @@ DONE: dict[str, tuple[FrameworkView, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("asked", "line"), [("12:05:00", "it goes on, at step 1200"), ("12:04:00", "no step is known since")]
+    ("differing", "line"),
+    [
+        ({"slowest": 1001}, "it goes on, at step 1001"),
+        ({"slowest": 1001, "time": "2026-01-01T12:04:00Z"}, "nothing is known since"),
+        ({"slowest": None, "fastest": None}, "nothing is known since"),
+        ({"hang": HANG}, "nothing is known since"),
+    ],
 )
-def test_a_description_says_whether_a_gang_that_hung_goes_on(asked: str, line: str) -> None:
-    later = training("restart", hangs=HANGS, of_attempt=AGAIN, progress=PROGRESS | {"time": f"2026-01-01T{asked}Z"})
+def test_a_description_says_whether_a_gang_that_hung_goes_on(differing: dict[str, Any], line: str) -> None:
+    later = training("restart", hangs=HANGS, of_attempt=AGAIN, progress=PROGRESS | differing)
     assert hung_part(later).endswith(f"\n  now         {line}\n")
 
 
@@ -296,6 +304,7 @@ def test_a_description_says_what_has_followed_from_a_hang_and_how_often_in_a_row
     shown = hung_part(view)
     assert f"\n  done        {done}\n" in shown
     assert ("\n  now         it still hangs\n" in shown) is (view.hang is not None)
+    assert ("\n  now " in shown) is (view.status is not None and view.status.completion is None)
     is_counted = view.status and view.status.hangs and not done.startswith("nothing")
     assert ("  in a row    2 times, without a step beyond 1200\n" in shown) is bool(is_counted)
 

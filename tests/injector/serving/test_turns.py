@@ -24,8 +24,8 @@ async def shares(
     asking = [one(source, seconds) for source, (number, seconds) in of.items() for _ in range(number)]
     await asyncio.gather(*asking)
     assert (fair._free, fair._free_for_others) == (slots, (slots + 1) // 2)
-    assert not fair._first
-    assert not fair._others
+    for queue in (fair._first, fair._others):
+        assert (queue._count, queue._parts, queue._heap) == (0, {}, []), "nothing is kept"
     return Counter(had[:turns])
 
 
