@@ -87,7 +87,7 @@ def read_limits(text: str) -> Amounts:
 def _refuse_fractions(resource: str, amount: Quantity) -> None:
     if resource == quantity.CPU and amount < _LEAST_CPU:
         raise values.BadValueError(f"a list with at least {_LEAST_CPU.text} of cpu")
-    if resource != quantity.CPU and (amount.value < 1 or amount.value.denominator != 1):
+    if resource != quantity.CPU and (not amount.billionths or amount.billionths % quantity.ONE):
         raise values.BadValueError(f"a list with a whole number of bytes of {resource}, for example 64Mi")
 
 
@@ -95,7 +95,7 @@ def with_collector(standard: Claims) -> Claims:
     """Return the defaults of a sidecar with a process that collects progress: the limit of memory is higher."""
     limits = dict(standard.limits)
     if "memory" in limits:
-        limits["memory"] = quantity.written("memory", limits["memory"].value + _COLLECTOR.value)
+        limits["memory"] = quantity.written("memory", limits["memory"].billionths + _COLLECTOR.billionths)
     return Claims(standard.requests, limits)
 
 
@@ -134,7 +134,7 @@ def _read(index: int, one: Container, resource: str) -> Claim:
     request, limit = (_amount(one.resources, name, resource, where) for name in ("requests", "limits"))
     # As the API server fills in; a quantity of 0 asks for nothing.
     request = limit if request is None else request
-    return Claim(request if request and request.value else None, limit if limit and limit.value else None)
+    return Claim(request if request and request.billionths else None, limit if limit and limit.billionths else None)
 
 
 def _amount(found: Resources | None, name: str, resource: str, where: str) -> Quantity | None:
@@ -155,19 +155,22 @@ def _claim(resource: str, asked: Sequence[Claim], own: Claim, standard: Claim, *
     limits = [one.limit for one in asked if one.limit]
     limited = bool(limits) and len(limits) == len(asked)
     # The largest limit in relation to its request: a LimitRange allows it.
-    spread = max((one.limit.value / one.request.value for one in asked if one.limit and one.request), default=1)
+    most, least = 1, 1
+    for one in asked:
+        if one.limit and one.request and one.limit.billionths * least > most * one.request.billionths:
+            most, least = one.limit.billionths, one.request.billionths
     request, limit = standard.request, standard.limit
     if not sidecar:
         request, limit = _largest(request, *requests), _largest(limit, *limits)
     limit = own.limit or (limit if limited else None)
     if own.request:
         if limit and not own.limit:
-            limit = own.request if spread == 1 else max(limit, own.request)
+            limit = own.request if most == least else max(limit, own.request)
         return Claim(own.request, limit)
     if not requests and not own.limit:
         return Claim()
     if request and limit:
-        in_proportion = quantity.written(resource, limit.value / spread) if limited else request
+        in_proportion = quantity.written(resource, -(-limit.billionths * least // most)) if limited else request
         request = min(limit, max(request, in_proportion))
     return Claim(request, limit)
 

@@ -43,13 +43,15 @@ class Limits:
     """Largest body of a request. The API server accepts no object above 3 MiB."""
     body_seconds: float = 4.0
     """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
-    small_bytes: int = 512 * 1024
+    small_bytes: int = 256 * 1024
     """Bodies up to this size, which nearly all Pods have, are read without waiting for others."""
     small_answer_bytes: int = 32 * 1024
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
     """Larger bodies at the same time, from their first byte to the answer, which bounds the memory that bodies take."""
-    connections: ConnectionLimits = field(default_factory=partial(ConnectionLimits, begun_per_second=400))
+    connections: ConnectionLimits = field(
+        default_factory=partial(ConnectionLimits, connections=128, of_one_source=96, known=96, begun_per_second=400)
+    )
     """The first message of a TLS handshake takes a millisecond, and an API server sends most reviews over few."""
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
@@ -19,6 +20,10 @@ from frameworkkube.serving.connection import Accepted, Connection
 from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
 
 BACKLOG: Final = 1024
+# Taken in at a time: a review may take 20 ms, in which more than one is established.
+ACCEPTED_AT_ONCE: Final = 64
+# Of what a client sends, decrypted in one turn of the event loop: in records of one byte, 256 KiB take 30 ms.
+DECRYPTED_BYTES: Final = 32 * 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
@@ -63,6 +68,8 @@ class Listener:
     def start(self, host: str | None, port: int, context: ssl.SSLContext | None = None) -> int:
         """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
         self._context = context
+        # No parameter says it; a connection has a buffer of this size from its beginning.
+        sslproto.SSLProtocol.max_size = DECRYPTED_BYTES
         dual = host is None and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual or ":" in (host or "") else socket.AF_INET
         self._socket = socket.create_server((host or "", port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
@@ -89,10 +96,9 @@ class Listener:
         if self._accepting is not None:
             self._accepting.cancel()
         if self._socket is not None:
+            # No more than these are established; in a flood there would always be another one.
             with contextlib.suppress(OSError):
-                # No more than these are established; in a flood there would always be another one.
-                for _ in range(BACKLOG):
-                    self._admit(*self._socket.accept())
+                self._admit_established(self._socket, BACKLOG)
             self._socket.close()
 
     def abort(self) -> None:
@@ -125,27 +131,37 @@ class Listener:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, peer = await loop.sock_accept(listening)
+                self._admit(*await loop.sock_accept(listening))
+                self._admit_established(listening, ACCEPTED_AT_ONCE)
+            except BlockingIOError:
+                pass
             except OSError as error:
                 _log.warning("no connection accepted", error=type(error).__name__, errno=error.errno)
                 await asyncio.sleep(RETRY_SECONDS)
-                continue
-            try:
-                self._admit(accepted, peer)
-            except Exception:  # noqa: BLE001 -- a defect costs this connection, not the port
-                _log.exception("a connection is lost")
-                accepted.close()
             # A flood of connections must leave time for requests.
             await asyncio.sleep(0)
+
+    def _admit_established(self, listening: socket.socket, most: int) -> None:
+        """Admit what the system has established already.
+
+        Raises:
+            OSError: There are no more of them, or the system has a fault.
+        """
+        for _ in range(most):
+            self._admit(*listening.accept())
 
     def _admit(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
         accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
         now = asyncio.get_running_loop().time()
         self._waiting.enter(Accepted(accepted, peer, now))
-        if len(self._waiting) == 1:
-            self._take_turns(now)
-        if (one := self._waiting.too_many()) is not None:
-            self._refuse(one)
+        try:
+            if len(self._waiting) == 1:
+                self._take_turns(now)
+            if (one := self._waiting.too_many()) is not None:
+                self._refuse(one)
+        except Exception:  # noqa: BLE001 -- a defect costs this connection, not the port
+            _log.exception("a connection is lost")
+            accepted.close()
         if self._waiting and (self._placing is None or self._placing.done()):
             self._placing = asyncio.create_task(self._place())
 

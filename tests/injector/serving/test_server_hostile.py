@@ -307,6 +307,34 @@ async def test_a_connection_waits_for_a_place_only_so_long(serve: Any) -> None:
     assert serving.closed("refused") == 1
 
 
+async def test_what_came_during_a_long_review_is_accepted_after_it(serve: Any) -> None:
+    """One in each turn of the loop was: 300 a second beside costly reviews kept an API server waiting for seconds."""
+    serving = await serve(waiting=300)
+    with contextlib.ExitStack() as opened:
+        for _ in range(200):  # and the loop does not turn
+            opened.enter_context(socket.create_connection(("127.0.0.1", serving.port)))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        listener = serving.server._listener
+        assert len(listener._open) + len(listener._waiting) == 200
+
+
+async def test_little_of_what_a_client_sends_is_decrypted_at_a_time(serve: Any) -> None:
+    """In records of one byte 256 KiB took 30 ms, so that 24 connections kept reviews waiting for seconds."""
+    serving = await serve()
+    _, writer = await serving.connect()
+    writer.write(head(100_000))
+    await until(lambda: serving.server._in_flight == 1)
+    (connection,) = serving.server._listener._open.values()
+    pieces, received = [], connection.data_received
+    connection.data_received = lambda data: (pieces.append(len(data)), received(data))
+    writer.transport.pause_reading()
+    for _ in range(20_000):
+        writer.write(b"x")
+    await until(lambda: sum(pieces) == 20_000)
+    assert max(pieces) <= 2000
+
+
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
     serving = await serve(connections=16, of_one_source=12)
     for number in range(200):
