@@ -23,7 +23,7 @@ BACKLOG: Final = 1024
 # Taken in at a time: a review may take 20 ms, in which more than one is established.
 ACCEPTED_AT_ONCE: Final = 64
 # Of what a client sends, decrypted in one turn of the event loop: in records of one byte, 256 KiB take 30 ms.
-DECRYPTED_BYTES: Final = 32 * 1024
+DECRYPTED_BYTES: Final = 16 * 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.

@@ -24,7 +24,7 @@ STANDARD = Config(version="1").resources
     [
         ("0", 0), ("2", 2), ("0.5", Fraction(1, 2)), ("1.", 1), ("100m", Fraction(1, 10)), ("250u", Fraction(1, 4000)),
         ("1k", 1000), ("1.5Gi", 3 * 2**29), ("64Mi", 2**26), ("12e6", 12_000_000), ("12E-3", Fraction(12, 1000)),
-        ("9223372036854775807", 2**63 - 1), ("1.0000000001e-9", Fraction(2, 10**9)), ("0.1n", Fraction(1, 10**9)),
+        ("9223372036854775807", 2**63 - 1), ("1.000000001e-9", Fraction(2, 10**9)), ("0.1n", Fraction(1, 10**9)),
     ],
 )  # fmt: skip
 def test_a_quantity_is_read_as_kubernetes_reads_it(text: str, value: Fraction | int) -> None:
