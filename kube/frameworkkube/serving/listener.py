@@ -68,8 +68,9 @@ class Listener:
     def start(self, host: str | None, port: int, context: ssl.SSLContext | None = None) -> int:
         """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
         self._context = context
-        # No parameter says it; a connection has a buffer of this size from its beginning.
-        sslproto.SSLProtocol.max_size = DECRYPTED_BYTES
+        if context is not None:
+            # No parameter says it, so it is that of all connections of the process.
+            sslproto.SSLProtocol.max_size = DECRYPTED_BYTES
         dual = host is None and socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual or ":" in (host or "") else socket.AF_INET
         self._socket = socket.create_server((host or "", port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
