@@ -1,6 +1,7 @@
 """The archive as a process on a cluster, with the permissions of an administrator."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
+from frameworkhistory.run import KEY
 from localcluster import Cluster
 from localcluster.processes.ports import free_port
 from testkit.waiting import eventually
@@ -26,6 +28,8 @@ class HistoryProcess:
     namespaces: tuple[str, ...]
     database: str = ""
     more: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    """A command that becomes it."""
     local: bool = True
     port: int = field(default_factory=free_port)
     internal_port: int = field(default_factory=free_port)
@@ -53,7 +57,8 @@ class HistoryProcess:
         command += [f"--port={self.port}", f"--internal-port={self.internal_port}"]
         command += [f"--namespace={one}" for one in self.namespaces]
         with (self.folder / "history.log").open("ab") as output:
-            self.process = subprocess.Popen([*command, *self.more], stdout=output, stderr=output)
+            words = [*self.prefix, *command, *self.more]
+            self.process = subprocess.Popen(words, stdout=output, stderr=output, env=os.environ | {KEY: "key"})
         if ready:
             eventually(self._is_ready, 30)
 
@@ -63,6 +68,12 @@ class HistoryProcess:
         except OSError as error:
             raise AssertionError(self.log[-3000:]) from error
         assert status == 200, text
+
+    def page(self, path: str) -> str:
+        """Return what a local one shows."""
+        status, text = fetch(self.port, path, Authorization="Bearer key")
+        assert status == 200, text
+        return text
 
     def kill(self) -> None:
         """End it as a crash does."""

@@ -90,14 +90,15 @@ async def served_certificate(port: int, server_hostname: str | None = None) -> b
     return found
 
 
-def fetch(port: int, path: str) -> tuple[int, str]:
+def fetch(port: int, path: str, **headers: str) -> tuple[int, str]:
     """Return the status and the text of an answer.
 
     Raises:
         URLError: There is no answer.
     """
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=patience(10)) as answer:
+        with urllib.request.urlopen(request, timeout=patience(10)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 import time
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,14 @@ from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.beside.player import Player
 from tests.support.history import HistoryProcess
+from tests.support.http import fetch
 from tests.support.postgres import postgres
 
 pytestmark = pytest.mark.apiserver
 
 RETRY: dict[str, Any] = {"retry": {"fancyRetryPolicy": False, "maxRetryCount": 3}}
+IN_A_SMALL_FOLDER = ("unshare", "--user", "--map-root-user", "--mount", "--", "sh", "-c")
+IN_A_SMALL_FOLDER += ('mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"',)
 
 
 @pytest.fixture
@@ -174,3 +179,46 @@ def test_a_database_that_is_away_holds_what_is_deleted_and_nothing_is_lost(
                 eventually(lambda name=name: is_gone(frameworks, name), 60)
                 row = eventually(lambda name=name: is_deleted(history, name), 10)
                 assert (row["state"], row["result"], row["attempts"], row["gap"]) == ("Completed", "Succeeded", 1, "")
+
+
+def test_a_database_that_is_full_delays_a_retry_for_half_a_minute_says_so_and_loses_no_last_state(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player, tmp_path: Path
+) -> None:
+    (small := tmp_path / "small").mkdir()
+    history.prefix, history.database = (*IN_A_SMALL_FOLDER, str(small)), f"sqlite:///{small}/history.db"
+    player.plan = {"worker-0": [1, 0], "stays-0": ["stay"]}
+
+    def kept(path: str) -> Any:
+        return json.loads(history.page(f"/api/v1/frameworks/{frameworks.namespace}/{path}"))
+
+    with ends_cleanly(process), player.playing(), history.running():
+        process.start()
+        frameworks.create("deleted", role("stays", 1))
+        frameworks.wait("deleted", "AttemptRunning")
+        eventually(lambda: is_held(frameworks, "deleted"), 15)
+        eventually(lambda: kept("deleted"), 10)
+        assert history.process is not None
+        ballast = Path(f"/proc/{history.process.pid}/root{small}/ballast")
+        with pytest.raises(OSError, match="No space left"), ballast.open("wb", buffering=0) as file:
+            file.writelines(repeat(bytes(1 << 16)))
+        begun = time.monotonic()
+        frameworks.create("again", role("worker", 1, **RETRY))
+        frameworks.raw.delete(f"{frameworks.path}/deleted")
+        # Its Pod goes at once, and the object waits.
+        eventually(lambda: frameworks.created("again-worker-0"), 20)
+        frameworks.wait("again", "Completed", 90)
+        assert 30 <= time.monotonic() - begun < 80
+        frameworks.raw.delete(f"{frameworks.path}/again")
+        assert frameworks.get("deleted")["metadata"]["deletionTimestamp"]
+        assert "database or disk is full" in history.log
+        told = fetch(history.internal_port, "/metrics")[1]
+        assert re.search("^frameworkhistory_database_errors_total [1-9]", told, re.MULTILINE), told
+        assert re.search(r"^frameworkhistory_seconds_behind [1-9]\d", told, re.MULTILINE), told
+        ballast.unlink()
+        for name, code in (("again", 0), ("deleted", -210)):
+            eventually(lambda name=name: is_gone(frameworks, name), 60)
+            status, gap = kept(name)["framework"]["status"], kept(name)["archive"]["gap"]
+            end = status["attemptStatus"]["completionStatus"]["code"]
+            assert (status["state"], end, gap) == ("Completed", code, "")
+        runs = {one["run"]: (one["code"], one["gap"]) for one in kept("again/runs")["runs"]}
+        assert runs == {0: (1, ""), 1: (0, "")}
