@@ -3,22 +3,25 @@
 import json
 import random
 import re
+import ssl
 import time
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from frameworkcontroller.api import names
 from localcluster import Cluster
-from testkit.frameworks import ControllerProcess, Frameworks, role
+from testkit.frameworks import POD, ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
 from tests.support.beside.player import Player
 from tests.support.history import HistoryProcess
-from tests.support.http import fetch
+from tests.support.http import fetch, serving
 from tests.support.postgres import postgres
+from tests.support.s3 import S3Server
 
 pytestmark = pytest.mark.apiserver
 
@@ -222,3 +225,40 @@ def test_a_database_that_is_full_delays_a_retry_for_half_a_minute_says_so_and_lo
             assert (status["state"], end, gap) == ("Completed", code, "")
         runs = {one["run"]: (one["code"], one["gap"]) for one in kept("again/runs")["runs"]}
         assert runs == {0: (1, ""), 1: (0, "")}
+
+
+def test_logs_are_kept_in_a_bucket_and_shown_from_there_those_of_a_time_when_it_was_away_too(
+    history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks, player: Player, s3: S3Server
+) -> None:
+    raw, where, tls = frameworks.raw, frameworks.namespace, ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    history.more = ("--logs=s3://bucket/logs",)
+    worker, log = role("worker", 1, pod={"spec": POD["spec"] | {"nodeName": where}}), b"2026-01-01T12:00:00Z <hello>\n"
+
+    def shows(name: str, words: str = "&lt;hello&gt;") -> None:
+        assert words in history.page(f"/frameworks/{where}/{name}/log")
+
+    def is_tried_again() -> None:
+        assert "a log is tried again to be kept" in history.log
+
+    with serving(lambda _: (200, log), tls=tls) as kubelet, ends_cleanly(process), player.playing(), history.running():
+        endpoint = {"kubeletEndpoint": {"Port": int(kubelet.rpartition(":")[2])}}
+        addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+        raw.create("/api/v1/nodes", {"metadata": {"name": where}})
+        raw.merge(f"/api/v1/nodes/{where}/status", {"status": {"addresses": addresses, "daemonEndpoints": endpoint}})
+        process.start()
+        frameworks.create("before", worker)
+        frameworks.wait("before", "Completed", 60)
+        eventually(lambda: shows("before"), 10)
+        s3.stop()
+        shows("before", "cannot be read from where it is kept")
+        frameworks.create("meanwhile", worker)
+        eventually(is_tried_again, 30)
+        s3.start()
+        frameworks.wait("meanwhile", "Completed", 60)
+        for name in ("before", "meanwhile"):
+            frameworks.raw.delete(f"{frameworks.path}/{name}")
+            eventually(lambda name=name: is_gone(frameworks, name), 30)
+            eventually(lambda name=name: shows(name), 60)
+        raw.delete(f"/api/v1/nodes/{where}")
+    assert len([*(s3.folder / "data/bucket/logs" / where).glob("*/0/worker-0/*.log.gz")]) == 2
