@@ -15,14 +15,14 @@ from frameworkclient.access import Access
 from frameworkclient.aio import AsyncClient
 from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.page import actions
-from frameworkhistory.page.people import PageError, People, Person
+from frameworkhistory.page.people import PageError, People
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.history.page.served import Clock, Site, basic, served
+from tests.history.page.served import Clock, Site, served
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.player import Player
 
@@ -184,32 +184,6 @@ async def test_tokens_that_are_nobodys_and_those_for_others_than_the_api_server_
     statuses = {what: (await site.get("/who", Authorization=f"Bearer {one}")).status for what, one in wrong.items()}
     assert statuses == dict.fromkeys(wrong, 401)
     assert (await site.get("/who", Authorization=f"Bearer {token}")).status == 200
-
-
-async def test_whom_a_proxy_names_has_the_rights_of_their_groups_and_of_everybody_who_is_signed_in(
-    client: AsyncClient, raw: RawClient, accounts: Accounts, tmp_path: Path
-) -> None:
-    namespace = accounts.namespace
-    read_logs = [{"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}]
-    for name, group, rules in (("team", "vision", SEES), ("all", "system:authenticated", read_logs)):
-        raw.create(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": rules})
-        subjects = [{"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"}]
-        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-        body = {"metadata": {"name": name}, "roleRef": ref, "subjects": subjects}
-        raw.create(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
-    (tmp_path / "password").write_text("opensesame\n")
-    people = People(client.kube, password_file=tmp_path / "password")
-    async with served(people, client) as site:
-        path = f"/frameworks/{namespace}/training/stop"
-        headers = {"Authorization": basic("ann@example.org", "opensesame")}
-        alone = await site.get(path, **headers)
-        assert (alone.status, f"You may not get frameworks in namespace {namespace}." in alone.text) == (403, True)
-        team = await site.get(path, **headers, X_Forwarded_Groups="sales, vision")
-        assert team.status == 404, team.text
-        told = json.loads((await site.get("/who", **headers, X_Forwarded_Groups="sales,vision")).text)
-        assert told["groups"] == ["sales", "vision", "system:authenticated"]
-        person = Person(told["user"], tuple(told["groups"]))
-        assert await people.may(person, "get", namespace, "pods/log")
 
 
 async def test_in_local_mode_who_has_the_key_is_the_user_of_the_kubeconfig_who_may_ask_for_their_own_rights_alone(
