@@ -131,7 +131,7 @@ bench-hangs: venv ## Count false alarms of the watch over gangs, and how soon it
 	$(BIN)/python -m bench.hangs $(if $(HOURS),--hours "$(HOURS)")
 	$(BIN)/python -m bench.hangs_cost
 
-bench-history: venv ## Measure the archive: writes and searches among a million Frameworks, and logs (FRAMEWORKS=10000)
+bench-history: venv ## Measure the archive: writes, searches and pages among a million Frameworks, and logs (FRAMEWORKS=10000)
 	$(BIN)/python -m bench.history $(if $(FRAMEWORKS),--frameworks "$(FRAMEWORKS)")
 	$(BIN)/python -m bench.history_logs
 

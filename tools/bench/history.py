@@ -1,23 +1,34 @@
-"""Measure the archive: how fast Frameworks are written, and how long each question takes once they are there.
+"""Measure the archive: how fast Frameworks are written, and how long each question and each page then takes.
 
-They are of 90 days, in 50 namespaces of very different sizes, with one attempt or two of two Tasks. Without a URL the
-database is an SQLite in a temporary folder.
+They are of 90 days, in 50 namespaces of very different sizes, with one attempt or two of two Tasks, and one of 10,000.
+Without a URL the database is an SQLite in a temporary folder. Pages are those of the whole program, which asks the API
+server of a local control plane whose a token is, and what they may: all, or to see five namespaces. One client asks for
+one page after the other, on one connection.
 """
 
 import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from itertools import islice
+from pathlib import Path
 from random import Random
+from urllib.parse import urlencode
 
 from bench.results import flags, quantile
+from bench.scene import new_cluster, program
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader, Search
 from frameworkhistory.archive.writer import Writer
+from localcluster import Cluster, Depth
+from localcluster.processes.ports import free_port
+from testkit.frameworks import framework, role
 
-NOW, DAY, BATCH = 1_800_000_000.0, 86_400.0, 500
+NOW, DAY, BATCH = time.time(), 86_400.0, 500  # the page has no statistics of what is to come
+FIRST_BYTE_MS, PAGE_BYTES = 200.0, 300_000  # what is aimed at: of 99 in 100 pages, and of each
 NAMESPACES = [f"team-{number:02}" for number in range(50)]
 SIZES = [1 / (number + 1) for number in range(50)]
 PEOPLE = [f"person-{number:03}@example.org" for number in range(500)]
@@ -50,6 +61,19 @@ def frameworks(number: int, random: Random) -> Iterator[Changes]:
                 pod = {"node": f"node-{random.randrange(1000)}", "pod_uid": f"pod-{index}-{one}-{task}"}
                 made.runs.append({**tried, **pod, "role": "worker", "index": task, "run": 0})
         yield made
+
+
+def large() -> Changes:
+    """Return a Framework of 10,000 Tasks, of which one in fifty has failed."""
+    made = next(frameworks(2000, Random(1)))  # noqa: S311 -- not for secrets
+    found = framework("team-00", "large", role("worker", 10_000))
+    found["metadata"] |= {"uid": "uid-large", "resourceVersion": "1"}
+    row = {"name": "large", "namespace": "team-00", "tasks": 10_000, "document": json.dumps(found).encode()}
+    made.uid, made.framework = "uid-large", {**(made.framework or {}), **row}
+    end = {"result": "Failed", "code": 137, "phrase": "ContainerTransientFailed", "diagnostics": "x" * 200}
+    runs = [{**made.runs[0], "index": index, "pod_uid": f"pod-large-{index}"} for index in range(10_000)]
+    made.runs = [one | end if one["index"] % 50 == 0 else one for one in runs]
+    return made
 
 
 def questions(reader: Reader, number: int, random: Random) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -86,6 +110,59 @@ def questions(reader: Reader, number: int, random: Random) -> Iterator[tuple[str
     yield "namespaces", reader.namespaces
 
 
+def pages(random: Random) -> Iterator[tuple[str, str]]:
+    """Yield the pages that are asked for by their names, with other values each time."""
+    begin, one = NOW - random.uniform(8, 80) * DAY, "/frameworks/team-00/large"
+    week = {"since": str(int(begin)), "until": str(int(begin + 7 * DAY))}
+    queries: list[dict[str, str]] = [
+        {},
+        {"before": f"[{begin},0]"},
+        {"namespace": "team-01"},
+        {"name": "train-00"},
+        week,
+    ]
+    queries += [{"label": f"model=m{random.randrange(2000)}"}, {"person": random.choice(PEOPLE), "result": "Failed"}]
+    for query in queries:
+        yield f"list by {' and '.join(query)}" if query else "list", f"/?{urlencode(query)}"
+    yield "a Framework of 10,000 Tasks", one
+    yield "its Tasks", f"{one}/tasks?{urlencode({'after': json.dumps([0, 'worker', 5000, 0])})}"
+    yield "page of statistics of a week", f"/statistics?{urlencode(week)}"
+
+
+def person_of_five(cluster: Cluster) -> str:
+    """Return the token of a person who may see the Frameworks of five namespaces."""
+    for name in NAMESPACES[:5]:
+        cluster.kubectl("create", "namespace", name)
+        cluster.kubectl("create", "role", "sees", "--verb=get,list", "--resource=frameworks", f"--namespace={name}")
+        who = "--serviceaccount=team-00:person"
+        cluster.kubectl("create", "rolebinding", "sees", "--role=sees", who, f"--namespace={name}")
+    cluster.kubectl("create", "serviceaccount", "person", "--namespace=team-00")
+    return cluster.token("team-00", "person")
+
+
+def show_pages(folder: Path, cluster: Cluster, url: str, times: int, random: Random) -> None:
+    """Ask the whole program for pages, and print the time to their first byte and how large they are."""
+    port, internal, taken = free_port(), free_port(), dict[str, list[tuple[float, int]]]()
+    tokens = {"all": cluster.admin_token, "five namespaces": person_of_five(cluster)}
+    # It follows another namespace, or else it would note that all are gone.
+    given = ["--namespace=bench", "--retention-days=0", f"--database={url}", f"--logs=file://{folder}/logs"]
+    given += [f"--kubeconfig={cluster.kubeconfig}", f"--port={port}", f"--internal-port={internal}"]
+    with program("frameworkhistory", folder, internal, *given), closing(HTTPConnection("127.0.0.1", port)) as client:
+        for who, token in times * list(tokens.items()):
+            for name, path in pages(random):
+                begin = time.perf_counter()
+                client.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+                answer = client.getresponse()
+                first, page = 1000 * (time.perf_counter() - begin), answer.read()
+                assert answer.status == 200, f"{path}: {page.decode()}"
+                taken.setdefault(f"{name}, {who}", []).append((first, len(page)))
+    for name, rows in taken.items():
+        firsts, most = [first for first, _ in rows], max(size for _, size in rows)
+        late, told = quantile(firsts, 0.99), f"{name:55} p50 {quantile(firsts, 0.5):8.1f} ms"
+        missed = "" if late < FIRST_BYTE_MS and most < PAGE_BYTES else "   misses the target"
+        print(f"{told}   p99 {late:8.1f} ms   {most / 1000:6.1f} kB{missed}")
+
+
 def main() -> None:
     """Write, ask, and print."""
     parser = flags(__doc__)
@@ -95,13 +172,15 @@ def main() -> None:
     arguments = parser.parse_args()
     number, random = arguments.frameworks, Random(1)  # noqa: S311 -- not for secrets
     with tempfile.TemporaryDirectory() as folder:
-        database = Database(arguments.url or f"sqlite:///{folder}/archive.db")
+        url = arguments.url or f"sqlite:///{folder}/archive.db"
+        database = Database(url)
         database.open()
         writer, made, spent = Writer(database.engine), frameworks(number, random), 0.0
         while batch := list(islice(made, BATCH)):
             begin = time.perf_counter()
             writer.apply(batch)
             spent += time.perf_counter() - begin
+        writer.apply([large()])
         print(f"{number:,} Frameworks written, {number / spent:,.0f} a second", flush=True)
         taken: dict[str, list[float]] = {}
         for _ in range(arguments.times):
@@ -112,6 +191,8 @@ def main() -> None:
         for name, times in taken.items():
             print(f"{name:45} p50 {quantile(times, 0.5):8.1f} ms   p99 {quantile(times, 0.99):8.1f} ms")
         database.close()
+        with new_cluster("bench-history", Depth.CONTROL_PLANE, "bench") as (cluster, _):
+            show_pages(Path(folder), cluster, url, arguments.times, random)
 
 
 if __name__ == "__main__":
