@@ -13,7 +13,7 @@ from localcluster.client import RawClient
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.kubelet import Kubelet
 
-pytest_plugins = ["tests.support.clusters", "tests.support.select", "tests.support.versions"]
+pytest_plugins = ["tests.support.clusters", "tests.support.s3", "tests.support.select", "tests.support.versions"]
 
 # A busy machine must not fail an example. The profile is loaded before the modules of the tests read its values.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
