@@ -1,7 +1,7 @@
 """The fixture that starts review servers on loopback."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ async def serve() -> AsyncIterator[Callable[..., Any]]:
     ) -> LoopbackServer:
         metrics = Metrics()
         of_connections = {one.name for one in fields(ConnectionLimits)} & limits.keys()
-        connections = ConnectionLimits(**{name: limits.pop(name) for name in of_connections})
+        connections = replace(Limits().connections, **{name: limits.pop(name) for name in of_connections})
         callers = Callers("default", metrics.callers.set)
         server = ReviewServer(review, metrics, callers, Limits(connections=connections, **limits))
         served = ServedCertificate(metrics.certificate)

@@ -6,6 +6,7 @@ answer reviews as soon as there is a certificate, and to lose no review while it
 
 import asyncio
 import contextlib
+import resource
 import signal
 import sys
 from collections.abc import Coroutine
@@ -32,6 +33,8 @@ from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
 from frameworkkube.serving.health import HealthServer
 
+# That the process may have open: of connections alone there may be more than the usual 1,024.
+FILES: Final = 2048
 # The kubelet sends SIGTERM when the Pod leaves the Service; calls keep arriving until every node has learned of that.
 DRAIN_SECONDS: Final = 3.0
 STOP_SECONDS: Final = 4.0
@@ -114,6 +117,7 @@ class Injector:
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
+        _raise_limit_of_files()
         asked_to_stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_log_loop_fault)
@@ -171,6 +175,13 @@ class Injector:
 def _log_unraised(fault: "sys.UnraisableHookArgs") -> None:
     """Log a fault inside of OpenSSL, such as the name of a server that is no ASCII, in the same way."""
     _log.warning("connection failed", error=type(fault.exc_value).__name__, at=place_of(fault.exc_value))
+
+
+def _raise_limit_of_files() -> None:
+    """Let each connection that is open, waits or ends have its file, where the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _log_loop_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -74,6 +74,8 @@ class ReviewServer:
             logger=_FaultLog(metrics).logger(),
             # The server refuses Content-Encoding, so a compressed body is never expanded.
             auto_decompress=False,
+            # Twice as much is kept of a body that is not read yet.
+            read_bufsize=32 * 1024,
             # A request whose connection is lost frees its buffers at once, not when its turn to be read comes.
             handler_cancellation=True,
             lingering_time=1.0,

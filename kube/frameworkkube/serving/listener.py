@@ -10,24 +10,25 @@ import contextlib
 import socket
 import ssl
 from asyncio import sslproto
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from aiohttp import web
 
 from frameworkkube.log import Logger
-from frameworkkube.serving.connection import Accepted, Connection
+from frameworkkube.serving.connection import DECRYPTED_BYTES, Accepted, Connection
 from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
 
 BACKLOG: Final = 1024
 # Taken in at a time: a review may take 20 ms, in which more than one is established.
 ACCEPTED_AT_ONCE: Final = 64
-# Of what a client sends, decrypted in one turn of the event loop: in records of one byte, 256 KiB take 30 ms.
-DECRYPTED_BYTES: Final = 16 * 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
+# Between two reads of clients that are not known, once somebody is: a read takes up to 2 ms.
+READ_SECONDS: Final = 0.003
 _log = Logger(__name__)
 
 
@@ -52,6 +53,7 @@ class Listener:
     ) -> None:
         self._factory = factory
         self._limits = limits
+        self._known = known
         self._on_change = on_change
         self._on_closed = on_closed
         # By address and port of the client, which a request knows, too.
@@ -61,6 +63,9 @@ class Listener:
         self._unread: dict[Connection, int] = {}
         self._waiting: WaitingRoom[Accepted, Connection] = WaitingRoom(self._places, limits)
         self._placing: asyncio.Task[None] | None = None
+        # Those that are read in turns, the next one first.
+        self._to_read: deque[Connection] = deque()
+        self._reading: asyncio.TimerHandle | None = None
         self._context: ssl.SSLContext | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
@@ -133,7 +138,8 @@ class Listener:
         while True:
             try:
                 self._admit(*await loop.sock_accept(listening))
-                self._admit_established(listening, ACCEPTED_AT_ONCE)
+                # Without a waiting room each takes the place of another one at once, which has its time first.
+                self._admit_established(listening, min(ACCEPTED_AT_ONCE, self._limits.waiting))
             except BlockingIOError:
                 pass
             except OSError as error:
@@ -152,17 +158,20 @@ class Listener:
             self._admit(*listening.accept())
 
     def _admit(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
-        accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
-        now = asyncio.get_running_loop().time()
-        self._waiting.enter(Accepted(accepted, peer, now))
         try:
-            if len(self._waiting) == 1:
-                self._take_turns(now)
-            if (one := self._waiting.too_many()) is not None:
-                self._refuse(one)
+            self._enter(accepted, peer)
         except Exception:  # noqa: BLE001 -- a defect costs this connection, not the port
             _log.exception("a connection is lost")
             accepted.close()
+
+    def _enter(self, accepted: socket.socket, peer: tuple[Any, ...]) -> None:
+        accepted.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
+        now = asyncio.get_running_loop().time()
+        self._waiting.enter(Accepted(accepted, peer, now))
+        if len(self._waiting) == 1:
+            self._take_turns(now)
+        if (one := self._waiting.too_many()) is not None:
+            self._refuse(one)
         if self._waiting and (self._placing is None or self._placing.done()):
             self._placing = asyncio.create_task(self._place())
 
@@ -189,7 +198,7 @@ class Listener:
 
     def _begin(self, accepted: Accepted) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(accepted.peer, loop.time(), self._factory(), self.forget)
+        connection = Connection(accepted.peer, loop.time(), self._factory(), self._pace, self.forget)
         if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
             self.forget(self._open[accepted.peer])
@@ -219,6 +228,21 @@ class Listener:
             # Given up, perhaps before anything else knew the socket.
             accepted.close()
             self.forget(connection)
+
+    def _pace(self, connection: Connection) -> None:
+        """Read from others than the known ones in turns: what they send may be much work, and nobody waits for them."""
+        if not self._known or self._places.is_known(connection.source) or not connection.pause():
+            return
+        self._to_read.append(connection)
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().call_later(READ_SECONDS, self._read_next)
+
+    def _read_next(self) -> None:
+        self._reading = None
+        while self._to_read and not self._to_read.popleft().resume():
+            continue
+        if self._to_read:
+            self._reading = asyncio.get_running_loop().call_later(READ_SECONDS, self._read_next)
 
     def answer_last(self, request: web.BaseRequest, size: int) -> None:
         """Note an answer after which the connection of a request ends: its client takes it in soon, or loses it.

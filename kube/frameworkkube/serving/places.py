@@ -25,10 +25,11 @@ class ConnectionLimits:
     known: int = 48
     """Open connections of the known ones together for which others give way; the rest is for these."""
     begun_per_second: int = 1_000_000
-    """Connections of those that are not known that begin in a second, after as many at once as there are places."""
+    """Connections of those that are not known that begin in a second, after `begun_at_once`."""
+    begun_at_once: int = 64
     waiting: int = 768
-    """Accepted connections that wait to begin, as bare sockets: with all others fewer than 1,024 files, which a process
-    may have open by default. The system keeps up to 128 KiB of each."""
+    """Accepted connections that wait to begin, as bare sockets: with all others they may be more than the 1,024 files
+    that a process may have open by default. The system keeps up to 128 KiB of each."""
     grace_seconds: float = 0.3
     """Time to bring a request, the first or the next one, before a connection gives way; and for which one that has no
     place waits before others of its own source give way."""
@@ -114,7 +115,7 @@ class Places(Generic[Open]):
 
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
-        return self.is_known(source) or self._paced - now < self._limits.connections / self._limits.begun_per_second
+        return self.is_known(source) or self._paced - now < self._limits.begun_at_once / self._limits.begun_per_second
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""

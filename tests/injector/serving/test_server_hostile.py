@@ -12,6 +12,8 @@ import pytest
 
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
+from frameworkkube.serving.connection import DECRYPTED_BYTES
+from frameworkkube.serving.listener import READ_SECONDS
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
 from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
@@ -319,20 +321,46 @@ async def test_what_came_during_a_long_review_is_accepted_after_it(serve: Any) -
         assert len(listener._open) + len(listener._waiting) == 200
 
 
-async def test_little_of_what_a_client_sends_is_decrypted_at_a_time(serve: Any) -> None:
+@pytest.mark.parametrize("waits", [False, True], ids=["read at once", "beside others"])
+async def test_little_of_what_a_client_sends_is_decrypted_at_a_time(serve: Any, *, waits: bool) -> None:
     """In records of one byte 256 KiB took 30 ms, so that 24 connections kept reviews waiting for seconds."""
+    serving = await serve(body_seconds=patience(20), large_bodies=1)
+    async with serving.server._large.of(None) if waits else contextlib.nullcontext():
+        _, writer = await serving.connect()
+        writer.write(head(300_000))
+        await until(lambda: serving.server._in_flight == 1)
+        (connection,) = serving.server._listener._open.values()
+        pieces, received = list[int](), connection.data_received
+        connection.data_received = lambda data: (pieces.append(len(data)), received(data))
+        writer.write(b"x" * 80_000)
+        for _ in range(20_000):
+            writer.write(b"x")
+        await asyncio.sleep(0.3)
+        assert waits is (sum(pieces) < 90_000)
+        known = len(pieces) if waits else 6
+    await until(lambda: sum(pieces) == 100_000)
+    # Of a record with one byte 30 are sent, and two reads come together.
+    assert max(pieces[known:]) <= 2 * DECRYPTED_BYTES / 30
+
+
+async def test_others_than_those_that_are_known_are_read_in_turns(serve: Any) -> None:
     serving = await serve()
-    _, writer = await serving.connect()
-    writer.write(head(100_000))
-    await until(lambda: serving.server._in_flight == 1)
-    (connection,) = serving.server._listener._open.values()
-    pieces, received = [], connection.data_received
-    connection.data_received = lambda data: (pieces.append(len(data)), received(data))
-    writer.transport.pause_reading()
-    for _ in range(20_000):
-        writer.write(b"x")
-    await until(lambda: sum(pieces) == 20_000)
-    assert max(pieces) <= 1000
+    others = [await serving.connect(f"127.0.0.{2 + number}") for number in range(8)]
+    serving.server._callers._until["127.0.0.1"] = math.inf
+    known = await serving.connect()
+    read, loop = list[str](), asyncio.get_running_loop()
+    for connection in serving.server._listener._open.values():
+        received = connection.data_received
+        connection.data_received = lambda data, one=connection.source, then=received: (read.append(one), then(data))
+    for _, writer in others:
+        writer.write(head(100_000))
+        for _ in range(20_000):
+            writer.write(b"x")
+    begun = loop.time()
+    await asyncio.sleep(0.2)
+    assert await speaks(known)
+    assert 8 < len(read) < 8 + (loop.time() - begun) / READ_SECONDS + 8
+    assert read.count("127.0.0.1") == 1
 
 
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
