@@ -1,17 +1,26 @@
 """Gangs of the real controllers of JobSets, LeaderWorkerSets and TrainJobs, as the page says, with real barriers."""
 
 import contextlib
+import itertools
+import re
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from localcluster import Cluster
 from localcluster.client import Json
+from testkit.frameworks import ControllerProcess
 from testkit.operators import JobSet, LeaderWorkerSet, Trainer
+from testkit.waiting import eventually
 from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
 from tests.barrier.process import Barrier
+from tests.support.background import in_background
 from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, becomes, environment
+from tests.support.beside.kubelet import ignore_vanished
+from tests.support.beside.proxy import Fault, Proxy, Request
 
 __all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 
@@ -173,3 +182,94 @@ def test_what_can_never_be_complete_is_said_at_once(
     assert code == 210
     assert field in last
     becomes(lambda: gangs.is_told(kind, field), wanted=True)
+
+
+JOBSET = {"jobset.sigs.k8s.io/jobset-name": "train"}
+GANGS = ((4, JOBSET), (3, {GROUP: "0"}), (3, {GROUP: "1"}))
+"""Those of the page's JobSet and LeaderWorkerSet: how many Pods each has, and their label."""
+
+
+@contextlib.contextmanager
+def dying(cluster: Cluster, keeper: ControllerProcess) -> Iterator[None]:
+    """Let the controller die at a write about rosters, unsent: at its first, the next one at its second, and so on."""
+    writes, is_due, before = Counter[int](), threading.Event(), keeper.starts
+
+    def choose(request: Request) -> Fault | None:
+        is_write = request.method != "GET" and re.search(r"/(configmaps|roles|rolebindings)\b", request.target)
+        writes[keeper.starts] += bool(is_write)
+        if not is_write or writes[keeper.starts] < keeper.starts - before:
+            return None
+        is_due.set()
+        return Fault("hang")
+
+    def live() -> None:
+        if is_due.wait(0.1):
+            keeper.kill()
+            is_due.clear()
+            keeper.start(works=False)
+
+    with Proxy(cluster, choose) as proxy:
+        keeper.kill()
+        keeper.server = proxy.url
+        keeper.start(works=False)
+        with in_background(live):
+            yield
+    assert keeper.starts > before + 2, "the test must have done what it says"
+
+
+def listed(gangs: Gangs) -> list[list[str]]:
+    """Return whom each roster lists."""
+    found = [one.get("taskRoles", ()) for one in gangs.rosters().values()]
+    return sorted([task[2] for role in roles for task in role["tasks"]] for roles in found)
+
+
+def gathered(gangs: Gangs, before: list[Json]) -> list[Json]:
+    """Let the next Pods of the gangs run until each gang has one roster, of these, and there is no other."""
+
+    def check() -> list[Json]:
+        found = [gangs.pods(number, after=before, **label) for number, label in GANGS]
+        pods = [*itertools.chain(*found)]
+        for pod in (pod for pod in pods if "podIP" not in pod["status"]):
+            with ignore_vanished():
+                gangs.kubelet.run(pod)
+        assert listed(gangs) == sorted([pod["metadata"]["uid"][:8] for pod in gang] for gang in found)
+        return pods
+
+    return eventually(check, 120, 1)
+
+
+def test_each_gang_has_its_one_right_roster_however_often_the_controller_dies_and_where_it_is_away(
+    cluster: Cluster, gangs: Gangs, keeper: ControllerProcess, start: Callable[..., Barrier]
+) -> None:
+    access = gangs.core.replace("/api/", "/apis/rbac.authorization.k8s.io/")
+    starts, seen = list[list[Json]](), list[list[str]]()
+    with in_background(lambda: seen.extend(listed(gangs)), every=0.2):
+        with dying(cluster, keeper):
+            jobset, serving = gangs.create("JobSet"), gangs.create("LeaderWorkerSet")
+            starts.append(gathered(gangs, []))
+        with dying(cluster, keeper):
+            # The JobSet restarts, and each group is made again.
+            gangs.kubelet.fail(starts[0][1])
+            starts.append(gathered(gangs, starts[0]))
+        # It is away while they are suspended.
+        gangs.raw.merge(jobset, {"spec": {"suspend": True}})
+        gangs.raw.merge(serving, {"spec": {"replicas": 0}})
+        gangs.pods(0, **JOBSET)  # where one is gone earlier, its Job fails
+        gangs.pods(0, after=starts[1])
+        with dying(cluster, keeper):
+            becomes(gangs.rosters, {})
+            becomes(lambda: gangs.raw.get(f"{access}/roles")["items"], [])
+            becomes(lambda: gangs.raw.get(f"{access}/rolebindings")["items"], [])
+            gangs.raw.merge(jobset, {"spec": {"suspend": False}})
+            gangs.raw.merge(serving, {"spec": {"replicas": 2}})
+            starts.append(gathered(gangs, starts[1]))
+        # It is away while the next Pods are created.
+        gangs.kubelet.fail(starts[2][1])
+        for number, label in GANGS:
+            gangs.pods(number, after=starts[2], **label)
+        with dying(cluster, keeper):
+            starts.append(gathered(gangs, starts[2]))
+            for gang in (starts[3][:4], starts[3][4:7], starts[3][7:]):
+                opened(start, gang)
+    start_of = {pod["metadata"]["uid"][:8]: number for number, pods in enumerate(starts) for pod in pods}
+    assert all(len({start_of[uid] for uid in one if uid in start_of}) <= 1 for one in seen)
