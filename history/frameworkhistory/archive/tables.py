@@ -7,7 +7,7 @@ in a sentence what of a row could not be seen. Everything goes with its Framewor
 from typing import Final
 
 from frameworkcontroller.api.states import LedgerState
-from frameworkhistory.archive.migrations.versions import v0001 as newest
+from frameworkhistory.archive.migrations.versions import v0002 as newest
 from frameworkhistory.archive.notation import metadata
 
 METADATA: Final = metadata(newest.TABLES, newest.INDICES)

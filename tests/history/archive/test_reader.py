@@ -1,9 +1,12 @@
+import contextlib
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from frameworkhistory.archive import reader as module
 from frameworkhistory.archive.changes import Changes, Row
@@ -191,3 +194,20 @@ def test_statistics_are_of_whole_days_and_of_the_namespaces_that_may_be_seen(dat
     one = reader.statistics(frozenset({"b"}), 0.0, 9.0 * DAY)
     assert ([row["attempts"] for row in one["days"]], [row["node"] for row in one["nodes"]]) == ([1], ["node-b"])
     assert not any(reader.statistics(frozenset(), 0.0, 9.0 * DAY).values())
+
+
+def test_the_beginning_of_a_name_that_many_have_is_looked_for_without_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among a million Frameworks, five namespaces of a person took a second."""
+    monkeypatch.setattr(module, "_FEW", 0)
+    asked: list[tuple[str, Any]] = []
+    with contextlib.closing(Database(f"sqlite:///{tmp_path}/archive.db")) as database:
+        database.open()
+        event.listen(database.engine, "before_cursor_execute", lambda *args: asked.append(args[2:4]))
+        Reader(database.engine).frameworks(Search(ALL, name="train"))
+        with database.engine.connect() as connection:
+            plans = [
+                str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", one).all()) for sql, one in tuple(asked)
+            ]
+    assert sum("COVERING INDEX frameworks_namespace" in plan for plan in plans) == len(ALL)
