@@ -88,7 +88,7 @@ def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], others: int) -
     rules: tuple[tuple[str, Callable[[], Sequence[str]]], ...] = (
         ("its sidecar does not answer", lambda: lost),
         ("is behind the others", lambda: _behind(answers)),
-        ("does not wait for the others", lambda: _elsewhere(answers)),
+        ("the others wait for it", lambda: _elsewhere(answers)),
         ("was the first to be silent", lambda: _first_silent(answers)),
     )
     for why, find in rules:

@@ -326,7 +326,7 @@ def test_a_verdict_fits_into_what_the_kubelet_keeps() -> None:
         "step": 2**53,
         "silent": 10**6,
         "limit": 10**6,
-        "why": "does not wait for the others",
+        "why": "the others wait for it",
         "culprits": [culprit] * 8,
     }
     text = verdict(hang)
