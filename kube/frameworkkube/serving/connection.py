@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -39,6 +40,7 @@ class Connection(asyncio.Protocol):
         since: When it began, was open, or its request began or was answered, in seconds of the event loop's clock.
         request: What has begun and is not answered.
         was_answered: Whether a whole request was.
+        waits_to_be_read: Whether it is read on when its turn comes.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Connection(asyncio.Protocol):
         peer: tuple[Any, ...],
         since: float,
         inner: web.RequestHandler,
-        on_data: Callable[["Connection"], None],
+        on_read: Callable[["Connection", float], None],
         on_end: Callable[["Connection"], None],
     ) -> None:
         self.peer = peer
@@ -57,11 +59,12 @@ class Connection(asyncio.Protocol):
         self.silence: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
-        self._on_data, self._on_end = on_data, on_end
+        self._on_read, self._on_end = on_read, on_end
         self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing  # type: ignore[method-assign]
         self.transport: asyncio.Transport | None = None
-        # Below TLS; that above it is for aiohttp to pause.
-        self._wire: asyncio.Transport | None = None
+        self.waits_to_be_read = False
+        # That of asyncio, which offers none of this to others; None without TLS, or with that of uvloop.
+        self._tls: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
@@ -69,11 +72,11 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         self.since = asyncio.get_running_loop().time()
         self._inner.connection_made(transport)
-        if (bound := getattr(transport, "set_read_buffer_limits", None)) is not None:
-            # TLS takes more in while nobody reads, and decrypts all of it at once.
-            bound(DECRYPTED_BYTES)
-            self._wire = self.transport._ssl_protocol._transport  # type: ignore[attr-defined]
-        self._on_data(self)
+        self._tls = getattr(transport, "_ssl_protocol", None)
+        if self._tls is not None:
+            # It takes more in while nobody reads, and decrypts all of it at once.
+            self._tls._set_read_buffer_limits(DECRYPTED_BYTES)
+            self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received
 
     def data_received(self, data: bytes) -> None:
         """Hand on what arrives, up to what is no HTTP, or comes before the answer to a request.
@@ -87,19 +90,25 @@ class Connection(asyncio.Protocol):
                 # After the answer; it takes in nothing more.
                 self._inner.close()
                 return
-        self._on_data(self)
 
-    def pause(self) -> bool:
-        """Read nothing more; report whether that is possible, which it is of TLS."""
-        if self._wire is not None:
-            self._wire.pause_reading()
-        return self._wire is not None
+    def _bytes_received(self, count: int) -> None:
+        """Tell how long it takes to decrypt and parse what has come, in seconds of this thread."""
+        begun = time.thread_time()
+        self._take_in(count)
+        self._on_read(self, time.thread_time() - begun)
+
+    def pause(self) -> None:
+        """Take in nothing more, below TLS: what is above it is for aiohttp to pause."""
+        self.waits_to_be_read = True
+        self._tls._transport.pause_reading()
 
     def resume(self) -> bool:
-        """Read on; report whether the connection is still open."""
-        if self._wire is None or self._wire.is_closing():
+        """Take in more; report whether the connection is still open."""
+        self.waits_to_be_read = False
+        if self.transport is None or self.transport.is_closing():
             return False
-        self._wire.resume_reading()
+        if not self._tls._ssl_reading_paused:  # or else it goes on when there is room for more
+            self._tls._transport.resume_reading()
         return True
 
     def eof_received(self) -> None:

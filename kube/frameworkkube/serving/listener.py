@@ -27,8 +27,10 @@ ACCEPTED_AT_ONCE: Final = 64
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
-# Between two reads of clients that are not known, once somebody is: a read takes up to 2 ms.
-READ_SECONDS: Final = 0.003
+# Decrypting and parsing what others than the known ones send, once somebody is known: a read of records of one byte
+# takes 1 ms, and one of whole records 0.05. Whose reads are costly waits for a turn, one in so many seconds.
+COSTLY_SECONDS: Final = 0.0003
+TURN_SECONDS: Final = 0.003
 _log = Logger(__name__)
 
 
@@ -63,7 +65,7 @@ class Listener:
         self._unread: dict[Connection, int] = {}
         self._waiting: WaitingRoom[Accepted, Connection] = WaitingRoom(self._places, limits)
         self._placing: asyncio.Task[None] | None = None
-        # Those that are read in turns, the next one first.
+        # Those whose reads are costly, the next one first.
         self._to_read: deque[Connection] = deque()
         self._reading: asyncio.TimerHandle | None = None
         self._context: ssl.SSLContext | None = None
@@ -93,7 +95,7 @@ class Listener:
     def awaits_requests(self) -> bool:
         """Whether a connection that was accepted has not brought its first request yet."""
         recent = asyncio.get_running_loop().time() - self._limits.first_request_seconds
-        return bool(self._waiting) or any(
+        return bool(self._waiting or self._to_read) or any(
             one.since > recent and (one.silence is None or not one.silence.cancelled()) for one in self._open.values()
         )
 
@@ -198,7 +200,7 @@ class Listener:
 
     def _begin(self, accepted: Accepted) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(accepted.peer, loop.time(), self._factory(), self._pace, self.forget)
+        connection = Connection(accepted.peer, loop.time(), self._factory(), self._was_read, self.forget)
         if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
             self.forget(self._open[accepted.peer])
@@ -229,20 +231,22 @@ class Listener:
             accepted.close()
             self.forget(connection)
 
-    def _pace(self, connection: Connection) -> None:
-        """Read from others than the known ones in turns: what they send may be much work, and nobody waits for them."""
-        if not self._known or self._places.is_known(connection.source) or not connection.pause():
+    def _was_read(self, connection: Connection, seconds: float) -> None:
+        """Let a client whose bytes have been much work wait for its turn: nobody waits for the known ones."""
+        if seconds < COSTLY_SECONDS or not self._known or self._places.is_known(connection.source):
             return
-        self._to_read.append(connection)
+        if not connection.waits_to_be_read:
+            self._to_read.append(connection)
+        connection.pause()
         if self._reading is None:
-            self._reading = asyncio.get_running_loop().call_later(READ_SECONDS, self._read_next)
+            self._reading = asyncio.get_running_loop().call_later(TURN_SECONDS, self._read_next)
 
     def _read_next(self) -> None:
         self._reading = None
         while self._to_read and not self._to_read.popleft().resume():
             continue
         if self._to_read:
-            self._reading = asyncio.get_running_loop().call_later(READ_SECONDS, self._read_next)
+            self._reading = asyncio.get_running_loop().call_later(TURN_SECONDS, self._read_next)
 
     def answer_last(self, request: web.BaseRequest, size: int) -> None:
         """Note an answer after which the connection of a request ends: its client takes it in soon, or loses it.

@@ -210,4 +210,4 @@ def test_the_beginning_of_a_name_that_many_have_is_looked_for_without_their_rows
             plans = [
                 str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", one).all()) for sql, one in tuple(asked)
             ]
-    assert sum("COVERING INDEX frameworks_namespace" in plan for plan in plans) == len(ALL)
+    assert sum("COVERING INDEX frameworks_namespace_name" in plan for plan in plans) == len(ALL)
