@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self.waits_to_be_read = False
         # That of asyncio, which offers none of this to others; None without TLS, or with that of uvloop.
         self._tls: Any = None
+        self._take_in: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
@@ -99,13 +100,14 @@ class Connection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Take in nothing more, below TLS: what is above it is for aiohttp to pause."""
-        self.waits_to_be_read = True
-        self._tls._transport.pause_reading()
+        if self._tls is not None:
+            self.waits_to_be_read = True
+            self._tls._transport.pause_reading()
 
     def resume(self) -> bool:
-        """Take in more; report whether the connection is still open."""
+        """Take in more, an end, too; report whether there is still somebody."""
         self.waits_to_be_read = False
-        if self.transport is None or self.transport.is_closing():
+        if self._tls is None or self._tls._transport is None:
             return False
         if not self._tls._ssl_reading_paused:  # or else it goes on when there is room for more
             self._tls._transport.resume_reading()
@@ -121,7 +123,10 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Forget the connection; what it took does not wait for the collector of cycles."""
+        if self._tls is not None:
+            del self._tls.buffer_updated
+        self._tls = self._take_in = None
         self._inner.connection_lost(exc)
         self._on_end(self)
 

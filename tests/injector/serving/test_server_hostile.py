@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import gc
 import math
 import socket
 import ssl
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -371,6 +373,18 @@ async def test_whose_reads_are_costly_waits_for_a_turn_once_somebody_is_known(se
     for reader, _ in others:
         assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
     assert not listener._to_read
+
+
+async def test_what_a_connection_took_does_not_wait_for_the_collector_of_cycles(serve: Any) -> None:
+    """In a flood of connections the sockets and buffers of some hundreds waited for it, 100 MiB."""
+    serving = await serve()
+    gc.disable()
+    try:
+        assert await speaks(await serving.connect())
+        (connection,) = map(weakref.ref, serving.server._listener._open.values())
+        await until(lambda: connection() is None)
+    finally:
+        gc.enable()
 
 
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
