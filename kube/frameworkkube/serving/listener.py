@@ -55,7 +55,6 @@ class Listener:
     ) -> None:
         self._factory = factory
         self._limits = limits
-        self._known = known
         self._on_change = on_change
         self._on_closed = on_closed
         # By address and port of the client, which a request knows, too.
@@ -93,7 +92,7 @@ class Listener:
 
     @property
     def awaits_requests(self) -> bool:
-        """Whether a connection that was accepted has not brought its first request yet."""
+        """Whether a connection that was accepted has not brought its first request yet, or waits to be read on."""
         recent = asyncio.get_running_loop().time() - self._limits.first_request_seconds
         return bool(self._waiting or self._to_read) or any(
             one.since > recent and (one.silence is None or not one.silence.cancelled()) for one in self._open.values()
@@ -233,20 +232,22 @@ class Listener:
 
     def _was_read(self, connection: Connection, seconds: float) -> None:
         """Let a client whose bytes have been much work wait for its turn: nobody waits for the known ones."""
-        if seconds < COSTLY_SECONDS or not self._known or self._places.is_known(connection.source):
+        if seconds < COSTLY_SECONDS or not self._places.is_other(connection.source):
             return
         if not connection.waits_to_be_read:
             self._to_read.append(connection)
         connection.pause()
-        if self._reading is None:
+        self._plan_to_read()
+
+    def _plan_to_read(self) -> None:
+        if self._to_read and self._reading is None:
             self._reading = asyncio.get_running_loop().call_later(TURN_SECONDS, self._read_next)
 
     def _read_next(self) -> None:
         self._reading = None
         while self._to_read and not self._to_read.popleft().resume():
             continue
-        if self._to_read:
-            self._reading = asyncio.get_running_loop().call_later(TURN_SECONDS, self._read_next)
+        self._plan_to_read()
 
     def answer_last(self, request: web.BaseRequest, size: int) -> None:
         """Note an answer after which the connection of a request ends: its client takes it in soon, or loses it.

@@ -109,6 +109,10 @@ class Places(Generic[Open]):
         """Whether a source is known to be honest."""
         return source in self._known
 
+    def is_other(self, source: str) -> bool:
+        """Whether somebody is known, and this source is not."""
+        return bool(self._known) and not self.is_known(source)
+
     def known_are_many(self) -> bool:
         """Whether the known ones have more places than others give way for."""
         return sum(count for source, count in self.of.items() if self.is_known(source)) > self._limits.known
