@@ -52,7 +52,7 @@ class InEpochs(Gatekeeper):
         """Decide for this start.
 
         Raises:
-            EpochEndedError: an epoch has begun that this start has no part in.
+            EpochEndedError: an epoch has begun that this start has no part in, or its own is counted anew.
             SettingsError: the gang does not restart in place.
         """
         gang = observation.gang
@@ -72,6 +72,9 @@ class InEpochs(Gatekeeper):
             return self._wait_for_itself(gang, f"is listed with start {listed}, this is {self._start}")
         if self._epoch is None:
             self._epoch = gang.epoch
+        elif self._epoch != gang.epoch:
+            # etcd was restored from a backup. Who has crashed since is listed, too, and must not join this application.
+            raise EpochEndedError(f"epoch {gang.epoch} lists this start, which epoch {self._epoch} has released")
         return decision
 
     def _check_epoch(self, gang: Gang) -> None:

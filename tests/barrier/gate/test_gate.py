@@ -107,6 +107,12 @@ IN_PLACE: dict[str, list[tuple[float, dict[str, Any], str]]] = {
     ],
     "nobody restarts the gang": [(0, roster({"worker": 2}, ready=1), CLOSED), (1, roster({"worker": 2}), NO_EPOCHS)],
     "a later epoch begins": [(0, gang(3, 2, 1), OPEN), (1, closed(4), ENDS)],
+    "a restored etcd counts epochs anew, and lists a start that runs": [
+        (0, gang(5, 2, 1), OPEN),
+        (1, gang(3, 1, 1), listed(1)),
+        (2, closed(4), CLOSED),
+        (3, gang(4, 2, 2), "epoch 4 lists this start, which epoch 5 has released"),
+    ],
     "the gate has opened, and its epoch goes on": [
         (0, gang(3, 2, 1), OPEN),
         (1, closed(3, **behind(2)), CLOSED),
