@@ -57,6 +57,14 @@ async def test_a_body_that_comes_in_pieces_of_any_size_is_not_read(serve: Any) -
     assert serving.counted("not-a-review") == 1
 
 
+@pytest.mark.parametrize("sent", [b"X: " + b"x" * 2048, b"X: x\r\n" * 40], ids=["a long line", "many lines"])
+async def test_a_head_of_more_than_an_api_server_sends_is_not_read_to_its_end(serve: Any, sent: bytes) -> None:
+    """Heads of 1 MiB that did not end took 4 MiB each as text."""
+    serving = await serve()
+    assert b" 400 Bad Request\r\n" in await serving.exchange(b"POST /mutate HTTP/1.1\r\n" + sent)
+    assert serving.counted("not-http") == 1
+
+
 async def test_incomplete_bodies_do_not_affect_the_next_review(serve: Any) -> None:
     serving = await serve()
     for _ in range(20):
