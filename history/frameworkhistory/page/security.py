@@ -22,6 +22,8 @@ from frameworkkube.log import Logger
 
 FORM_BYTES: Final = 64 * 1024  # the `client_max_size` of an application: aiohttp refuses larger forms
 FORM_SECONDS: Final = 10.0
+FORM: Final = "application/x-www-form-urlencoded"
+MEDIA_TYPE_CHARACTERS: Final = 100
 AT_ONCE: Final = 64  # requests of one person that are answered at a time, pages that follow what changes among them
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -185,7 +187,9 @@ async def _check_form(request: web.Request) -> None:
     """Return if a request is a form of this site, which its person has sent."""
     if not _is_of_this_site(request):
         raise PageError(403, "The form was sent by another site: open the page here and repeat.")
-    if request.content_type != "application/x-www-form-urlencoded":
+    media_type = request.headers.get("Content-Type", "")
+    # The library parses what comes behind the type, of a long one for half a second.
+    if len(media_type) > MEDIA_TYPE_CHARACTERS or media_type.partition(";")[0].strip().lower() != FORM:
         raise PageError(415, "Only forms are read.")
     try:
         async with asyncio.timeout(FORM_SECONDS):

@@ -197,7 +197,9 @@ def _length_of(request: web.BaseRequest, limits: Limits) -> int:
         raise RefusalError(Reason.WRONG_PATH, path=PATH)
     if request.method != "POST":
         raise RefusalError(Reason.WRONG_METHOD)
-    if request.content_type != "application/json" or "Content-Encoding" in request.headers:
+    # The library would parse what comes behind the type, of a long one for half a second.
+    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" or "Content-Encoding" in request.headers:
         raise RefusalError(Reason.WRONG_MEDIA_TYPE)
     if request.content_length is None:
         # In pieces of a byte each, 256 KiB cost 50 ms; an API server says how long a body is.

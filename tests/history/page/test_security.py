@@ -376,6 +376,11 @@ async def test_a_form_counts_from_this_site_with_the_word_of_its_person_alone(si
         "an address that was typed": (own, {"Sec-Fetch-Site": "none"}, 403),
         "JSON": (json.dumps(own), {"Content-Type": "application/json"}, 415),
         "text": (f"csrf={words[ann]}", {"Content-Type": "text/plain"}, 415),
+        "a type that takes long to parse": (
+            "csrf=a",
+            {"Content-Type": f"application/x-www-form-urlencoded{';' * 4000}"},
+            415,
+        ),
         "a strange charset": ("csrf=a", {"Content-Type": "application/x-www-form-urlencoded; charset=no"}, 400),
         "a large form": (own | {"more": "x" * 70_000}, {}, 413),
         "its own form behind a proxy": (own, {"Sec-Fetch-Site": "same-origin", "Origin": "https://fc.example"}, 303),

@@ -9,13 +9,14 @@ import ssl
 import time
 import weakref
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
 from frameworkkube.serving.connection import DECRYPTED_BYTES
-from frameworkkube.serving.listener import COSTLY_SECONDS, TURN_SECONDS
+from frameworkkube.serving.listener import COSTLY_SECONDS, RECEIVED_BYTES, TURN_SECONDS
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
 from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
@@ -63,6 +64,16 @@ async def test_a_head_of_more_than_an_api_server_sends_is_not_read_to_its_end(se
     serving = await serve()
     assert b" 400 Bad Request\r\n" in await serving.exchange(b"POST /mutate HTTP/1.1\r\n" + sent)
     assert serving.counted("not-http") == 1
+
+
+async def test_parameters_of_a_media_type_are_not_parsed(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 8 KB of them the library makes half a second of work, so that one Pod kept out the reviews of others."""
+    monkeypatch.setattr("aiohttp.helpers.parse_content_type", Mock(side_effect=NotImplementedError))
+    serving = await serve()
+    body = small_review()
+    reader, writer = await serving.connect()
+    writer.write(head(len(body)).replace(b"application/json", b"application/json" + b";" * 1000) + body)
+    assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
 
 async def test_incomplete_bodies_do_not_affect_the_next_review(serve: Any) -> None:
@@ -393,6 +404,19 @@ async def test_what_a_connection_took_does_not_wait_for_the_collector_of_cycles(
         await until(lambda: connection() is None)
     finally:
         gc.enable()
+
+
+async def test_what_the_system_takes_in_for_a_connection_does_not_grow(serve: Any) -> None:
+    """It would take 6 MiB of each that has sent some bodies fast, which count as memory of the Pod."""
+    serving = await serve()
+    reader, writer = await serving.connect()
+    body = small_review(240_000)
+    for _ in range(40):
+        writer.write(head(len(body)) + body)
+        await reader.readuntil(b"}")
+    (connection,) = serving.server._listener._open.values()
+    received = connection.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+    assert received <= 2 * RECEIVED_BYTES
 
 
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
