@@ -91,6 +91,11 @@ class Driver:
     def stale(self) -> bool:
         return self.reconciler.stale
 
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """The status, the reason and the message of a condition; three empty texts if the Framework has none."""
+        found = next((one for one in self.world.status.conditions or () if one.type == kind), None)
+        return (found.status, found.reason, found.message) if found else ("", "", "")
+
     def unread(self) -> dict[bytes, Raw]:
         """What is to be read of templates, wherever that is done, and learned."""
         return self.reconciler.spec.unread(self.caches.framework)

@@ -92,6 +92,12 @@ class Manual(Driver):
         """The user changes the Task of a TaskRole, for example its template."""
         self.edit_role(place, task=self.world.spec["taskRoles"][place]["task"] | fields)
 
+    def settle(self) -> None:
+        """All that is asked for at this moment is answered, until nothing is."""
+        while effects := self.ask():
+            for effect in effects:
+                self.answer_as_the_server(effect)
+
     def at_rest(self) -> None:
         for _ in range(20):
             for effect in self.ask():

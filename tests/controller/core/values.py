@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ from frameworkcontroller.api.status import (
     TaskStatus,
 )
 from frameworkcontroller.core.clock import Now
+from frameworkcontroller.core.effects import CreatePod
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.machines.attempt import Action, Status, Step
 from frameworkcontroller.core.machines.framework import AttemptFacts
@@ -200,6 +202,12 @@ def task_facts(**changes: Any) -> TaskFacts:
         "framework_uid": FRAMEWORK_UID,
     }
     return TaskFacts(**(values | changes))
+
+
+def creation(role: str = "worker", index: int = 0, *, size: int = 0) -> CreatePod:
+    """The creation of a Pod of so many bytes, which nobody renders."""
+    source: Any = SimpleNamespace(size=size)
+    return CreatePod(role, index, "task-uid", 0, source)
 
 
 def retry_policy(count: int = 0, *, fancy: bool = False) -> RetryPolicy:

@@ -1,15 +1,15 @@
-"""Pods that are refused for good, of Tasks that are retried: what they cost, and that nobody waits for nothing."""
+"""How many Pods are created at a time, what those that are refused cost, and that nobody waits for nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.effects import CreatePod, Refused, WriteStatus
+from frameworkcontroller.core.effects import CreatePod, Effect, Failed, Outcome, Refused, WriteStatus
 from frameworkcontroller.core.policies.backoff import (
     BYTES_A_MINUTE,
     DEBT_MINUTES,
@@ -17,6 +17,7 @@ from frameworkcontroller.core.policies.backoff import (
     LEAST_BYTES,
     UNSENT_BYTES,
     Refusals,
+    SlowStart,
     Spending,
 )
 from frameworkcontroller.core.policies.shares import Shares
@@ -25,17 +26,54 @@ from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core.driver import decided
 from tests.controller.core.manual import Manual, bad_and_good
 from tests.controller.core.scenarios.lives import tasks
-from tests.controller.core.values import at, known
+from tests.controller.core.values import at, creation, known
 from tests.support.memory import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frameworkcontroller.core.effects import Effect, Outcome
-    from frameworkcontroller.core.pods.template import PodSource
+QUOTA = Failed('pods "fw-bad-0" is forbidden: exceeded quota')
 
 
-# --- the rules -------------------------------------------------------------------------------------------------------
+# --- how many at a time ----------------------------------------------------------------------------------------------
+
+
+def test_batches_double_while_all_goes_well() -> None:
+    one, batches = SlowStart(lambda: 1.0), list[int]()
+    for _ in range(4):
+        batches.append(one.free(0, at(0)))
+        for _ in range(batches[-1]):
+            one.succeed(at(0))
+    assert batches == [FIRST_BATCH * factor for factor in (1, 2, 4, 8)]
+    assert [one.free(busy, at(0)) for busy in (500, 5000)] == [FIRST_BATCH * 16 - 500, 0]
+
+
+def test_after_a_failure_one_creation_probes_later_and_later() -> None:
+    one, now, pauses = SlowStart(lambda: 1.0), at(0), []
+    for _ in range(8):
+        # The second one is of the same batch.
+        assert [one.fail(QUOTA.message, now) for _ in range(2)] == [True, False]
+        until = known(one.closed_until(now))
+        pauses.append((until - now).total_seconds())
+        assert (one.free(0, now), one.free(0, until), one.free(1, until)) == (0, 1, 0)
+        now = until
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_after_a_probe_that_succeeds_batches_double_again() -> None:
+    one = SlowStart(lambda: 1.0)
+    one.fail(QUOTA.message, at(0))
+    one.succeed(at(0))
+    assert one.free(0, at(1)) == 1, "a success of the failed batch"
+    one.succeed(at(1))
+    assert (one.message, one.free(0, at(1))) == ("", 2)
+    one.fail(QUOTA.message, at(2))
+    assert one.closed_until(at(2)) == at(3), "the pauses begin at the shortest again"
+    one.fail("busy", at(3), 60.0)
+    assert one.closed_until(at(3)) == at(63), "the server asks for more"
+
+
+# --- what refusals cost ----------------------------------------------------------------------------------------------
 
 
 def test_of_many_roles_that_are_refused_one_is_probed_each_second() -> None:
@@ -95,7 +133,7 @@ def test_a_minute_pays_for_ten_of_the_largest_pods_and_a_namespace_is_closed_for
     assert spending.until(at(seconds or 0)) == at((seconds or 0) + 6), "the next one is paid for in six seconds"
 
 
-def small_pods(spending: Spending, seconds: float, *, sent: bool = True) -> int:
+def small_pods(spending: Spending, seconds: float, *, sent: bool) -> int:
     """So many may be asked for then."""
     number = 0
     while spending.until(at(seconds)) is None:
@@ -104,25 +142,21 @@ def small_pods(spending: Spending, seconds: float, *, sent: bool = True) -> int:
     return number
 
 
-def test_small_pods_that_are_refused_count_too() -> None:
-    """160 roles whose templates were edited ten times a second made 85 creations a second."""
-    spending = Spending()
-    sent = sum(small_pods(spending, second) for second in range(120))
-    assert sent == pytest.approx(3 * BYTES_A_MINUTE / LEAST_BYTES, abs=12)
+SMALL_PODS: dict[str, tuple[int, list[float], bool, float]] = {
+    # 160 roles whose templates were edited ten times a second made 85 creations a second.
+    "refused": (0, [*range(120)], True, pytest.approx(3 * BYTES_A_MINUTE / LEAST_BYTES, abs=12)),
+    # 80 Frameworks of 9,999 such Tasks took two thirds of a core; gangs beside started in 0.48 s (0.13).
+    "that can never be": (0, [0], False, BYTES_A_MINUTE / UNSENT_BYTES),
+    "that can never be, half a minute later": (0, [0, 30], False, 1.5 * BYTES_A_MINUTE / UNSENT_BYTES),
+    # After one of 3 MiB, 912 small ones were sent in each minute for ever.
+    "a minute after a large one": (1, [60], True, BYTES_A_MINUTE / LEAST_BYTES),
+}
 
 
-def test_pods_that_can_never_be_cost_a_little() -> None:
-    """80 Frameworks of 9,999 such Tasks took two thirds of a core; gangs beside started in 0.48 s (0.13)."""
-    spending = Spending()
-    assert small_pods(spending, 0, sent=False) == BYTES_A_MINUTE / UNSENT_BYTES
-    assert small_pods(spending, 30, sent=False) == BYTES_A_MINUTE / UNSENT_BYTES / 2
-
-
-def test_a_large_pod_that_is_paid_for_gives_small_ones_no_more_of_a_minute() -> None:
-    """After one of 3 MiB, 912 small ones were sent in each minute for ever."""
-    spending = Spending()
-    spending.pay(3 * 1024 * 1024, at(0))
-    assert small_pods(spending, 60) == BYTES_A_MINUTE / LEAST_BYTES
+@pytest.mark.parametrize(("large", "seconds", "sent", "number"), SMALL_PODS.values(), ids=SMALL_PODS)
+def test_small_pods_cost_a_little(large: int, seconds: list[float], sent: bool, number: float) -> None:
+    spending = spent(large)
+    assert sum(small_pods(spending, second, sent=sent) for second in seconds) == number
 
 
 def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> None:
@@ -136,32 +170,31 @@ def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> Non
     assert good.free_creations(at(0)) > FIRST_BATCH
     # One that has no Pod yet finds out with a single one.
     assert new.free_creations(at(0)) == 1
-    new.start(CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=0))))
+    new.start(creation())
     assert new.free_creations(at(0)) == 0
     assert new.free_creations(at(6)) == FIRST_BATCH - 1
 
 
 def test_of_many_frameworks_that_wait_for_what_refused_pods_may_cost_one_begins() -> None:
     """Fifty of 64 roles each sent 3,200 Pods at one moment, before the first one of them was refused."""
-    spending, begun = spent(10), []
+    spending, begun, pod = spent(10), list[InFlight](), creation(size=1_000_000)
     waiting = [InFlight(lambda: 0.0, Shares(spending)) for _ in range(50)]
     for one in waiting:
         one.refusals.refuse("worker", "no", at(0))
     second = 1 + known(waiting[0].refusals.spent_until("worker", at(0))).second
     for one in waiting:
         if one.refusals.spent_until("worker", at(second)) is None:
-            pod = CreatePod("worker", 0, "uid", 0, cast("PodSource", SimpleNamespace(size=1_000_000)))
             one.start(pod)
-            begun.append((one, pod))
-    assert len(begun) == 1
+            begun.append(one)
+    assert begun == waiting[:1]
     # Its answer makes room for the next one, and so does the end of a Framework whose answer nobody waits for.
-    begun[0][0].finish(begun[0][1].key)
+    begun[0].finish(pod.key)
     for one in waiting[1:4]:
         assert one.refusals.spent_until("worker", at(second)) is None
-        one.start(begun[0][1])
+        one.start(pod)
         assert one.refusals.spent_until("worker", at(second)) is not None
         one.leave()
-        one.finish(begun[0][1].key)
+        one.finish(pod.key)
 
 
 def test_new_frameworks_of_a_namespace_try_one_after_the_other_while_all_is_spent() -> None:
@@ -197,14 +230,13 @@ LARGE = "y" * 500_000
 
 
 class Server(Manual):
-    """An API server that refuses the Pods of a role for good, and what is asked of it."""
+    """An API server that refuses the Pods of the role `bad` for good, unless it accepts them; what is asked of it."""
 
     def __init__(self, *, accepts: bool = False, tasks: int = 100, **spec: Any) -> None:
         super().__init__(bad_and_good(tasks=tasks, **spec))
-        stay = ("good-0", "good-1", *(f"bad-{index}" for index in range(tasks)))
-        self.world.plan.ends = {name: ["stay"] for name in stay}
+        self.world.plan.ends = {f"{role}-{index}": ["stay"] for role in ("good", "bad") for index in range(1000)}
         refusal = None if accepts else Refused(422, "no such field")
-        self.refuses: Callable[[CreatePod], Refused | None] = lambda _effect: refusal
+        self.refuses: Callable[[CreatePod], Outcome | None] = lambda _effect: refusal
         self.asked: list[CreatePod] = []
         self.writes = 0
 
@@ -228,6 +260,57 @@ class Server(Manual):
         if not isinstance(outcome, Refused) or outcome.sent:
             self.asked.append(effect)
         return outcome
+
+
+def over_quota() -> Server:
+    """A gang whose quota is used up."""
+    server = Server(tasks=1000, good=0)
+    server.refuses = lambda _effect: QUOTA
+    return server
+
+
+def test_a_gang_over_its_quota_sends_few_requests_and_events() -> None:
+    gang = over_quota()
+    gang.live(300)
+    assert FIRST_BATCH < gang.creations < FIRST_BATCH + 30
+    assert 0 < sum(event.reason == "FailedCreate" for event in gang.events) < 30
+    gang.refuses = lambda _effect: None
+    gang.live(60)
+    assert gang.world.status.ready == "1000/1000"
+    assert gang.creations < FIRST_BATCH + 30 + 1000
+
+
+def test_a_gang_that_waits_for_its_quota_can_be_stopped_and_asks_to_be_called_again() -> None:
+    gang = over_quota()
+    gang.live(30)
+    tries = gang.creations
+    gang.settle()
+    assert known(gang.wake_at) - gang.world.now <= timedelta(seconds=30)
+    gang.world.stop()
+    gang.see()
+    gang.live(10)
+    assert gang.world.status.state is State.COMPLETED
+    assert gang.creations <= tries + 1
+
+
+def test_a_gang_within_its_quota_waits_for_nothing() -> None:
+    gang = Server(accepts=True, tasks=1000, good=0)
+    gang.live(4)
+    assert gang.creations == len(gang.world.pods) == 1000
+
+
+def test_no_creation_waits_for_a_status_that_only_reports() -> None:
+    """64 requests are answered each second, and no status write once there are Pods."""
+    gang, waiting = Server(accepts=True, tasks=1000, good=0), list[Effect]()
+    for _ in range(8 + 1000 // FIRST_BATCH):
+        waiting += gang.ask()
+        now, waiting = waiting[:FIRST_BATCH], waiting[FIRST_BATCH:]
+        for effect in now:
+            if not (gang.creations and isinstance(effect, WriteStatus)):
+                gang.answer(*gang.perform(effect))
+        gang.second()
+    assert gang.world.status.state is State.PREPARING
+    assert [one.status.phase for one in gang.world.pods.values()] == ["Running"] * 1000
 
 
 def test_pods_that_are_refused_again_and_again_are_asked_for_once_a_minute_until_one_is_taken() -> None:
@@ -369,17 +452,26 @@ def test_the_bytes_of_refused_pods_are_bounded_and_shared_by_the_roles_in_turn()
     assert max(asked.values()) <= 3 * len(server.asked) / 12
 
 
+def live_beside_spenders(server: Server, seconds: int = 5) -> None:
+    """Others of the namespace spend all that refused Pods may cost, all the time."""
+    for _ in range(seconds):
+        spend(server)
+        server.live(1)
+
+
 def spend(server: Server) -> None:
-    """Others of the namespace spend what refused Pods may cost."""
-    spending = server.reconciler._in_flight.refusals.spending
     for _ in range(20):
-        spending.pay(BYTES_A_MINUTE // 10, server.world.now)
+        spending_of(server).pay(BYTES_A_MINUTE // 10, server.world.now)
+
+
+def spending_of(server: Server) -> Spending:
+    return server.reconciler._in_flight.refusals.spending
 
 
 def test_while_creations_of_a_namespace_fail_a_new_framework_begins_with_one_pod() -> None:
     """Where a quota was full, each new Framework sent 64."""
     server = Server(accepts=True, tasks=50)
-    server.reconciler._in_flight.refusals.spending.note_failure(server.world.now)
+    spending_of(server).note_failure(server.world.now)
     first = server.work_until(CreatePod)
     assert CreatePod not in map(type, server.ask())
     server.answer_as_the_server(first)
@@ -389,51 +481,36 @@ def test_while_creations_of_a_namespace_fail_a_new_framework_begins_with_one_pod
 def test_pods_that_are_refused_after_their_framework_has_gone_cost_as_much() -> None:
     """Frameworks that were deleted as soon as they were seen sent 300 MB in 15 s."""
     server = Server(retries=-2, tasks=1)
-    spending = server.reconciler._in_flight.refusals.spending
+    spending = spending_of(server)
     sent = server.work_until(CreatePod)
-    server.reconciler.count_late(sent, Refused(422, "invalid"), server.now)
-    assert not spending.owes(server.world.now), "its outcome will come"
-    server.reconciler.leave()
-    server.reconciler.count_late(sent, Refused(422, "invalid"), server.now)
-    assert spending.owes(server.world.now)
+    for has_gone in (False, True):
+        server.reconciler.count_late(sent, Refused(422, "invalid"), server.now)
+        assert spending.owes(server.world.now) is has_gone, "its outcome comes only while it is there"
+        server.reconciler.leave()
 
 
 def test_a_role_whose_pods_are_taken_does_not_wait_for_what_refused_ones_may_cost() -> None:
     """While other Frameworks of the namespace spent it, a role was not scaled up for the refusals of another one."""
     server, number = Server(retries=-2, tasks=1), 50
-    server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
     server.live(20)
-
-    def live() -> None:
-        for _ in range(5):
-            spend(server)
-            server.live(1)
-
     server.edit_role(1, taskNumber=number)
-    live()
+    live_beside_spenders(server)
     assert server.states("good") == {State.RUNNING: number}
     # One that nobody knows may be refused as well.
     server.edit_task(1, pod={"spec": {"containers": [{"name": "other"}]}})
     server.edit_role(1, taskNumber=number + 1)
-    live()
+    live_beside_spenders(server)
     assert tasks(server.world)[f"good-{number}"].state is State.CREATION_PENDING
 
 
 def test_one_pod_of_a_template_that_nobody_knows_is_tried_while_all_is_spent() -> None:
     """A Framework with one good Pod had 64 others refused at once, and so had the next one of its name."""
     server, number = Server(retries=-2, tasks=0), 50
-    server.world.plan.ends = {f"good-{index}": ["stay"] for index in range(number)}
     server.edit_role(1, taskNumber=number)
-
-    def live() -> None:
-        for _ in range(5):
-            spend(server)
-            server.live(1)
-
-    live()
+    live_beside_spenders(server)
     assert server.states("good") == {State.RUNNING: number}
     server.edit_role(0, taskNumber=number)
-    live()
+    live_beside_spenders(server)
     assert server.creations == 1
 
 
