@@ -48,6 +48,11 @@ def in_a_row(number: int) -> CrashLoops:
     return loops
 
 
+def between(times: list[float]) -> list[float]:
+    """The seconds from each to the next."""
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
 @pytest.mark.parametrize(
     ("ends", "seconds"),
     [(0, 0), (1, 0), (4, 0), (5, 10), (6, 20), (7, 40), (8, 80), (9, 160), (10, 300), (11, 300), (10**9, 300)],
@@ -250,15 +255,12 @@ class Life(Manual):
     @property
     def gaps(self) -> list[float]:
         """The seconds between the creations of a Pod that ends."""
-        return [later - earlier for earlier, later in pairwise(self.created["bad-0"])]
+        return between(self.created["bad-0"])
 
     @property
-    def condition(self) -> tuple[str, str, str] | None:
-        conditions = self.world.status.conditions or ()
-        return next(((one.status, one.reason, one.message) for one in conditions if one.type == "CrashLoop"), None)
-
-
-NONE_PAUSES = ("False", "NoTaskPaused")
+    def pauses(self) -> tuple[str, str, str]:
+        """The condition: whether anything does, which kind, and why."""
+        return self.condition("CrashLoop")
 
 
 def assert_paused(gaps: list[float], pauses: list[int]) -> None:
@@ -299,7 +301,7 @@ def test_its_peers_do_not_pause_while_the_framework_is_retried() -> None:
     waited = [later - earlier for earlier, later in zip(life.created["good-0"], life.created["bad-0"], strict=False)]
     assert max(waited[:5]) < 3
     assert max(waited) > 100, "the one that crashes has paused, and its peer was there at once"
-    assert known(life.condition)[2].startswith("bad-0 ended")
+    assert life.pauses[2].startswith("bad-0 ended")
 
 
 def test_a_gang_says_that_it_waits_for_a_task_that_pauses() -> None:
@@ -308,9 +310,8 @@ def test_a_gang_says_that_it_waits_for_a_task_that_pauses() -> None:
     for place in (0, 1):
         life.edit_task(place, pod={"spec": {"initContainers": [barrier], "containers": [{"name": "main"}]}})
     life.live(120)
-    gang = next(one for one in life.world.status.conditions or () if one.type == "GangReady")
     why = "paused for 80 s: its Pod ended within 10 s of its start 8 times in a row"
-    assert (gang.reason, gang.message) == ("NotCreated", f"1/2: bad-0 NotCreated: {why}")
+    assert life.condition("GangReady")[1:] == ("NotCreated", f"1/2: bad-0 NotCreated: {why}")
 
 
 def test_a_paused_task_that_is_scaled_down_is_removed_and_forgotten() -> None:
@@ -319,7 +320,7 @@ def test_a_paused_task_that_is_scaled_down_is_removed_and_forgotten() -> None:
     life.edit_role(0, taskNumber=1)
     life.live(5)
     assert "bad-1" not in tasks(life.world)
-    assert known(life.condition)[2].startswith("bad-0 ended")
+    assert life.pauses[2].startswith("bad-0 ended")
     before = len(life.created["bad-1"])
     life.edit_role(0, taskNumber=2)
     life.live(20)
@@ -334,7 +335,7 @@ def test_another_controller_starts_from_none_and_takes_the_condition_back() -> N
     life.runs = 11
     life.live(3)
     assert len(life.created["bad-0"]) == before + 1
-    assert known(life.condition)[0] == "False"
+    assert life.pauses[0] == "False"
 
 
 def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
@@ -346,8 +347,7 @@ def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
     assert life.world.status.state is S.CREATION_PENDING
     assert life.world.config_map is None
     decision = life.decide()
-    assert not decision.at_rest
-    assert decision.wake_at is not None
+    assert (decision.at_rest, decision.wake_at is not None) == (False, True)
     life.live(400)
     assert life.decide().at_rest
 
@@ -384,24 +384,20 @@ LATER = LONG[len(FREE) :]
 )
 def test_after_attempts_that_end_at_once_the_next_one_begins_later_and_later(life: Life, pauses: list[int]) -> None:
     life.live(1400)
-    gaps = [later - earlier for earlier, later in pairwise(life.ended)]
+    gaps = between(life.ended)
     for gap, pause in zip(gaps, pauses, strict=False):
         assert pause <= gap < 1.2 * pause + 11, gaps
     assert len(pauses) <= len(life.ended) < len(pauses) + 4
 
 
-@pytest.mark.parametrize("pause", [True, False])
-def test_attempts_that_another_task_ends_each_time_pause_from_the_tenth_on(*, pause: bool) -> None:
+def test_attempts_that_another_task_ends_each_time_pause_from_the_tenth_on() -> None:
     """No Pod pauses then: 30 Tasks made 690 Pods in 40 s, and would have made 4,500 before the first one paused."""
-    life = Life(framework=-2, tasks=4, in_turn=4, pause=pause)
+    life = Life(framework=-2, tasks=4, in_turn=4)
     life.live(150)
-    gaps = [later - earlier for earlier, later in pairwise(life.ended)]
+    gaps = between(life.ended)
     assert max(gaps[:9]) <= 10
-    if pause:
-        assert all(gap >= wanted for gap, wanted in zip(gaps[9:], (10, 20, 40), strict=False))
-        assert known(life.condition)[1] == "AttemptPaused"
-    else:
-        assert max(gaps) <= 10
+    assert all(gap >= wanted for gap, wanted in zip(gaps[9:], (10, 20, 40), strict=False))
+    assert life.pauses[1] == "AttemptPaused"
 
 
 def beside(life: Life, others: int = 30) -> Life:
@@ -424,24 +420,18 @@ def test_of_a_namespace_ten_attempts_that_can_only_fail_begin_at_once_and_then_o
         assert [pace.reserve(now) for _ in range(13)] == [0] * 10 + [1, 2, 3]
 
 
-def test_an_attempt_that_can_only_fail_waits_for_its_turn_and_says_so() -> None:
-    life = hopeless()
+@pytest.mark.parametrize(
+    ("life", "before"),
+    [(hopeless(), 0), (beside(retried(deleted=0)), 1)],
+    ids=["one that can only fail", "the one after one that others have ended"],
+)
+def test_an_attempt_waits_for_its_turn_and_says_so(life: Life, before: int) -> None:
     life.live(15)
-    assert (life.world.config_map, life.ended) == (None, [])
-    assert known(life.condition) == ("True", "AttemptPaused", ATTEMPT_WAITS)
+    assert (life.world.config_map, len(life.ended)) == (None, before)
+    assert life.pauses == ("True", "AttemptPaused", ATTEMPT_WAITS)
     life.live(15)
-    assert len(life.ended) == 1
-    assert 21 <= life.ended[0] < 30
-
-
-def test_the_attempt_after_one_that_others_have_ended_waits_for_its_turn_too() -> None:
-    life = beside(retried(deleted=0))
-    life.live(15)
-    assert len(life.ended) == 1
-    assert known(life.condition) == ("True", "AttemptPaused", ATTEMPT_WAITS)
-    life.live(15)
-    assert len(life.ended) == 2
-    assert 21 <= life.ended[1] < 30
+    assert len(life.ended) == before + 1
+    assert 21 <= life.ended[before] < 30
 
 
 @pytest.mark.parametrize("kind", ["few others can only fail", "the setting is off", "another template can make Pods"])
@@ -457,6 +447,7 @@ def test_an_attempt_begins_at_once_if(kind: str) -> None:
 NOBODY_PAUSES = {
     "the setting is off for Tasks": Life(retries=-2, pause=False),
     "the setting is off for a Framework whose Tasks fail": Life(framework=-2, pause=False),
+    "the setting is off for one that another Task ends each time": Life(framework=-2, tasks=4, in_turn=4, pause=False),
     "the setting is off for one whose ConfigMap is deleted": beside(retried(deleted=0, pause=False)),
     "the setting is off for one whose status is too large": too_large(pause=False),
     "each attempt has run for 11 s": beside(retried(deleted=11)),
@@ -468,8 +459,8 @@ def test_nobody_pauses_if(life: Life) -> None:
     life.live(200)
     times = life.ended or life.created["bad-0"]
     assert len(times) > 10
-    assert max(later - earlier for earlier, later in pairwise(times)) <= 11 + 7
-    assert life.condition is None
+    assert max(between(times)) <= 11 + 7
+    assert life.pauses == ("", "", "")
 
 
 # --- whatever pauses -------------------------------------------------------------------------------------------------
@@ -500,7 +491,7 @@ def test_who_pauses_is_said_with_no_write_a_second_and_ends_at_once_when_it_is_s
     life: Life, seconds: int, condition: tuple[str, str, str], state: State
 ) -> None:
     life.live(seconds)
-    assert (life.world.status.state, life.condition) == (state, condition)
+    assert (life.world.status.state, life.pauses) == (state, condition)
     if state is S.RUNNING:
         bad = [task for name, task in tasks(life.world).items() if name.startswith("bad")]
         assert {(one.state, one.retry_policy_status.retry_delay_sec) for one in bad} == {(S.CREATION_PENDING, None)}
@@ -510,7 +501,7 @@ def test_who_pauses_is_said_with_no_write_a_second_and_ends_at_once_when_it_is_s
     life.world.stop()
     life.live(10)
     assert life.world.status.state is S.COMPLETED
-    assert known(life.condition)[:2] == NONE_PAUSES
+    assert life.pauses[:2] == ("False", "NoTaskPaused")
 
 
 def test_a_changed_template_goes_on_at_once_and_starts_from_none_but_no_other_edit_does() -> None:
@@ -521,7 +512,7 @@ def test_a_changed_template_goes_on_at_once_and_starts_from_none_but_no_other_ed
     life.edit(description="x")
     life.live(20)
     assert len(life.created["bad-0"]) == before
-    assert known(life.condition)[0] == "True"
+    assert life.pauses[0] == "True"
     now = life.second_now
     life.change_template()
     life.live(60)
@@ -558,6 +549,6 @@ def test_attempts_that_follow_one_that_was_stopped_soon_after_its_start_take_the
         life.world.groups.preempt(group)
         life.live(10)
     assert life.world.config_map is None
-    assert known(life.condition)[1] == "AttemptPaused"
+    assert life.pauses[1] == "AttemptPaused"
     life.live(20)
     assert life.world.config_map is not None
