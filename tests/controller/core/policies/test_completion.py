@@ -1,11 +1,9 @@
 """When Tasks' ends complete the Framework attempt."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,17 +13,12 @@ from msgspec.structs import replace
 from frameworkcontroller.api.codes import SUCCEEDED
 from frameworkcontroller.api.spec import CompletionPolicy, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import FrameworkCompletion, Trigger
+from frameworkcontroller.api.status import FrameworkCompletion, TaskStatus, Trigger
+from frameworkcontroller.core.effects import Effect
 from frameworkcontroller.core.policies.completion import decide_completion, number_of
+from frameworkcontroller.core.policies.role import RoleState
 from tests.controller.core.manual import Manual
 from tests.controller.core.values import ended, framework_end, known, role, role_of, spec, task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.effects import Effect
-    from frameworkcontroller.core.policies.role import RoleState
 
 THREE = """
 taskRoles:
@@ -154,7 +147,7 @@ def test_of_tasks_that_are_completed_in_one_second_the_order_of_their_ends_decid
     manual = Manual(THREE)
     manual.world.plan.ends = {name: ["stay"] for name in order}
     manual.at_rest()
-    waiting: list[Effect] = []
+    waiting = list[Effect]()
     for name in order:
         manual.world.plan.ends[name] = [code]
         manual.second(1.1)

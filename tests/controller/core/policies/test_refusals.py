@@ -1,10 +1,9 @@
 """How many Pods are created at a time, what those that are refused cost, and that nobody waits for nothing."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,12 +28,6 @@ from tests.controller.core.scenarios.lives import tasks
 from tests.controller.core.values import at, creation, known
 from tests.support.memory import memory
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-QUOTA = Failed('pods "fw-bad-0" is forbidden: exceeded quota')
-
-
 # --- how many at a time ----------------------------------------------------------------------------------------------
 
 
@@ -52,7 +45,7 @@ def test_after_a_failure_one_creation_probes_later_and_later() -> None:
     one, now, pauses = SlowStart(lambda: 1.0), at(0), []
     for _ in range(8):
         # The second one is of the same batch.
-        assert [one.fail(QUOTA.message, now) for _ in range(2)] == [True, False]
+        assert [one.fail("exceeded quota", now) for _ in range(2)] == [True, False]
         until = known(one.closed_until(now))
         pauses.append((until - now).total_seconds())
         assert (one.free(0, now), one.free(0, until), one.free(1, until)) == (0, 1, 0)
@@ -62,12 +55,12 @@ def test_after_a_failure_one_creation_probes_later_and_later() -> None:
 
 def test_after_a_probe_that_succeeds_batches_double_again() -> None:
     one = SlowStart(lambda: 1.0)
-    one.fail(QUOTA.message, at(0))
+    one.fail("exceeded quota", at(0))
     one.succeed(at(0))
     assert one.free(0, at(1)) == 1, "a success of the failed batch"
     one.succeed(at(1))
     assert (one.message, one.free(0, at(1))) == ("", 2)
-    one.fail(QUOTA.message, at(2))
+    one.fail("exceeded quota", at(2))
     assert one.closed_until(at(2)) == at(3), "the pauses begin at the shortest again"
     one.fail("busy", at(3), 60.0)
     assert one.closed_until(at(3)) == at(63), "the server asks for more"
@@ -229,15 +222,27 @@ def test_a_role_of_which_some_pods_are_taken_and_others_refused_opens_by_a_probe
 LARGE = "y" * 500_000
 
 
-class Server(Manual):
-    """An API server that refuses the Pods of the role `bad` for good, unless it accepts them; what is asked of it."""
+def refused(_effect: CreatePod) -> Outcome | None:
+    return Refused(422, "no such field")
 
-    def __init__(self, *, accepts: bool = False, tasks: int = 100, **spec: Any) -> None:
+
+def over_quota(_effect: CreatePod) -> Outcome | None:
+    return Failed('pods "fw-bad-0" is forbidden: exceeded quota')
+
+
+def taken(_effect: CreatePod) -> Outcome | None:
+    return None
+
+
+class Server(Manual):
+    """An API server, what becomes there of the creations of Pods of the role `bad`, and what is asked of it."""
+
+    def __init__(
+        self, becomes: Callable[[CreatePod], Outcome | None] = refused, *, tasks: int = 100, **spec: Any
+    ) -> None:
         super().__init__(bad_and_good(tasks=tasks, **spec))
         self.world.plan.ends = {f"{role}-{index}": ["stay"] for role in ("good", "bad") for index in range(1000)}
-        refusal = None if accepts else Refused(422, "no such field")
-        self.refuses: Callable[[CreatePod], Outcome | None] = lambda _effect: refusal
-        self.asked: list[CreatePod] = []
+        self.becomes, self.asked = becomes, list[CreatePod]()
         self.writes = 0
 
     @property
@@ -256,32 +261,25 @@ class Server(Manual):
         self.writes += isinstance(effect, WriteStatus)
         if not isinstance(effect, CreatePod) or not effect.role.startswith("bad"):
             return super().send(effect)
-        outcome = self.refuses(effect) or super().send(effect)
+        outcome = self.becomes(effect) or super().send(effect)
         if not isinstance(outcome, Refused) or outcome.sent:
             self.asked.append(effect)
         return outcome
 
 
-def over_quota() -> Server:
-    """A gang whose quota is used up."""
-    server = Server(tasks=1000, good=0)
-    server.refuses = lambda _effect: QUOTA
-    return server
-
-
 def test_a_gang_over_its_quota_sends_few_requests_and_events() -> None:
-    gang = over_quota()
+    gang = Server(over_quota, tasks=1000, good=0)
     gang.live(300)
     assert FIRST_BATCH < gang.creations < FIRST_BATCH + 30
     assert 0 < sum(event.reason == "FailedCreate" for event in gang.events) < 30
-    gang.refuses = lambda _effect: None
+    gang.becomes = taken
     gang.live(60)
     assert gang.world.status.ready == "1000/1000"
     assert gang.creations < FIRST_BATCH + 30 + 1000
 
 
 def test_a_gang_that_waits_for_its_quota_can_be_stopped_and_asks_to_be_called_again() -> None:
-    gang = over_quota()
+    gang = Server(over_quota, tasks=1000, good=0)
     gang.live(30)
     tries = gang.creations
     gang.settle()
@@ -294,14 +292,14 @@ def test_a_gang_that_waits_for_its_quota_can_be_stopped_and_asks_to_be_called_ag
 
 
 def test_a_gang_within_its_quota_waits_for_nothing() -> None:
-    gang = Server(accepts=True, tasks=1000, good=0)
+    gang = Server(taken, tasks=1000, good=0)
     gang.live(4)
     assert gang.creations == len(gang.world.pods) == 1000
 
 
 def test_no_creation_waits_for_a_status_that_only_reports() -> None:
     """64 requests are answered each second, and no status write once there are Pods."""
-    gang, waiting = Server(accepts=True, tasks=1000, good=0), list[Effect]()
+    gang, waiting = Server(taken, tasks=1000, good=0), list[Effect]()
     for _ in range(8 + 1000 // FIRST_BATCH):
         waiting += gang.ask()
         now, waiting = waiting[:FIRST_BATCH], waiting[FIRST_BATCH:]
@@ -328,7 +326,7 @@ def test_pods_that_are_refused_again_and_again_are_asked_for_once_a_minute_until
         server.edit(description=str(number))
         server.live(1)
     assert server.creations - before[0] <= 1
-    server.refuses = lambda _effect: None
+    server.becomes = taken
     server.live(100)
     assert server.states().keys() == {State.RUNNING}
 
@@ -336,7 +334,7 @@ def test_pods_that_are_refused_again_and_again_are_asked_for_once_a_minute_until
 def test_an_edit_of_the_template_ends_the_wait_at_once() -> None:
     server = Server(retries=-2)
     server.live(300)
-    server.refuses = lambda _effect: None
+    server.becomes = taken
     before = server.creations
     server.edit_task(0, pod={"spec": {"containers": [{"name": "good"}]}})
     server.live(5)
@@ -348,13 +346,13 @@ def test_a_refusal_for_another_reason_is_written_once_with_the_number_of_those_b
     server = Server(retries=-2)
     server.live(300)
     refused = sum(task.retry_policy_status.total_retried_count for task in tasks(server.world).values())
-    server.refuses = lambda effect: Refused(403, f"a webhook refuses fw-bad-{effect.index}")
+    server.becomes = lambda effect: Refused(403, f"a webhook refuses fw-bad-{effect.index}")
     server.live(300)
     again = [task for task in tasks(server.world).values() if task.retry_policy_status.total_retried_count > refused]
     assert refused == len(again) == 1
 
 
-NO_POD: dict[str, Any] = {"pod": "{spec: {containers: [{name: main, env: x}]}}", "accepts": True}
+NO_POD: dict[str, Any] = {"pod": "{spec: {containers: [{name: main, env: x}]}}", "becomes": taken}
 ENDS: dict[str, tuple[dict[str, Any], int, int]] = {
     "one ends the attempt": ({"retries": 3}, 60, 4 * 64),
     "the others do not matter": ({"retries": 1, "failed": -1, "tasks": 70}, 400, 2 * 70),
@@ -470,7 +468,7 @@ def spending_of(server: Server) -> Spending:
 
 def test_while_creations_of_a_namespace_fail_a_new_framework_begins_with_one_pod() -> None:
     """Where a quota was full, each new Framework sent 64."""
-    server = Server(accepts=True, tasks=50)
+    server = Server(taken, tasks=50)
     spending_of(server).note_failure(server.world.now)
     first = server.work_until(CreatePod)
     assert CreatePod not in map(type, server.ask())

@@ -1,29 +1,11 @@
 """Which effects are in flight, and how long failed ones are delayed."""
 
-from __future__ import annotations
-
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 
-from frameworkcontroller.core.effects import (
-    CONFIG_MAP,
-    CreateConfigMap,
-    CreatePod,
-    DeleteConfigMap,
-    DeleteFramework,
-    DeletePod,
-    Done,
-    Dropped,
-    Effect,
-    Failed,
-    GrantRosterAccess,
-    Missing,
-    Outcome,
-    Refused,
-    WriteRoster,
-)
+from frameworkcontroller.core.effects import CONFIG_MAP, DeletePod, Failed
 from frameworkcontroller.core.policies.shares import (
     NAMES_A_SECOND,
     NAMES_AT_ONCE,
@@ -32,24 +14,22 @@ from frameworkcontroller.core.policies.shares import (
     Shares,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE, failure_of
-from tests.controller.core.values import at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from frameworkcontroller.core.pods.template import PodSource
+from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE
+from tests.controller.core.values import START, at, creation, known
 
 KEY = ("pod", "worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))
-DELETE = DeletePod("worker", 0, "pod-uid")
+CREATE, DELETE = creation(), DeletePod("worker", 0, "pod-uid")
 FAILED = Failed("sick")
 
 
 @pytest.fixture
 def in_flight() -> InFlight:
     return InFlight(lambda: 1.0)
+
+
+def wait(one: InFlight, now: datetime = START) -> float:
+    """For how many seconds the next try is delayed, or all creations are."""
+    return (known(one.delayed_until(KEY, now) or one.slow_start.closed_until(now)) - now).total_seconds()
 
 
 def test_one_effect_at_a_time_per_key_is_busy_until_its_answer(in_flight: InFlight) -> None:
@@ -99,11 +79,9 @@ def test_the_next_try_is_delayed_after(
     in_flight, now, found = InFlight(lambda: draw), at(0), []
     for _ in delays:
         fail(in_flight, now)
-        until = in_flight.delayed_until(KEY, now)
-        assert until is not None
-        assert in_flight.delayed_until(KEY, until) is None
-        found.append((until - now).total_seconds())
-        now = until
+        found.append(wait(in_flight, now))
+        now += timedelta(seconds=found[-1])
+        assert in_flight.delayed_until(KEY, now) is None
     assert found == delays
 
 
@@ -148,16 +126,13 @@ def test_what_is_refused_takes_turns_with_others_of_its_namespace_but_waits_five
             one.back_off(KEY, Failed("forbidden", refused=True), at(0))
         else:
             one.fail_creation(Failed("exceeded quota", refused=True), at(0))
-        until = one.delayed_until(KEY, at(0)) or one.slow_start.closed_until(at(0))
-        assert until is not None
-        waits.append((until - at(0)).total_seconds())
+        waits.append(wait(one))
     assert waits[RETRIES_AT_ONCE - 1] < 1
     assert waits[RETRIES_AT_ONCE + 600] == pytest.approx(601 / RETRIES_A_SECOND, abs=0.01)
     assert waits[-1] == 300
-    later = InFlight(lambda: 0.0, shares)
+    later, failed = (InFlight(lambda: 0.0, shares) for _ in range(2))
     later.back_off(KEY, Failed("forbidden", refused=True), at(301))
     assert later.delayed_until(KEY, at(302)) is None, "none of the others has come back"
-    failed = InFlight(lambda: 0.0, shares)
     failed.back_off(KEY, Failed("500"), at(0))
     assert failed.delayed_until(KEY, at(1)) is None
 
@@ -168,45 +143,15 @@ def test_names_in_use_are_looked_at_in_turns_of_the_namespace() -> None:
     for _ in range(NAMES_AT_ONCE + 5 * NAMES_A_SECOND):
         one = InFlight(lambda: 0.0, shares)
         one.look_later(KEY, NAME_IN_USE, at(0))
-        until = one.delayed_until(KEY, at(0))
-        assert until is not None
-        waits.append((until - at(0)).total_seconds())
+        waits.append(wait(one))
     assert (waits[0], waits[-1]) == (0.5, pytest.approx(5, abs=0.1))
 
 
-REFUSED = Refused(403, "forbidden")
-ROSTER = WriteRoster("uid", 0, b"{}", "{}", complete=True)
-VERDICTS: dict[str, tuple[Effect, Outcome, Failed | None]] = {
-    "a failure, whatever of": (ROSTER, FAILED, FAILED),
-    "a Pod's refusal is an answer": (CREATE, REFUSED, None),
-    "a refused ConfigMap is tried again": (CreateConfigMap(0, b""), REFUSED, Failed("forbidden", refused=True)),
-    "a refused grant is tried again": (GrantRosterAccess((), "uid"), REFUSED, Failed("forbidden", refused=True)),
-    "no namespace for a Pod": (CREATE, Missing(), Failed("the namespace does not exist")),
-    "no namespace for a ConfigMap": (CreateConfigMap(0, b""), Missing(), Failed("the namespace does not exist")),
-    "a Pod that is gone is gone": (DELETE, Missing(), None),
-    "a ConfigMap that is gone is gone": (DeleteConfigMap("uid"), Missing(), None),
-    "a Framework that is gone is gone": (DeleteFramework(), Missing(), None),
-    "what was done": (CREATE, Done(uid="x"), None),
-    "what was not wanted any more": (CREATE, Dropped(), None),
-}
-
-
-@pytest.mark.parametrize(("effect", "outcome", "failure"), VERDICTS.values(), ids=VERDICTS)
-def test_which_outcomes_are_failures_to_back_off_for(effect: Effect, outcome: Outcome, failure: Failed | None) -> None:
-    assert failure_of(effect, outcome) == failure
-
-
-def test_every_effect_has_a_key_of_its_own() -> None:
-    effects: list[Any] = [CREATE, DELETE, CreateConfigMap(0, b""), DeleteConfigMap("u"), DeleteFramework(), ROSTER]
-    assert [effect.key for effect in effects] == [KEY, KEY, CONFIG_MAP, CONFIG_MAP, ("framework",), ("roster",)]
-    assert GrantRosterAccess((), "uid").key == ("access",)
-
-
 def test_of_large_pods_few_are_created_at_a_time(in_flight: InFlight) -> None:
-    large, begun = cast("PodSource", SimpleNamespace(size=1_500_000)), 0
+    begun = 0
     while in_flight.free_creations(at(0)):
-        in_flight.start(CreatePod("worker", begun, "task-uid", 0, large))
+        in_flight.start(creation(index=begun, size=1_500_000))
         begun += 1
     assert begun == 3
-    in_flight.finish(("pod", "worker", 0))
+    in_flight.finish(KEY)
     assert in_flight.free_creations(at(0)) > 0

@@ -1,10 +1,6 @@
 """What an answer means for the Task or the Framework that asked: effect and outcome -> state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,9 +9,11 @@ from frameworkcontroller.api.spec import RetryPolicy
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, TaskStatus
 from frameworkcontroller.core.effects import (
+    CONFIG_MAP,
     CreateConfigMap,
     CreatePod,
     DeleteConfigMap,
+    DeleteFramework,
     DeletePod,
     Done,
     Dropped,
@@ -24,19 +22,22 @@ from frameworkcontroller.core.effects import (
     FindConfigMap,
     FindPod,
     Found,
+    GrantRosterAccess,
     Missing,
     Outcome,
     Refused,
     RetainPod,
+    WriteRoster,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import Outcomes
+from frameworkcontroller.core.reconcile.outcomes import Outcomes, failure_of
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
     FRAMEWORK_UID,
     POD_UID,
     at,
+    creation,
     ended,
     events_in,
     framework,
@@ -48,14 +49,9 @@ from tests.controller.core.values import (
     task,
 )
 
-if TYPE_CHECKING:
-    from frameworkcontroller.core.pods.template import PodSource
-    from frameworkcontroller.core.status.writer import StatusWriter
-
 S = State
 W0 = ("worker", 0)
-CREATE = CreatePod("worker", 0, "task-uid", 0, cast("PodSource", SimpleNamespace(size=0)))
-DELETE = DeletePod("worker", 0, POD_UID)
+CREATE, DELETE = creation(), DeletePod("worker", 0, POD_UID)
 FORCE = DeletePod("worker", 0, POD_UID, grace_seconds=0)
 CONFIRM = DeletePod("worker", 0, POD_UID, confirm=True)
 ORPHAN = DeletePod("worker", 0, "orphan-uid", orphan=True)
@@ -116,8 +112,8 @@ def state_of(was: TaskStatus | FrameworkStatus) -> FrameworkState:
 
 def answer(state: FrameworkState, effect: Effect, outcome: Outcome, seconds: float = 1) -> InFlight:
     """What is in flight once the outcome has come."""
-    in_flight, now = InFlight(lambda: 0.5), moment(seconds)
-    outcomes = Outcomes(state, in_flight, cast("StatusWriter", None), FRAMEWORK_UID)
+    in_flight, now, writer = InFlight(lambda: 0.5), moment(seconds), None
+    outcomes = Outcomes(state, in_flight, writer, FRAMEWORK_UID)  # type: ignore[arg-type]
     match effect:
         case CreatePod() | DeletePod() | FindPod() | RetainPod():
             outcomes.of_pod(effect, outcome, now, RetryPolicy())
@@ -252,3 +248,30 @@ def test_an_outcome_for_a_task_that_was_removed_changes_nothing() -> None:
     for effect in (DeletePod("worker", 5, "uid"), DeletePod("gone", 0, "uid"), RetainPod("gone", 0, "uid")):
         answer(state, effect, Done())
     assert state.revisions.now == before
+
+
+ROSTER, GRANT = WriteRoster("uid", 0, b"{}", "{}", complete=True), GrantRosterAccess((), "uid")
+VERDICTS: dict[str, tuple[Effect, Outcome, Failed | None]] = {
+    "a failure, whatever of": (ROSTER, SICK, SICK),
+    "a Pod's refusal is an answer": (CREATE, NO, None),
+    "a refused ConfigMap is tried again": (MAKE, NO, Failed("no", refused=True)),
+    "a refused grant is tried again": (GRANT, NO, Failed("no", refused=True)),
+    "no namespace for a Pod": (CREATE, Missing(), Failed("the namespace does not exist")),
+    "no namespace for a ConfigMap": (MAKE, Missing(), Failed("the namespace does not exist")),
+    "a Pod that is gone is gone": (DELETE, Missing(), None),
+    "a ConfigMap that is gone is gone": (REMOVE, Missing(), None),
+    "a Framework that is gone is gone": (DeleteFramework(), Missing(), None),
+    "what was done": (CREATE, Done(uid="x"), None),
+    "what was not wanted any more": (CREATE, Dropped(), None),
+}
+
+
+@pytest.mark.parametrize(("effect", "outcome", "failure"), VERDICTS.values(), ids=VERDICTS)
+def test_which_outcomes_are_failures_to_back_off_for(effect: Effect, outcome: Outcome, failure: Failed | None) -> None:
+    assert failure_of(effect, outcome) == failure
+
+
+def test_every_effect_has_a_key_of_its_own() -> None:
+    effects: list[Effect] = [CREATE, DELETE, MAKE, REMOVE, DeleteFramework(), ROSTER, GRANT]
+    of_the_pod, others = ("pod", "worker", 0), [("framework",), ("roster",), ("access",)]
+    assert [effect.key for effect in effects] == [of_the_pod, of_the_pod, CONFIG_MAP, CONFIG_MAP, *others]

@@ -1,9 +1,7 @@
 """Rescale, in every order."""
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,20 +10,18 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api.spec import TaskSpec
 from frameworkcontroller.api.states import State
+from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.machines.task import conclude
+from frameworkcontroller.core.policies.role import RoleState
 from frameworkcontroller.core.status.rescale import rescale
 from tests.controller.core.values import at, ended, known, role, spec, task
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.status import TaskStatus
-    from frameworkcontroller.core.policies.role import RoleState
 
 
 class Roles:
     """The roles of a Framework and which revision of them the API server has."""
 
     def __init__(self) -> None:
-        self.role_states: dict[str, RoleState] = {}
+        self.role_states = dict[str, RoleState]()
         self.revision = 0
         self.persisted = 0
         self._uids = (f"uid-{number}" for number in itertools.count(1))
