@@ -17,7 +17,7 @@ from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummar
 from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
-from tests.controller.core.values import at, ended, framework, framework_end, moment, packed, role, spec, task
+from tests.controller.core.values import at, ended, framework, framework_end, known, moment, packed, role, spec, task
 
 STATUS = (
     '{"startTime":"2026-01-01T00:00:00Z","state":"AttemptRunning","transitionTime":"2026-01-01T00:00:00Z",'
@@ -52,10 +52,8 @@ class Writing:
         return self.writer.due(self.state, self.wanted, at(seconds), backpressure=timedelta(seconds=wait))
 
     def waits(self, seconds: float = 10, *, wait: float = 0) -> float:
-        """How many seconds it waits."""
-        due = self.due(seconds, wait=wait)
-        assert due is not None, "it is the first one"
-        return (due - at(seconds)).total_seconds()
+        """How many seconds it waits; it is not the first one."""
+        return (known(self.due(seconds, wait=wait)) - at(seconds)).total_seconds()
 
     def put(self, index: int, state: State, end: TaskCompletion | None = None, **more: Any) -> None:
         self.state.put(("worker", index), task(state, end, index=index, **more))
