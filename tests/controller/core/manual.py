@@ -55,10 +55,7 @@ class Manual(Driver):
         """For so long, whatever the controller asks for is answered at once, however often it asks in a second."""
         for _ in range(seconds):
             for _ in range(30):
-                effects = self.ask()
-                for effect in effects:
-                    self.answer_as_the_server(effect)
-                if not effects:
+                if not self.answer_all():
                     break
                 self.see()
             self.second()
@@ -92,16 +89,23 @@ class Manual(Driver):
         """The user changes the Task of a TaskRole, for example its template."""
         self.edit_role(place, task=self.world.spec["taskRoles"][place]["task"] | fields)
 
-    def settle(self) -> None:
-        """All that is asked for at this moment is answered, until nothing is."""
-        while effects := self.ask():
-            for effect in effects:
-                self.answer_as_the_server(effect)
+    def answer_all(self) -> list[Effect]:
+        """All that is asked for in a pass is answered."""
+        effects = self.ask()
+        for effect in effects:
+            self.answer_as_the_server(effect)
+        return effects
 
-    def at_rest(self) -> None:
-        for _ in range(20):
-            for effect in self.ask():
-                self.answer_as_the_server(effect)
+    def settle(self) -> list[Effect]:
+        """All that is asked for at this moment is answered, until nothing is."""
+        answered = list[Effect]()
+        while effects := self.answer_all():
+            answered += effects
+        return answered
+
+    def at_rest(self, times: int = 1) -> None:
+        for _ in range(20 * times):
+            self.answer_all()
             self.second()
 
     def waits(self, effect: Effect, outcome: Outcome) -> list[float]:

@@ -527,8 +527,7 @@ def test_tasks_that_wait_are_looked_at_in_turns_and_none_that_edits_have_renamed
     server.live(2)
     assert len(waiting._unpaid) == number
     server.second(200)
-    for effect in server.ask():
-        server.answer_as_the_server(effect)
+    server.answer_all()
     held = len(waiting._held)
     assert held > number / 2
     spend(server)

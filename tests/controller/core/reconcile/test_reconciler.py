@@ -96,16 +96,12 @@ def test_a_restart_of_a_framework_that_runs_changes_no_roster(
     spec: str, expected: list[type[Effect]], *, abridged: bool
 ) -> None:
     """It is sent once, in case it was changed while no controller looked."""
-    manual, sent = Manual(spec), []
+    manual = Manual(spec)
     manual.world.abridges = abridged
     manual.at_rest()
     before = manual.world.config_map
     manual.start()
-    while effects := manual.ask():
-        for effect in effects:
-            sent.append(type(effect))
-            manual.answer_as_the_server(effect)
-    assert sent == expected
+    assert [type(effect) for effect in manual.settle()] == expected
     assert manual.world.config_map == before is not None
     assert "RosterRestored" not in {event.reason for event in manual.events}
 
@@ -157,19 +153,20 @@ def test_a_status_is_written_once_at_a_time_with_all_that_was_decided_before_its
     assert len(writes()) == 1
 
 
-def test_after_a_reload_an_older_spec_of_the_cache_ends_no_task_of_the_newer_one() -> None:
-    manual = Manual()
-    manual.world.plan.ends["worker-3"] = ["stay"]
-    manual.at_rest()
-    older = manual.caches.framework
-    manual.edit_role(1, taskNumber=4)
-    manual.at_rest()
-    pods = {name: pod.metadata.uid for name, pod in manual.world.pods.items()}
-    assert "fw-worker-3" in pods
-    manual.caches.show_framework(older)
-    manual.reload()
-    manual.at_rest()
-    assert {name: pod.metadata.uid for name, pod in manual.world.pods.items()} == pods
+def test_after_a_reload_an_older_spec_of_the_cache_ends_no_task_of_the_newer_one(resting: Manual) -> None:
+    def pods() -> dict[str, str]:
+        return {name: pod.metadata.uid for name, pod in resting.world.pods.items()}
+
+    resting.world.plan.ends["worker-3"] = ["stay"]
+    older = resting.caches.framework
+    resting.edit_role(1, taskNumber=4)
+    resting.at_rest()
+    before = pods()
+    assert "fw-worker-3" in before
+    resting.caches.show_framework(older)
+    resting.reload()
+    resting.at_rest()
+    assert pods() == before
 
 
 def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_tasks(resting: Manual) -> None:
@@ -182,7 +179,7 @@ def test_an_attempt_whose_status_is_too_large_fails_and_is_written_without_its_t
     assert "The status of 4 Tasks is larger than the API server accepts (etcdserver: " in end.diagnostics
     assert status.attempt_status.task_role_statuses == ()
     assert (resting.world.pods, resting.world.config_map) == ({}, None)
-    assert [one.status for one in status.conditions or () if one.type == "StatusTooLarge"] == ["True"]
+    assert resting.condition("StatusTooLarge")[0] == "True"
     assert {"FailedStatusWrite", "FrameworkFailed"} <= {event.reason for event in resting.events}
 
 
@@ -229,8 +226,7 @@ def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
     manual = Manual()
     manual.answer(manual.work_until(CreatePod), SICK)
     manual.set_back = timedelta(hours=1)
-    for _ in range(10):
-        manual.at_rest()
+    manual.at_rest(10)
     assert manual.world.status.ready == "4/4"
     manual.world.stop()
     manual.at_rest()
@@ -249,15 +245,14 @@ def test_a_wall_clock_that_is_set_back_delays_only_what_stored_times_decide() ->
 
 def test_a_pod_that_lost_its_label_is_gone_before_its_task_is_retried() -> None:
     manual = Manual()
-    manual.edit_role(1, task={**manual.world.spec["taskRoles"][1]["task"], "retryPolicy": {"maxRetryCount": 1}})
+    manual.edit_task(1, retryPolicy={"maxRetryCount": 1})
     manual.at_rest()
     before = manual.world.pods["fw-worker-1"]
     manual.world.unlabel_pod("fw-worker-1")
     for _ in range(60):
         for effect in manual.ask():
             manual.answer_as_the_server(effect)
-            running = [pod for pod in manual.world.running.values() if pod.metadata.name == "fw-worker-1"]
-            assert len(running) <= 1
+            assert [pod.metadata.name for pod in manual.world.running.values()].count("fw-worker-1") <= 1
         manual.second()
     after = manual.world.pods["fw-worker-1"]
     assert before.metadata.uid != after.metadata.uid
@@ -281,8 +276,7 @@ def test_a_pod_that_only_the_cache_does_not_show_runs_on(resting: Manual) -> Non
 def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone(resting: Manual) -> None:
     resting.world.unlabel_pod("fw-worker-1")
     resting.world.stop()
-    for _ in range(10):
-        resting.at_rest()
+    resting.at_rest(10)
     assert resting.world.status.state is State.COMPLETED
     assert (resting.world.pods, resting.world.config_map) == ({}, None)
 
@@ -293,8 +287,7 @@ def test_a_config_map_gets_its_label_back_now_and_then_though_somebody_removes_i
         resting.world.unlabel_config_map()
         resting.see()
         for _ in range(2):
-            for effect in resting.ask():
-                resting.answer_as_the_server(effect)
+            resting.answer_all()
         resting.second()
     assert 2 <= resting.world.history["LabelConfigMap"] <= 5
     resting.at_rest()
@@ -315,8 +308,7 @@ def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(
     if foreign:
         manual.world.pods[name] = replace_struct(pod, metadata=replace_struct(pod.metadata, annotations={}))
         manual.world.frozen.add(name)
-    for _ in range(10):
-        manual.at_rest()
+    manual.at_rest(10)
     assert (manual.world.pods[name].metadata.uid == pod.metadata.uid) is foreign
     assert (manual.world.status.ready == "4/4") is not foreign
 
@@ -324,8 +316,7 @@ def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(
 def test_an_expired_framework_that_a_finalizer_holds_is_deleted_once() -> None:
     manual = Manual("{taskRoles: [], executionType: Stop}", core_config(framework_completed_retain_sec=1))
     manual.world.held = True
-    for _ in range(10):
-        manual.at_rest()
+    manual.at_rest(10)
     assert manual.world.history["DeleteFramework"] == 1
     assert manual.decide().wake_at is None
 
@@ -336,11 +327,11 @@ def test_access_is_granted_for_each_attempt_with_a_barrier_and_for_no_other() ->
     assert plain.world.history["GrantRosterAccess"] == 0
     manual.world.plan.ends["ps-0"] = [200, "stay"]
     first = manual.work_until(GrantRosterAccess)
-    assert first == GrantRosterAccess(("default",), manual.world.status.attempt_status.config_map_uid or "")
+    assert first == GrantRosterAccess(("default",), known(manual.world.status.attempt_status.config_map_uid))
     manual.answer_as_the_server(first)
     second = manual.work_until(GrantRosterAccess)
     assert manual.world.status.attempt_status.id == 1
-    assert second == GrantRosterAccess(("default",), manual.world.status.attempt_status.config_map_uid or "")
+    assert second == GrantRosterAccess(("default",), known(manual.world.status.attempt_status.config_map_uid))
     assert first != second
     manual.answer(second, Done())
     manual.at_rest()
