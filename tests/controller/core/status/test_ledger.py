@@ -1,6 +1,5 @@
 """What the time of a Framework is spent on, and what is charged as that changes (docs/ledger.md)."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -77,32 +76,35 @@ SLOWEST = {
 }
 
 
+def spent_on(state: FrameworkState, *, is_open: bool = False, **spec: Any) -> str:
+    return ledger.state_of(state, FrameworkSpec(**spec), is_open=is_open)
+
+
 @each("state, found", SLOWEST.values(), ids=SLOWEST)
 def test_the_time_is_spent_on_what_the_slowest_task_is_at(state: FrameworkState, found: str) -> None:
-    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == found
+    assert spent_on(state) == found
 
 
 def test_what_waits_for_somebody_is_queued_and_what_pauses_is_not() -> None:
     state = state_of(state=State.CREATION_PENDING)
-    for spec in (FrameworkSpec(execution_type="Create"), FrameworkSpec(suspend=True)):
-        assert ledger.state_of(state, spec, is_open=False) == LedgerState.QUEUED
+    assert spent_on(state, execution_type="Create") == spent_on(state, suspend=True) == LedgerState.QUEUED
     state.crash_loops.held.add(ATTEMPT)
-    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == LedgerState.BACKOFF
+    assert spent_on(state) == LedgerState.BACKOFF
     state.held_back = ("TooManyIdleTasks", "it waits")
-    assert ledger.state_of(state, FrameworkSpec(), is_open=False) == LedgerState.QUEUED
+    assert spent_on(state) == LedgerState.QUEUED
 
 
 def test_a_gang_that_was_released_is_not_at_its_gate() -> None:
-    assert ledger.state_of(state_of(RUNS, THERE), FrameworkSpec(), is_open=True) == LedgerState.STARTING
+    assert spent_on(state_of(RUNS, THERE), is_open=True) == LedgerState.STARTING
 
 
 def test_from_the_end_of_an_epoch_until_its_gate_is_open_it_restarts() -> None:
     state = state_of(RUNS)
     attempt = replace(state.status.attempt_status, gang_epoch=1, gang_released=0)
     state.set(replace(state.status, attempt_status=attempt))
-    assert ledger.state_of(state, FrameworkSpec(), is_open=True) == LedgerState.RESTARTING
+    assert spent_on(state, is_open=True) == LedgerState.RESTARTING
     state.set(replace(state.status, attempt_status=replace(attempt, gang_released=1)))
-    assert ledger.state_of(state, FrameworkSpec(), is_open=True) == LedgerState.RUNNING
+    assert spent_on(state, is_open=True) == LedgerState.RUNNING
 
 
 # --- over time -------------------------------------------------------------------------------------------------------
@@ -143,34 +145,51 @@ def test_an_attempt_has_its_own_account_and_a_success_has_lost_nothing() -> None
     assert total.backoff + total.ending > attempt.backoff + attempt.ending == 0
 
 
+def take_up(state: FrameworkState, now: float, *times: Times | None, created: float = 0, uid: str = "pod-uid") -> None:
+    """A controller begins, and sees Pods of these times, one after the other."""
+    pods = (Pod(Meta(name="fw-worker-0", uid=uid, resource_version="1"), times=one or UNSET) for one in times)
+    list(ledger.take_up(state, at(created), lambda _name: next(pods, None), at(now)))
+
+
+def follow(state: FrameworkState, now: float, *, is_open: bool = True, **spec: Any) -> None:
+    ledger.follow(state, FrameworkSpec(**spec), at(now), is_open=is_open)
+
+
 def test_the_life_begins_with_the_creation() -> None:
     state = FrameworkState("fw")
-    list(ledger.take_up(state, at(-3), lambda _name: None, at(1)))
+    take_up(state, 1, created=-3)
     state.set(new_status("fw", at(1)))
-    ledger.follow(state, FrameworkSpec(execution_type="Create"), at(1), is_open=False)
+    follow(state, 1, is_open=False, execution_type="Create")
     assert state.ledger == Ledger(at(1), LedgerState.QUEUED, Spent(queued=4), Spent(queued=4))
 
 
-def test_without_a_ledger_of_an_earlier_version_it_begins_now() -> None:
-    state = state_of(RUNS)
-    list(ledger.take_up(state, at(-500), lambda _name: None, at(10)))
-    ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
-    assert state.ledger == Ledger(at(10), LedgerState.RUNNING)
+STRANGE = Spent(lost=None, running=1.7e308, gate=-5)
+BEFORE = {
+    "there is none: it begins now": (None, Spent()),
+    "only a later version knows the state": (Ledger(at(0), "asleep", Spent(running=5)), Spent(running=5)),
+    **{
+        f"somebody writes {state[:5]!r}": (Ledger(at(-1e9), state, STRANGE), STRANGE)
+        for state in ("lost", "since", "\x1b[2J" * 100)
+    },
+}
 
 
-def test_what_only_a_later_version_knows_is_charged_to_nothing() -> None:
+@each("before, total", BEFORE.values(), ids=BEFORE)
+def test_of_what_no_version_before_has_written_nothing_is_charged(before: Ledger | None, total: Spent) -> None:
     state = state_of(RUNS)
-    state.ledger = Ledger(at(0), "asleep", Spent(running=5))
-    list(ledger.take_up(state, START, lambda _name: None, at(10)))
-    ledger.follow(state, FrameworkSpec(), at(10), is_open=True)
-    assert state.ledger == Ledger(at(10), LedgerState.RUNNING, Spent(running=5))
+    if before:
+        state.ledger = before
+    take_up(state, 10, created=-500)
+    follow(state, 10)
+    assert state.ledger == Ledger(at(10), LedgerState.RUNNING, total)
+    assert msgspec.json.decode(msgspec.json.encode(state.ledger), type=Ledger) == state.ledger
 
 
 @pytest.mark.parametrize("failing", [True, False])
 def test_what_ran_before_a_failure_is_lost_although_others_run_on(failing: bool) -> None:
     state = state_of(RUNS, FAILING if failing else RUNS, barriers=False)
     state.ledger = Ledger(at(0), LedgerState.RUNNING)
-    ledger.follow(state, FrameworkSpec(), at(50), is_open=False)
+    follow(state, 50, is_open=False)
     lost = None if failing else 0
     assert state.ledger == Ledger(at(0), LedgerState.RUNNING, Spent(lost=lost), Spent(lost=lost))
 
@@ -181,20 +200,10 @@ def test_what_is_written_of_a_gate_is_what_follows_without_another_write() -> No
     assert (ledger.stored(kept, complete=False), ledger.stored(None, complete=True)) == (kept, UNSET)
 
 
-@pytest.mark.parametrize("state", ["lost", "since", "\x1b[2J" * 100])
-def test_whatever_somebody_writes_as_a_state_is_charged_to_nothing(state: str) -> None:
-    known = state_of(RUNS)
-    known.ledger = Ledger(at(-1e9), state, Spent(lost=None, running=1.7e308, gate=-5))
-    list(ledger.take_up(known, START, lambda _name: None, at(10)))
-    ledger.follow(known, FrameworkSpec(), at(10), is_open=True)
-    assert known.ledger == Ledger(at(10), LedgerState.RUNNING, Spent(lost=None, running=1.7e308, gate=-5))
-    assert msgspec.json.decode(msgspec.json.encode(known.ledger), type=Ledger) == known.ledger
-
-
 def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
     state = state_of(RUNS)
     state.ledger = Ledger(at(100), LedgerState.GATE, Spent(gate=3))
-    ledger.follow(state, FrameworkSpec(), at(50), is_open=True)
+    follow(state, 50)
     assert state.ledger == Ledger(at(100), LedgerState.RUNNING, Spent(gate=3))
 
 
@@ -228,33 +237,22 @@ def test_what_passed_without_a_controller_is_charged_by_the_times_of_the_pods(
 ) -> None:
     state = state_of(THERE, replace(THERE, index=1))
     state.ledger = Ledger(at(0), before)
-    shown = iter(times)
-    pods = {
-        moments: Pod(Meta(name="fw-worker-0", uid="pod-uid", resource_version="1"), times=moments or UNSET)
-        for moments in times
-    }
-    list(ledger.take_up(state, START, lambda _name: pods[next(shown)], at(100)))
+    take_up(state, 100, *times)
     assert state.ledger.total == Spent(**charged)
     assert state.ledger.since == at(sum(charged.values()))
 
 
-def test_without_barriers_it_ran_from_the_first_pod_on() -> None:
+@pytest.mark.parametrize("placed", [None, 500])
+def test_without_barriers_it_ran_from_the_first_pod_on(placed: float | None) -> None:
     state = state_of(THERE, NO_NODE, barriers=False)
     state.ledger = Ledger(at(0), LedgerState.SCHEDULING)
-    shown = iter([seconds(10, 20, None), seconds(None, None, None)])
-    pod = Pod(Meta(name="fw-worker-0", uid="pod-uid", resource_version="1"))
-    list(ledger.take_up(state, START, lambda _name: replace(pod, times=next(shown)), at(100)))
-    assert (state.ledger.state, state.ledger.total) == (LedgerState.RUNNING, Spent(scheduling=20))
-    state.ledger = Ledger(at(0), LedgerState.SCHEDULING)
-    shown = iter([seconds(10, 20, None), seconds(500, None, None)])
-    list(ledger.take_up(state, START, lambda _name: replace(pod, times=next(shown)), at(900)))
+    take_up(state, 900, seconds(10, 20, None), seconds(placed, None, None))
     assert (state.ledger.state, state.ledger.total) == (LedgerState.RUNNING, Spent(scheduling=20))
 
 
-@pytest.mark.parametrize("uid", ["another", "pod-uid"])
-def test_another_pod_of_the_name_says_nothing(uid: str) -> None:
+@pytest.mark.parametrize(("uid", "charged"), [("another", 0), ("pod-uid", 30)])
+def test_another_pod_of_the_name_says_nothing(uid: str, charged: float) -> None:
     state = state_of(THERE)
     state.ledger = Ledger(at(0), LedgerState.STARTING)
-    found = Pod(Meta(name="fw-worker-0", uid=uid, resource_version="1"), times=seconds(1, 30, None))
-    list(ledger.take_up(state, START, lambda _name: found, at(100)))
-    assert state.ledger.since - START == timedelta(seconds=30 if uid == "pod-uid" else 0)
+    take_up(state, 100, seconds(1, 30, None), uid=uid)
+    assert state.ledger.since == at(charged)
