@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frameworkcontroller.api.status import Hang
 from frameworkcontroller.core.clock import Now
@@ -95,6 +95,20 @@ class Driver:
         """The status, the reason and the message of a condition; three empty texts if the Framework has none."""
         found = next((one for one in self.world.status.conditions or () if one.type == kind), None)
         return (found.status, found.reason, found.message) if found else ("", "", "")
+
+    def edit(self, **fields: Any) -> None:
+        """The user changes the spec."""
+        self.world.spec.update(fields)
+        self.world.edited()
+
+    def edit_role(self, place: int, **fields: Any) -> None:
+        """The user changes a TaskRole."""
+        self.world.spec["taskRoles"][place].update(fields)
+        self.world.edited()
+
+    def edit_task(self, place: int, **fields: Any) -> None:
+        """The user changes the Task of a TaskRole, for example its template."""
+        self.edit_role(place, task=self.world.spec["taskRoles"][place]["task"] | fields)
 
     def unread(self) -> dict[bytes, Raw]:
         """What is to be read of templates, wherever that is done, and learned."""

@@ -1,7 +1,7 @@
 """A controller that is driven by hand: each request is answered as a test wants it."""
 
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from frameworkcontroller.core.effects import Effect, Outcome
 from frameworkcontroller.core.reconcile.config import CoreConfig
@@ -74,20 +74,6 @@ class Manual(Driver):
             self.see()
             self.second()
         raise AssertionError(kind)
-
-    def edit(self, **fields: Any) -> None:
-        """The user changes the spec."""
-        self.world.spec.update(fields)
-        self.world.edited()
-
-    def edit_role(self, place: int, **fields: Any) -> None:
-        """The user changes a TaskRole."""
-        self.world.spec["taskRoles"][place].update(fields)
-        self.world.edited()
-
-    def edit_task(self, place: int, **fields: Any) -> None:
-        """The user changes the Task of a TaskRole, for example its template."""
-        self.edit_role(place, task=self.world.spec["taskRoles"][place]["task"] | fields)
 
     def answer_all(self) -> list[Effect]:
         """All that is asked for in a pass is answered."""

@@ -38,7 +38,7 @@ DONE, BAD = task(S.COMPLETED, ended(0)), task(S.COMPLETED, ended(7))
 RUNS, WAITS = task(S.RUNNING), task()
 
 
-MET: dict[str, tuple[str, int, list[TaskStatus], set[int], bool]] = {
+MET: dict[str, tuple[str, int, list[TaskStatus] | None, set[int], bool]] = {
     "complete": ("Complete", 2, [DONE, DONE], set(), True),
     "ready is not complete": ("Complete", 2, [DONE, RUNS], {1}, False),
     "a tolerated failure": ("Complete", 2, [DONE, BAD], set(), True),
@@ -49,21 +49,19 @@ MET: dict[str, tuple[str, int, list[TaskStatus], set[int], bool]] = {
     "one is not ready": ("Ready", 2, [RUNS, RUNS], {0}, False),
     "what is over need not be ready": ("Ready", 2, [DONE, RUNS], {1}, True),
     "not begun": ("Ready", 1, [WAITS], set(), False),
+    "not in the status yet": ("Ready", 1, None, set(), False),
+    "not in the status yet, without Tasks": ("Ready", 0, None, set(), True),
 }
 
 
 @pytest.mark.parametrize(("status", "number", "tasks", "ready", "met"), MET.values(), ids=MET)
 def test_a_task_holds_others_up_until_it_is_that_far(
-    status: str, number: int, tasks: list[TaskStatus], ready: set[int], met: bool
+    status: str, number: int, tasks: list[TaskStatus] | None, ready: set[int], met: bool
 ) -> None:
-    found = role_of("a", tasks)
-    found.ready_pods = ready
-    assert is_met(Dependency("a", status), spec(role("a", number)), {"a": found}) is met
-
-
-def test_a_role_that_is_not_in_the_status_yet_holds_others_up() -> None:
-    assert not is_met(Dependency("a", "Ready"), spec(role("a", 1)), {})
-    assert is_met(Dependency("a", "Ready"), spec(role("a", 0)), {})
+    found = {} if tasks is None else {"a": role_of("a", tasks)}
+    for one in found.values():
+        one.ready_pods = ready
+    assert is_met(Dependency("a", status), spec(role("a", number)), found) is met
 
 
 PODS: dict[str, tuple[TaskStatus, Pod | None, bool]] = {
@@ -166,10 +164,6 @@ def said(driver: Driver) -> list[str]:
     return [f"{event.reason}: {event.message}" for event in driver.events]
 
 
-def conditions(driver: Driver) -> dict[str, tuple[str, str, str]]:
-    return {one.type: (one.status, one.reason, one.message) for one in driver.world.status.conditions or ()}
-
-
 def gang(driver: Driver) -> tuple[bool, int, int, dict[str, int]]:
     """Of the newest roster: whether it is complete, of how many Tasks, its generation, and how many each role has."""
     found = known(driver.world.roster)
@@ -181,7 +175,7 @@ def test_people_are_told_once_who_waits_for_whom_and_the_gang_is_of_those_who_ha
     driver = lived(DEPENDENT, 10, unready={"ps-0"})
     world, text = driver.world, "worker waits until ps is Ready"
     assert set(world.pods) == {"fw-ps-0"}
-    assert conditions(driver)["WaitingForDependency"] == ("True", "TaskRolesWait", text)
+    assert driver.condition("WaitingForDependency") == ("True", "TaskRolesWait", text)
     assert (world.status.ready, driver.reconciler.ready, driver.reconciler.waiting_tasks) == ("1/4", (1, 4), 3)
     assert "GangReady: All 1 Tasks are ready after 2 s; 3 more wait for their dependencies" in said(driver)
     assert gang(driver) == (True, 1, 1, {"worker": 0, "ps": 1})
@@ -192,7 +186,7 @@ def test_people_are_told_once_who_waits_for_whom_and_the_gang_is_of_those_who_ha
     driver.go_on(12)
     assert said(driver).count(f"WaitingForDependency: {text}") == 1, "a restart says it again"
     assert said(driver).count("DependenciesMet: TaskRole worker begins: ps is Ready") == 1
-    assert conditions(driver)["WaitingForDependency"] == ("False", "NoTaskRoleWaits", "AttemptRunning")
+    assert driver.condition("WaitingForDependency") == ("False", "NoTaskRoleWaits", "AttemptRunning")
     assert world.status.ready == "4/4"
     assert gang(driver) == (True, 4, 2, {"worker": 3, "ps": 1})
 
@@ -208,21 +202,20 @@ def test_a_gang_that_waits_names_only_those_who_have_begun() -> None:
 def test_a_framework_without_dependencies_has_nothing_of_them() -> None:
     driver = lived(WITHOUT, 10)
     assert b"dependenciesMet" not in known(driver.world.stored)
-    assert "WaitingForDependency" not in conditions(driver)
+    assert driver.condition("WaitingForDependency") == ("", "", "")
     assert not [line for line in said(driver) if "ependenc" in line]
 
 
 def test_the_end_of_an_attempt_ends_the_wait() -> None:
     driver = lived(PIPELINE, 15, 7)
     assert driver.world.status.state is S.COMPLETED
-    assert conditions(driver)["WaitingForDependency"][0] == "False"
+    assert driver.condition("WaitingForDependency")[0] == "False"
 
 
 def test_a_dependency_may_be_added_before_the_framework_is_started() -> None:
     driver = lived("executionType: Create\n" + WITHOUT, 3, unready={"ps-0"})
-    driver.world.spec["taskRoles"][0]["dependsOn"] = [{"name": "ps", "status": "Ready"}]
-    driver.world.spec["executionType"] = "Start"
-    driver.world.edited()
+    driver.edit_role(0, dependsOn=[{"name": "ps", "status": "Ready"}])
+    driver.edit(executionType="Start")
     driver.go_on(10)
     assert set(driver.world.pods) == {"fw-ps-0"}
-    assert conditions(driver)["Ready"][0] == "False", "the gang has one Task, and the Framework more"
+    assert driver.condition("Ready")[0] == "False", "the gang has one Task, and the Framework more"

@@ -1,5 +1,6 @@
 """What is asked of a queue, what an admission adds to Pods, and what Kueue is told: functions of values."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, WantedPodSet, 
 from frameworkcontroller.core.reconcile import queue_pass
 from tests.controller.core.driver import Driver
 from tests.controller.core.scenarios.lives import TWO_ROLES
-from tests.controller.core.values import START, core_config
+from tests.controller.core.values import START, core_config, known
 from tests.controller.core.world import Plan, World, framework_of
 
 KUEUE, LABELS = "kueue.x-k8s.io", {QUEUE_LABEL: "main"}
@@ -126,9 +127,8 @@ NEGATIVE = {f"{KUEUE}/podset-slice-required-topology": "h", f"{KUEUE}/podset-sli
     ids=["no list", "no text", "negative", "too large"],
 )
 def test_a_template_that_cannot_be_read_is_named(pod: dict[str, Any], text: str) -> None:
-    with pytest.raises(TemplateError) as error:
+    with pytest.raises(TemplateError, match=re.escape(text)):
         wanted_pod_sets(spec_of(pod))
-    assert text in str(error.value)
 
 
 def test_more_roles_than_a_workload_has_pod_sets_are_refused_before_a_template_is_read() -> None:
@@ -160,14 +160,11 @@ TOLERATION = {"key": "spot", "operator": "Exists"}
 
 
 def flavor(name: str) -> Flavor | None:
-    known: dict[str, dict[str, Any]] = {
-        "spot": {"nodeLabels": {"pool": "spot"}, "tolerations": [TOLERATION]},
-        "plain": {"nodeLabels": {"pool": "plain"}},
-    }
-    if name not in known:
+    if name == "gone":
         return None
+    spec = {"nodeLabels": {"pool": name}, "tolerations": [TOLERATION] if name == "spot" else []}
     metadata = {"name": name, "uid": "u", "resourceVersion": "1"}
-    return FLAVOR_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": known[name]}))
+    return FLAVOR_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": spec}))
 
 
 def added(workload: Workload, pod: dict[str, Any]) -> dict[str, Any]:
@@ -210,9 +207,8 @@ def test_where_nodes_are_chosen_pods_wait_for_theirs(asks: bool) -> None:
 )
 def test_a_contradiction_is_named(check: dict[str, Any], pod: dict[str, Any], text: str) -> None:
     checks = [{"name": "buy", "state": "Ready", "podSetUpdates": [{"name": "worker", **check}]}]
-    with pytest.raises(AdmissionError) as error:
+    with pytest.raises(AdmissionError, match=f"^{re.escape(text)}"):
         added(admitted({"cpu": "plain"}, admissionChecks=checks), pod)
-    assert str(error.value).startswith(text)
 
 
 def test_a_flavor_that_is_not_known_is_named() -> None:
@@ -227,16 +223,13 @@ def test_a_pod_has_what_was_added_and_what_its_template_has() -> None:
     additions = msgspec.json.encode(metadata | rules)
     attempt = RoleAttempt("ns", "fw", "uid", 0, "config-map", "worker", "role", additions)
     made = msgspec.json.decode(PodTemplate(msgspec.json.encode(pod), attempt).render(0, "task", 0))
-    assert made["metadata"]["labels"].items() >= {"l": "1", "FC_FRAMEWORK_NAME": "fw"}.items()
-    assert made["metadata"]["annotations"].items() >= {"n": "2", "mine": "x"}.items()
-    assert (
-        made["spec"].items()
-        >= {
-            "nodeSelector": {"a": "b", "pool": "spot"},
-            "tolerations": [{"key": "mine"}, TOLERATION],
-            "schedulingGates": [{"name": "gate"}],
-        }.items()
-    )
+    rules |= {"nodeSelector": {"a": "b", "pool": "spot"}, "tolerations": [{"key": "mine"}, TOLERATION]}
+    for found, wanted in (
+        (made["metadata"]["labels"], {"l": "1", "FC_FRAMEWORK_NAME": "fw"}),
+        (made["metadata"]["annotations"], {"n": "2", "mine": "x"}),
+        (made["spec"], rules),
+    ):
+        assert found.items() >= wanted.items()
 
 
 # --- what Kueue is told ----------------------------------------------------------------------------------------------
@@ -293,9 +286,9 @@ def test_pods_are_ready_once_and_again(before: str, ready: bool, wanted: str) ->
     assert (" ".join(told(patch)["PodsReady"]) if patch else "") == wanted
 
 
-@pytest.mark.parametrize(("known", "now", "wanted"), [(0, 0, None), (0, 1, 1), (1, 1, None), (1, 2, 2), (2, 1, None)])
-def test_the_number_of_pods_that_need_no_quota_never_falls(known: int, now: int, wanted: int | None) -> None:
-    found = workload_of(reclaimablePods=[{"name": "worker", "count": known}] if known else [])
+@pytest.mark.parametrize(("before", "now", "wanted"), [(0, 0, None), (0, 1, 1), (1, 1, None), (1, 2, 2), (2, 1, None)])
+def test_the_number_of_pods_that_need_no_quota_never_falls(before: int, now: int, wanted: int | None) -> None:
+    found = workload_of(reclaimablePods=[{"name": "worker", "count": before}] if before else [])
     patch = protocol.report(found, ready=False, reclaimable={"worker": now}, now=START)
     assert patch == ({} if wanted is None else {"reclaimablePods": [{"name": "worker", "count": wanted}]})
 
@@ -344,7 +337,7 @@ class Queued(Driver):
     @property
     def suspended(self) -> tuple[str, str]:
         """The condition Suspended and its reason."""
-        return next((one.status, one.reason) for one in self.world.status.conditions or () if one.type == "Suspended")
+        return self.condition("Suspended")[:2]
 
 
 def test_a_deadline_stands_still_in_the_queue() -> None:
@@ -358,9 +351,7 @@ def test_a_deadline_stands_still_in_the_queue() -> None:
     assert states == [State.RUNNING, State.CREATION_PENDING, State.RUNNING]
     assert driver.world.status.suspended_sec
     driver.go_on(40)
-    end = driver.world.status.completion
-    assert end is not None
-    assert end.code == -240
+    assert known(driver.world.status.completion).code == -240
 
 
 def test_it_waits_for_a_queue_where_all_are_queued() -> None:
@@ -379,18 +370,17 @@ def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
     driver.kueue.known = False
     driver.start()
     driver.world.terminate("fw-worker-0")
-    for known in (False, True):
-        driver.kueue.known = known
+    for is_read in (False, True):
+        driver.kueue.known = is_read
         driver.go_on(10)
-        assert (driver.state, "fw-worker-0" in driver.world.pods) == (State.RUNNING, known)
+        assert (driver.state, "fw-worker-0" in driver.world.pods) == (State.RUNNING, is_read)
 
 
 def test_a_framework_that_had_no_roles_at_first_does_not_pass_its_queue() -> None:
     driver = Queued(capacity=0)
     roles = driver.world.spec["taskRoles"]
     for number in (0, len(roles)):
-        driver.world.spec["taskRoles"] = roles[:number]
-        driver.world.edited()
+        driver.edit(taskRoles=roles[:number])
         driver.go_on(10)
     assert (driver.state, driver.world.running) == (State.CREATION_PENDING, {})
 

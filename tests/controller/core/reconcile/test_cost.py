@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.api.pod_group import PodGroup
 from frameworkcontroller.api.workload import QUEUE_LABEL, Workload
 from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, Done, WriteStatus
 from frameworkcontroller.core.queue.admission import additions_of
@@ -28,17 +27,8 @@ from tests.support.memory import memory
 class Seen:
     """A Framework in the caches, whose ConfigMap nobody has created."""
 
-    def workload(self, _name: str) -> None:
-        return None
-
-    def unknown(self, _what: str) -> str:
-        return ""
-
-    def group(self, _scheduler: str, _name: str) -> PodGroup | None:
-        return None
-
-    def node_labels(self, _name: str) -> None:
-        return None
+    workload = group = node_labels = pod = config_map = staticmethod(lambda *_names: None)
+    unknown = staticmethod(lambda _what: "")
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -51,12 +41,6 @@ class Seen:
         body["status"] = None if written is None else msgspec.json.decode(msgspec.json.encode(written.status))
         # A copy is as large as what it holds; the encoder's buffer is larger.
         self.framework = FRAMEWORK_DECODER.decode(bytes(bytearray(msgspec.json.encode(body))))
-
-    def config_map(self) -> None:
-        return None
-
-    def pod(self, _name: str) -> None:
-        return None
 
 
 SPEC = """
@@ -97,8 +81,7 @@ def running(tasks: int) -> Manual:
 def scaled_down(tasks: int) -> Manual:
     """A Framework half of whose Tasks are on their way out, which is persisted."""
     manual = running(tasks)
-    manual.world.spec["taskRoles"][0]["taskNumber"] = tasks // 2
-    manual.world.edited()
+    manual.edit_role(0, taskNumber=tasks // 2)
     manual.caches.refresh()
     manual.answer_all()
     manual.ask()
@@ -271,8 +254,7 @@ def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:
 
 def test_the_end_of_an_attempt_of_many_tasks_makes_pauses_where_it_becomes_theirs() -> None:
     manual = running(300)
-    manual.world.spec["executionType"] = "Stop"
-    manual.world.edited()
+    manual.edit(executionType="Stop")
     manual.caches.refresh()
     _, pauses = decided(manual.steps())
     assert pauses == 2 * (300 // TASKS_IN_A_ROW)

@@ -3,7 +3,7 @@
 from frameworkcontroller.api import names
 from tests.controller.core.manual import Manual
 from tests.controller.core.scenarios.in_place import ANNOTATIONS, GANG
-from tests.controller.core.values import core_config
+from tests.controller.core.values import core_config, known
 from tests.support.rows import each
 
 NOTES = f"{names.RANK_TOPOLOGY_ANNOTATION}: zone"
@@ -26,12 +26,11 @@ def gang(pod: str, nodes: dict[str, dict[str, str]]) -> Manual:
     return manual
 
 
-def order(manual: Manual) -> list[int] | None:
-    """Of the complete roster."""
-    roster = manual.world.roster
-    assert roster is not None
-    assert roster["complete"]
-    found: list[int] | None = roster["taskRoles"][0].get("order")
+def order(manual: Manual, role: int = 0, epoch: int | None = None) -> list[int] | None:
+    """Of the complete roster, which is of this epoch."""
+    roster = known(manual.world.roster)
+    assert (roster["complete"], roster.get("epoch")) == (True, epoch)
+    found: list[int] | None = roster["taskRoles"][role].get("order")
     return found
 
 
@@ -70,20 +69,11 @@ def test_each_epoch_of_a_gang_that_restarts_in_its_pods_has_an_order_of_its_own(
     manual = Manual(spec, core_config(rank_topology=True))
     manual.world.nodes = {"n1": {"zone": "b"}, "n2": {"zone": "a"}, "n3": {"zone": "c"}}
     manual.live(10)
-    assert worker_order(manual, 0) == [0, 2, 1]
+    assert order(manual, 1, epoch=0) == [0, 2, 1]
     manual.world.nodes = {"n1": {"zone": "a"}, "n2": {"zone": "b"}, "n3": {"zone": "c"}}
     manual.start()
     manual.live(5)
-    assert worker_order(manual, 0) == [0, 2, 1]
+    assert order(manual, 1, epoch=0) == [0, 2, 1]
     manual.world.plan.ends["worker-1"] = [1, "stay"]
     manual.live(20)
-    assert worker_order(manual, 1) is None
-
-
-def worker_order(manual: Manual, epoch: int) -> list[int] | None:
-    """Of the complete roster, which is of this epoch."""
-    roster = manual.world.roster
-    assert roster is not None
-    assert (roster["complete"], roster["epoch"]) == (True, epoch)
-    found: list[int] | None = roster["taskRoles"][1].get("order")
-    return found
+    assert order(manual, 1, epoch=1) is None

@@ -38,10 +38,7 @@ class Life(Driver):
 
     def ask(self, **numbers: int) -> None:
         pod = self.world.spec["taskRoles"][0]["task"]
-        self.world.spec["taskRoles"] = [
-            {"name": name, "taskNumber": number, "task": pod} for name, number in numbers.items()
-        ]
-        self.world.edited()
+        self.edit(taskRoles=[{"name": name, "taskNumber": number, "task": pod} for name, number in numbers.items()])
         if self.world.stored is None:
             self.start()
 
@@ -68,8 +65,7 @@ class Life(Driver):
 
     @property
     def suspended(self) -> tuple[str, str]:
-        conditions = self.world.status.conditions or ()
-        return next((one.status, one.reason) for one in conditions if one.type == "Suspended")
+        return self.condition("Suspended")[:2]
 
     @property
     def warnings(self) -> list[str]:
@@ -175,8 +171,7 @@ def test_tasks_that_go_with_an_attempt_without_a_pod_count(life: Life, monkeypat
     life.world.plan.sick |= {"a-0": 9999}
     life.world.spec["retryPolicy"] = {"maxRetryCount": -2}
     life.live()
-    life.world.spec["suspend"] = True
-    life.world.edited()
+    life.edit(suspend=True)
     life.live()
     assert life.shares.idle.gone(life.world.now.timestamp()) == 1
 
@@ -280,8 +275,7 @@ def test_what_is_held_back_lets_no_role_begin(life: Life, monkeypatch: pytest.Mo
     life.world.plan.ends |= {"a-0": [0], "a-1": ["stay"]}
     life.live()
     monkeypatch.setattr(rescale, "MAX_TASKS", 3)
-    life.world.spec["taskRoles"][0]["taskNumber"] = 9
-    life.world.edited()
+    life.edit_role(0, taskNumber=9)
     life.live()
     life.world.plan.ends["a-1"] = [0]
     life.live()
