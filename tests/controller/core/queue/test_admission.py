@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -33,9 +34,10 @@ from frameworkcontroller.core.pods.facts import MAX_CONTAINERS_OF_FRAMEWORK
 from frameworkcontroller.core.pods.template import MAX_CONTAINERS_OF_POD, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.core.queue import protocol
 from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlavorError, additions_of
-from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, WantedPodSet, wanted_pod_sets
+from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, wanted_pod_sets
 from frameworkcontroller.core.reconcile import queue_pass
 from tests.controller.core.driver import Driver
+from tests.controller.core.manual import STAY
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import START, core_config, known
 from tests.controller.core.world import Plan, World, framework_of
@@ -323,10 +325,9 @@ class Queued(Driver):
     def __init__(
         self, spec: str = TWO_ROLES, *, labels: Mapping[str, str] = LABELS, capacity: int = 100, managed: bool = False
     ) -> None:
-        plan = Plan({name: ["stay"] for name in ("ps-0", "worker-0", "worker-1", "worker-2")}, capacity=capacity)
-        manifest = framework_of(spec)
+        manifest, config = framework_of(spec), core_config(kueue=True, kueue_manages_all=managed)
         manifest["metadata"]["labels"] = labels
-        super().__init__(World(manifest, plan, core_config(kueue=True, kueue_manages_all=managed)))
+        super().__init__(World(manifest, Plan(dict(STAY), capacity=capacity), config))
         self.kueue = self.world.kueue
 
     def label(self, **labels: str) -> None:
@@ -444,22 +445,17 @@ def test_what_the_api_server_says_of_a_workload_is_told(outcome: Outcome) -> Non
 
 
 def test_what_is_wrong_with_a_spec_is_found_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[FrameworkSpec] = []
-
-    def counted(spec: FrameworkSpec) -> tuple[WantedPodSet, ...]:
-        asked.append(spec)
-        return wanted_pod_sets(spec)
-
-    monkeypatch.setattr(queue_pass, "wanted_pod_sets", counted)
+    asked = Mock(wraps=wanted_pod_sets)
+    monkeypatch.setattr(queue_pass, "wanted_pod_sets", asked)
     driver = Queued(TWO_ROLES.replace("spec: {", "spec: {priorityClassName: 7, "))
     for _ in range(3):
         driver.go_on(5)
-        assert (driver.suspended[1], driver.kueue.made, len(asked)) == ("WorkloadRefused", 0, 1)
+        assert (driver.suspended[1], driver.kueue.made, asked.call_count) == ("WorkloadRefused", 0, 1)
     for role in driver.world.spec["taskRoles"]:
         del role["task"]["pod"]["spec"]["priorityClassName"]
     driver.world.edited()
     driver.go_on(10)
-    assert (driver.state, driver.kueue.made, len(asked)) == (State.RUNNING, 1, 2)
+    assert (driver.state, driver.kueue.made, asked.call_count) == (State.RUNNING, 1, 2)
 
 
 def test_another_priority_class_counts_while_it_waits() -> None:

@@ -6,13 +6,13 @@ It is counted in calls of Python functions, so that neither the machine nor the 
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkcontroller.api.workload import QUEUE_LABEL, Workload
+from frameworkcontroller.api.workload import QUEUE_LABEL
 from frameworkcontroller.core.effects import CreateConfigMap, CreatePod, Done, WriteStatus
 from frameworkcontroller.core.queue.admission import additions_of
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
@@ -217,13 +217,8 @@ def test_what_an_admission_adds_is_worked_out_once_however_often_its_workload_ch
     label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A template with a mebibyte of labels took 40 ms at each annotation that somebody gave to the Workload."""
-    made: list[Workload] = []
-
-    def count(workload: Workload, *more: Any) -> dict[str, bytes]:
-        made.append(workload)
-        return additions_of(workload, *more)
-
-    monkeypatch.setattr("frameworkcontroller.core.reconcile.queue_pass.additions_of", count)
+    made = Mock(wraps=additions_of)
+    monkeypatch.setattr("frameworkcontroller.core.reconcile.queue_pass.additions_of", made)
     pod = f"{{metadata: {{labels: {{kueue.x-k8s.io/podset: {label}}}}}, spec: {{containers: [{{name: main}}]}}}}"
     manual = Manual(f"taskRoles: [{{name: worker, taskNumber: 2, task: {{pod: {pod}}}}}]", core_config(kueue=True))
     manual.world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
@@ -232,16 +227,15 @@ def test_what_an_admission_adds_is_worked_out_once_however_often_its_workload_ch
     for _ in range(20):
         world.kueue.live()
         manual.live(1)
-        if made:
+        if made.called:
             break
-    before = len(made)
     for _ in range(10):
         assert world.kueue.document is not None
         world.kueue._change()
         manual.caches.refresh()
         manual.see()
         manual.ask()
-    assert before == len(made) == 1
+    made.assert_called_once()
 
 
 def test_a_pass_over_many_tasks_makes_pauses_and_decides_the_same() -> None:
