@@ -47,15 +47,15 @@ class Roles:
     def end(self, name: str, *indexes: int) -> None:
         """These Tasks are Completed."""
         for index in indexes:
-            self._put(name, conclude(self.role_states[name].tasks[index], at(self.revision)))
+            self.put(name, conclude(self.role_states[name].tasks[index], at(self.revision)))
 
     def run(self, name: str, *indexes: int) -> None:
         """These Tasks run."""
         for index in indexes:
             instance = self.role_states[name].tasks[index].instance_uid
-            self._put(name, task(State.RUNNING, index=index, instance=instance))
+            self.put(name, task(State.RUNNING, index=index, instance=instance))
 
-    def _put(self, name: str, new: TaskStatus) -> None:
+    def put(self, name: str, new: TaskStatus) -> None:
         self.revision += 1
         self.role_states[name].put(new.index, new, self.revision)
 
@@ -87,7 +87,7 @@ def three() -> Roles:
 
 def test_new_tasks_are_pending_named_and_have_the_revision() -> None:
     roles = Roles()
-    assert roles.ask(w=2, ps=1) == {("w", -1), ("ps", -1), ("w", 0), ("w", 1), ("ps", 0)}
+    assert roles.ask(w=2, ps=1, none=0) == {("w", -1), ("ps", -1), ("none", -1), ("w", 0), ("w", 1), ("ps", 0)}
     made = roles.role_states["w"].tasks
     assert [(one.index, one.state, one.attempt_status.pod_name) for one in made] == [
         (0, State.CREATION_PENDING, "fw-w-0"),
@@ -95,13 +95,8 @@ def test_new_tasks_are_pending_named_and_have_the_revision() -> None:
     ]
     assert list(roles.role_states["w"].revisions) == [1, 1]
     assert len({one.instance_uid for one in made} | {roles.role_states["w"].instance_uid}) == 3
-
-
-def test_a_role_of_zero_exists_without_tasks() -> None:
-    roles = Roles()
-    roles.ask(w=0)
-    assert roles.seen("w") == []
-    assert roles.ask(w=0) == set()
+    assert roles.seen("none") == []
+    assert roles.ask(w=2, ps=1, none=0) == set()
 
 
 class Step(NamedTuple):
@@ -111,6 +106,8 @@ class Step(NamedTuple):
     wanted: int
     changed: set[int]
     seen: str
+    persisted: bool = True
+    """Whether the API server has the ends before."""
 
 
 DOWN = Step((), 1, {1, 2}, "uid-2 uid-2- uid-2-")
@@ -120,8 +117,14 @@ ORDERS = {
     "up: those that are there are left alone": [Step((), 5, {3, 4}, "uid-2 uid-2 uid-2 uid-3 uid-3")],
     "down: a hole stays until the tail has gone": [
         DOWN,
+        Step((), 1, set(), "uid-2 uid-2- uid-2-"),
         Step((1,), 1, set(), "uid-2 uid-2- uid-2-"),
         Step((2,), 1, {-1}, "uid-2"),
+    ],
+    "down: one that has ended goes when that is persisted": [
+        DOWN,
+        Step((2,), 1, set(), "uid-2 uid-2- uid-2-", persisted=False),
+        Step((), 1, {-1}, "uid-2 uid-2-"),
     ],
     "up before they are gone: what runs still goes, and is replaced later": [
         DOWN,
@@ -149,14 +152,15 @@ def test_a_running_task_goes_only_when_it_has_ended_and_its_index_is_taken_by_an
 ) -> None:
     for step in order:
         three.end("w", *step.ended)
-        three.persist()
+        if step.persisted:
+            three.persist()
         assert three.ask(w=step.wanted) == {("w", index) for index in step.changed}
         assert " ".join(three.seen("w")) == step.seen
 
 
 def test_a_task_that_is_scaled_down_runs_on_and_has_its_reason_unless_it_has_another(three: Roles) -> None:
-    three.role_states["w"].put(1, task(State.DELETION_PENDING, ended(5), index=1), three.revision)
-    three.role_states["w"].put(2, task(State.COMPLETED, ended(5), index=2), three.revision)
+    for index, state in ((1, State.DELETION_PENDING), (2, State.COMPLETED)):
+        three.put("w", task(state, ended(5), index=index))
     three.ask(w=0)
     going = three.role_states["w"].tasks
     assert all(one.deletion_pending for one in going)
@@ -164,17 +168,6 @@ def test_a_task_that_is_scaled_down_runs_on_and_has_its_reason_unless_it_has_ano
     reason = known(going[0].completion)
     assert (reason.code, reason.diagnostics) == (-230, "User has requested to delete the Task by Framework ScaleDown")
     assert [one.completion for one in going[1:]] == [ended(5)] * 2
-
-
-def test_a_marked_task_is_removed_only_when_completed_and_persisted(three: Roles) -> None:
-    three.ask(w=1)
-    three.persist()
-    assert three.ask(w=1) == set()
-    three.end("w", 2)
-    assert three.ask(w=1) == set()
-    three.persist()
-    assert three.ask(w=1) == {("w", -1)}
-    assert three.seen("w") == ["uid-2", "uid-2-"]
 
 
 def test_a_role_goes_when_all_its_tasks_have_gone_and_comes_back_as_another(three: Roles) -> None:
