@@ -15,6 +15,12 @@ Kind = TypeVar("Kind", bound=Effect)
 STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("ps-0", "worker-0", "worker-1", "worker-2")}
 
 
+def of_roles(pod: str = POD, **numbers: int) -> str:
+    """The spec of a Framework with these roles, each of so many Tasks."""
+    several = (f"{{name: {name}, taskNumber: {number}, task: {{pod: {pod}}}}}" for name, number in numbers.items())
+    return f"taskRoles: [{', '.join(several)}]\n"
+
+
 def bad_and_good(
     *, retries: int = 0, framework: int = 0, tasks: int = 1, failed: int = 1, good: int = 2, pod: str = POD
 ) -> str:

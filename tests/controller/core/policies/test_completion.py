@@ -17,14 +17,8 @@ from frameworkcontroller.api.status import FrameworkCompletion, TaskStatus, Trig
 from frameworkcontroller.core.effects import Effect
 from frameworkcontroller.core.policies.completion import decide_completion, number_of
 from frameworkcontroller.core.policies.role import RoleState
-from tests.controller.core.manual import Manual
+from tests.controller.core.manual import Manual, of_roles
 from tests.controller.core.values import ended, framework_end, known, role, role_of, spec, task
-
-THREE = """
-taskRoles:
-- {name: a, taskNumber: 2, task: {pod: {spec: {containers: [{name: main}]}}}}
-- {name: b, taskNumber: 1, task: {pod: {spec: {containers: [{name: main}]}}}}
-"""
 
 
 @dataclass(frozen=True)
@@ -144,7 +138,7 @@ def test_of_tasks_that_are_completed_in_one_second_the_order_of_their_ends_decid
     code: int, order: tuple[str, ...]
 ) -> None:
     """Ends of Tasks are written together, up to some seconds later."""
-    manual = Manual(THREE)
+    manual = Manual(of_roles(a=2, b=1))
     manual.world.plan.ends = {name: ["stay"] for name in order}
     manual.at_rest()
     waiting = list[Effect]()

@@ -19,7 +19,7 @@ from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
 from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import decided
-from tests.controller.core.manual import Manual
+from tests.controller.core.manual import POD, Manual, of_roles
 from tests.controller.core.values import core_config, moment
 from tests.support.memory import memory
 
@@ -43,14 +43,6 @@ class Seen:
         self.framework = FRAMEWORK_DECODER.decode(bytes(bytearray(msgspec.json.encode(body))))
 
 
-SPEC = """
-taskRoles:
-  - name: worker
-    taskNumber: {tasks}
-    task: {{pod: {{spec: {{containers: [{{name: main}}]}}}}}}
-"""
-
-
 MIB = 1 << 20
 
 
@@ -72,7 +64,7 @@ def calls(function: Callable[[], object]) -> int:
 
 def running(tasks: int) -> Manual:
     """A Framework whose Tasks run, all of which is persisted."""
-    manual = Manual(SPEC.format(tasks=tasks))
+    manual = Manual(of_roles(worker=tasks))
     manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
     manual.at_rest()
     return manual
@@ -90,8 +82,8 @@ def scaled_down(tasks: int) -> Manual:
 
 def gathering(tasks: int) -> Manual:
     """A gang one Task of which finds no node, after it was reported."""
-    barrier = "pod: {metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
-    manual = Manual(SPEC.format(tasks=tasks).replace("pod: {", barrier))
+    barrier = "{metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
+    manual = Manual(of_roles(POD.replace("{", barrier, 1), worker=tasks))
     manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
     manual.world.plan.no_node = {f"worker-{tasks - 1}": 9999}
     manual.at_rest()
@@ -142,7 +134,7 @@ def waiting_roles(number: int, shape: str) -> Manual:
         # Each of the second half waits for each of the first ten: as many dependencies as fit grow with the roles.
         "bipartite": lambda place: list(range(10)) if place >= 10 else [],
     }
-    manual = Manual(SPEC.format(tasks=1))
+    manual = Manual(of_roles(worker=1))
     template = manual.world.spec["taskRoles"][0]["task"]
     if shape == "none":
         template["pod"]["metadata"] = {
@@ -186,7 +178,7 @@ def test_passes_cost_as_much_for_each_of_many_roles_as_of_few(shape: str) -> Non
 @pytest.mark.parametrize("part", ["description", "annotation", "template", "beside Kueue"])
 def test_a_framework_with_nothing_running_is_kept_once(part: str) -> None:
     """Whatever a user writes into it, however often its status has been written since: 3 times its size before."""
-    size, manual = 400_000, Manual(SPEC.format(tasks=1))
+    size, manual = 400_000, Manual(of_roles(worker=1))
     manual.world.spec["executionType"] = "Start" if part == "beside Kueue" else "Create"
     if part in {"description", "beside Kueue"}:
         manual.world.spec["description"] = "x" * size
@@ -220,7 +212,7 @@ def test_what_an_admission_adds_is_worked_out_once_however_often_its_workload_ch
     made = Mock(wraps=additions_of)
     monkeypatch.setattr("frameworkcontroller.core.reconcile.queue_pass.additions_of", made)
     pod = f"{{metadata: {{labels: {{kueue.x-k8s.io/podset: {label}}}}}, spec: {{containers: [{{name: main}}]}}}}"
-    manual = Manual(f"taskRoles: [{{name: worker, taskNumber: 2, task: {{pod: {pod}}}}}]", core_config(kueue=True))
+    manual = Manual(of_roles(pod, worker=2), core_config(kueue=True))
     manual.world.manifest["metadata"]["labels"] = {QUEUE_LABEL: "main"}
     manual.world.edited()
     world = manual.world
@@ -256,7 +248,7 @@ def test_the_end_of_an_attempt_of_many_tasks_makes_pauses_where_it_becomes_their
 
 def waiting_pods(tasks: int) -> Manual:
     """A Framework whose ConfigMap is there, and whose Pods are to be created."""
-    manual = Manual(SPEC.format(tasks=tasks))
+    manual = Manual(of_roles(worker=tasks))
     first = manual.work_until(CreatePod)
     assert isinstance(first, CreatePod)
     manual.reload()

@@ -9,7 +9,7 @@ from frameworkcontroller.core.effects import CreateCompanion, Missing, PatchComp
 from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
 from frameworkcontroller.core.reconcile import group_pass
 from localcluster.client import Json
-from tests.controller.core.manual import POD, Manual
+from tests.controller.core.manual import Manual, of_roles
 from tests.controller.core.scenarios.groups import said
 from tests.controller.core.scenarios.lives import TWO_ROLES
 from tests.controller.core.values import core_config, known
@@ -177,8 +177,8 @@ def test_an_attempt_makes_no_more_groups_however_often_its_roles_are_renamed(mon
 
 def test_of_more_groups_than_a_pass_looks_at_it_is_said_that_all_have_their_place() -> None:
     """Of thirty it was said for ever that there is no place, though all of it ran."""
-    roles = (f"{{name: r{number}, taskNumber: 1, task: {{pod: {POD}}}}}" for number in range(30))
-    manual = Manual(f"taskRoles: [{', '.join(roles)}]\n{PER_ROLE.removeprefix(TWO_ROLES)}")
+    roles = of_roles(**{f"r{number}": 1 for number in range(30)})
+    manual = Manual(roles + PER_ROLE.removeprefix(TWO_ROLES))
     manual.world.groups.room = 0
     manual.live(20)
     assert said(manual.world).startswith("Unschedulable")

@@ -27,7 +27,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
     WriteStatus,
 )
-from tests.controller.core.manual import Manual
+from tests.controller.core.manual import Manual, of_roles
 from tests.controller.core.scenarios.lives import TWO_ROLES, WITH_BARRIER
 from tests.controller.core.values import core_config, known
 
@@ -348,7 +348,7 @@ def test_access_is_granted_for_each_attempt_with_a_barrier_and_for_no_other() ->
 
 def test_what_was_seen_of_tasks_that_edits_have_renamed_is_forgotten() -> None:
     """Names in use took 6 KB each, as long as the attempt: 240 MiB after 38,000 Pods."""
-    manual = Manual("{taskRoles: [{name: a, taskNumber: 20, task: {pod: {spec: {}}}}]}")
+    manual = Manual(of_roles(a=20))
     manual.work_until(CreatePod)
     manual.live(5)
     for edit in range(5):

@@ -9,7 +9,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Effect, FindConfigMap, Outcome, WriteStatus
 from tests.controller.core.checks import place, tasks_of
 from tests.controller.core.driver import Driver
-from tests.controller.core.manual import Manual
+from tests.controller.core.manual import Manual, of_roles
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.added import ADDED, IN_TIME
 from tests.controller.core.scenarios.groups import IN_GROUPS
@@ -126,7 +126,7 @@ def test_a_pod_that_is_stuck_holds_its_framework_for_ever() -> None:
 
 def test_pods_that_vanish_with_their_config_map_do_not_end_the_attempt_before_it() -> None:
     """As in Microsoft's controller: who deletes the ConfigMap deletes the attempt, and its Pods with it (-100)."""
-    manual = Manual("taskRoles: [{name: worker, taskNumber: 1, task: {pod: {spec: {containers: [{name: main}]}}}}]")
+    manual = Manual(of_roles(worker=1))
     manual.at_rest()
     assert all_run(manual.world)
     manual.world.config_map = None

@@ -14,14 +14,9 @@ from frameworkcontroller.core.status import rescale
 from frameworkcontroller.core.status.rescale import IDLE, held_back
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
+from tests.controller.core.manual import of_roles
 from tests.controller.core.values import at, ended, role, role_of, spec, task
 from tests.controller.core.world import Plan, World, framework_of
-
-THREE = """
-taskRoles:
-- {name: a, taskNumber: 2, task: {pod: {spec: {containers: [{name: main, image: x}]}}}}
-- {name: b, taskNumber: 1, task: {pod: {spec: {containers: [{name: main, image: x}]}}}}
-"""
 
 
 class Life(Driver):
@@ -29,7 +24,7 @@ class Life(Driver):
 
     def __init__(self) -> None:
         plan = Plan({name: ["stay"] for name in ("a-0", "a-1", "b-0", "c-0", "d-0")})
-        super().__init__(World(framework_of(THREE), plan))
+        super().__init__(World(framework_of(of_roles(a=2, b=1)), plan))
 
     def scale(self, **numbers: int) -> None:
         """It asks for these numbers of Tasks, from its beginning or from now on, and lives with them."""
