@@ -36,6 +36,11 @@ def one(**fields: Any) -> PodPattern:
     return pattern(container(**fields))
 
 
+def codes(*numbers: int) -> PodPattern:
+    """A pattern of containers that have ended with these."""
+    return pattern(*(container(code=Range(number, number)) for number in numbers))
+
+
 def found(**parts: Any) -> dict[str, Any]:
     """These parts of one container matched."""
     return {"containers": [parts]}
@@ -76,9 +81,7 @@ CASES = {
     "the Pod's name, not there": Case(pattern(name="^worker"), None),
     "the Pod's reason": Case(pattern(reason="(?i)^evicted$"), {"reason": "Evicted"}, EVICTED),
     "the Pod's reason, another": Case(pattern(reason="NodeLost"), None, EVICTED),
-    "the Pod's message, only what matched": Case(
-        pattern(message="low on .*: mem"), {"message": "low on resource: mem"}, EVICTED
-    ),
+    "the Pod's message": Case(pattern(message="low on .*: mem"), {"message": "low on resource: mem"}, EVICTED),
     "all fields": Case(pattern(reason="Evi", message="low"), {"reason": "Evi", "message": "low"}, EVICTED),
     "not all fields": Case(pattern(reason="Evicted", message="disk"), None, EVICTED),
     "an absent reason is the empty text": Case(pattern(reason="^$"), {}),
@@ -89,7 +92,7 @@ CASES = {
     "a dot does not match a line's end": Case(one(message="out.of"), None),
     "the container's signal": Case(one(signal=Range(9, 9)), found(signal=9)),
     "another signal": Case(one(signal=Range(1, 8)), None),
-    "the container's code": Case(one(code=Range(137, 137)), found(code=137)),
+    "the container's code": Case(codes(137), found(code=137)),
     "all fields of both, in the order of the reference": Case(
         pattern(
             container(name="main", reason="OOMKilled", message="memory", signal=Range(9), code=Range(max=255)),
@@ -107,31 +110,25 @@ CASES = {
     ),
     "all fields but one of the container": Case(one(name="main", code=Range(max=1)), None),
     "fields of one pattern must meet in one container": Case(one(name="a", code=Range(2, 2)), None, TWO),
-    "each pattern has its container": Case(
-        pattern(container(code=Range(2, 2)), container(code=Range(1, 1))),
-        {"containers": [{"code": 2}, {"code": 1}]},
-        TWO,
-    ),
+    "each pattern has its container": Case(codes(2, 1), {"containers": [{"code": 2}, {"code": 1}]}, TWO),
     "two patterns may meet in one container": Case(
         pattern(container(code=Range(1, 1)), container(name="a")), {"containers": [{"code": 1}, {"name": "a"}]}, TWO
     ),
-    "one pattern without a container": Case(
-        pattern(container(code=Range(1, 1)), container(code=Range(3, 3))), None, TWO
-    ),
+    "one pattern without a container": Case(codes(1, 3), None, TWO),
     "the first container that matches": Case(one(name="."), found(name="a"), TWO),
-    "an init container": Case(one(code=Range(7, 7)), found(code=7), WITH_INIT),
+    "an init container": Case(codes(7), found(code=7), WITH_INIT),
     "a container that never ran, by name": Case(one(name="main"), found(name="main"), WITH_INIT),
     "a container that never ran has no code": Case(one(name="main", code=Range()), None, WITH_INIT),
     "a container that runs has no code": Case(one(code=Range(0)), None, IDLE),
     "a container that runs has no reason": Case(one(reason=""), None, IDLE),
     "a container that runs has no message": Case(one(message=""), None, IDLE),
     "a container that runs has no signal": Case(one(signal=Range(max=0)), None, IDLE),
-    "a container that ended well has code 0": Case(one(code=Range(0, 0)), found(code=0), ends(terminated("a", 0))),
+    "a container that ended well has code 0": Case(codes(0), found(code=0), ends(terminated("a", 0))),
     "any container": Case(one(), {}),
     "any container, and one by its code": Case(pattern(container(), container(code=Range(2, 2))), found(code=2), TWO),
     "signal 0 is no signal": Case(one(name="a", signal=Range(max=0)), found(name="a"), TWO),
     "any container, but there is none": Case(one(), None, EVICTED),
-    "a sidecar": Case(one(code=Range(143, 143)), None, WITH_SIDECAR),
+    "a sidecar": Case(codes(143), None, WITH_SIDECAR),
 }
 
 

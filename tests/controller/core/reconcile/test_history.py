@@ -23,12 +23,11 @@ from frameworkcontroller.core.reconcile.history_pass import MOST_UIDS, HistoryPa
 from frameworkcontroller.core.reconcile.in_flight import InFlight
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import NO_WAIT, StatusWriter
-from tests.controller.core.checks import tasks_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.manual import Manual
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.histories import KEPT
-from tests.controller.core.scenarios.lives import PERMANENT, POD, STAY, TWO_ROLES, all_run
+from tests.controller.core.scenarios.lives import PERMANENT, POD, STAY, TWO_ROLES, all_run, tasks
 from tests.controller.core.values import at, core_config, moment, spec
 from tests.controller.core.world import Plan, World, framework_of
 from tests.support.rows import each
@@ -117,16 +116,14 @@ def seconds_until_deleted(world: World, restart_after: int | None) -> float:
     driver, since = Driver(world), None
     for _ in range(60):
         driver.go_on(1)
-        if (
-            since is None
-            and world.stored is not None
-            and tasks_of(world.status)["worker", 0].state is S.DELETION_PENDING
-        ):
-            since = tasks_of(world.status)["worker", 0].transition_time
-        if since is not None and restart_after is not None and (world.now - since).total_seconds() >= restart_after:
+        task = tasks(world).get("worker-0")
+        if since is None and task and task.state is S.DELETION_PENDING:
+            since = task.transition_time
+        passed = -1 if since is None else (world.now - since).total_seconds()
+        if restart_after is not None and passed >= restart_after:
             restart_after = driver.start()
-        if since is not None and world.history["DeletePod"]:
-            return (world.now - since).total_seconds()
+        if passed >= 0 and world.history["DeletePod"]:
+            return passed
     raise AssertionError(world.history)
 
 
@@ -151,7 +148,7 @@ def test_a_retry_waits_for_the_log_no_longer_than_half_a_minute(
 def test_what_runs_does_not_wait_and_the_config_map_does() -> None:
     driver = Driver(world_of(ends={"ps-0": ["stay"], **STAY, "worker-0": [1]}, away=True))
     driver.go_on(8)
-    assert tasks_of(driver.world.status)["worker", 0].state is S.DELETION_PENDING
+    assert tasks(driver.world)["worker-0"].state is S.DELETION_PENDING
     driver.world.stop()
     driver.see()
     driver.go_on(5)
@@ -165,7 +162,7 @@ def test_a_retry_of_all_waits_for_one_pod_in_vain() -> None:
     """The first one ends the attempt when it is gone; the second one has ended ten seconds after it."""
     driver = Driver(world_of(ends={"ps-0": ["stay"], **STAY, **PERMANENT}, away=True))
     driver.go_on(8)
-    since = tasks_of(driver.world.status)["worker", 0].transition_time
+    since = tasks(driver.world)["worker-0"].transition_time
     driver.go_on(10)
     driver.world.plan.ends["worker-1"] = [210]
     while not driver.world.history["DeleteConfigMap"]:

@@ -76,6 +76,10 @@ def retained(owner: OwnerReference, *, has_ended: bool) -> Found:
     return Found(Meta("fw-worker-0", POD_UID, "1", labels=labels, owner_references=(owner,)), has_ended)
 
 
+STAYED, RUNS_AS_IF = (retained(LET_GO, has_ended=one) for one in (True, False))
+HAS_LABEL, RUNS_WITH_LABEL = (retained(OF_THE_ATTEMPT, has_ended=one) for one in (True, False))
+
+
 @dataclass(frozen=True)
 class Case:
     """A Task or a Framework, what was asked for, what became of that, and what becomes of the Task or Framework."""
@@ -85,10 +89,8 @@ class Case:
     outcome: Outcome
     becomes: State
     code: int | None = None
-    later: bool = False
-    """Whether it is not asked for again for a while."""
-    known_as: str = ""
-    """What is known of the Pod, or of its name, from then on: the name of a set of the sightings."""
+    then: str = ""
+    """What follows: it is asked for again `later`; or the set of the sightings that the Pod, or its name, is in."""
     said: str = ""
     """By an Event."""
 
@@ -124,6 +126,7 @@ def answer(state: FrameworkState, effect: Effect, outcome: Outcome, seconds: flo
 
 NOT_CREATED = "FailedCreate: Pod of worker-0: "
 IN_USE = NOT_CREATED + "the name is in use"
+DELETED_INSTEAD = "PodNotRetained: The Pod of worker-0 is deleted with its logs: "
 CASES = {
     "created": Case(task(), CREATE, Done(uid="new-uid"), S.CREATION_REQUESTED),
     "not created": Case(task(), CREATE, SICK, S.CREATION_PENDING, said=NOT_CREATED + "sick"),
@@ -137,47 +140,31 @@ CASES = {
     "deleted": Case(TO_DELETE, DELETE, Done(), S.DELETION_REQUESTED, 0),
     "was gone already": Case(TO_DELETE, DELETE, Missing(), S.DELETION_REQUESTED, 0),
     "not deleted": Case(TO_DELETE, DELETE, SICK, S.DELETION_PENDING, 0),
-    "deleted by force, shows later": Case(task(S.DELETING, ended(0)), FORCE, Done(), S.DELETING, 0, later=True),
+    "deleted by force, shows later": Case(task(S.DELETING, ended(0)), FORCE, Done(), S.DELETING, 0, "later"),
     "never seen, confirmed to be gone": Case(UNSEEN, CONFIRM, Missing(), S.ATTEMPT_COMPLETED, -111),
-    "never seen, was there: ask again": Case(UNSEEN, CONFIRM, Done(), S.CREATION_REQUESTED, -111, later=True),
-    "seen after all before it was confirmed": Case(SEEN, CONFIRM, Missing(), S.PREPARING, -111, known_as="gone"),
-    "another Pod was confirmed to be gone": Case(
-        UNSEEN_TOO, CONFIRM, Missing(), S.CREATION_REQUESTED, -111, known_as="gone"
-    ),
-    "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING, known_as="gone"),
-    "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING, known_as="gone"),
-    "looked for, there: the cache is late": Case(task(S.RUNNING), FIND, found(), S.RUNNING, later=True),
+    "never seen, was there: ask again": Case(UNSEEN, CONFIRM, Done(), S.CREATION_REQUESTED, -111, "later"),
+    "seen after all before it was confirmed": Case(SEEN, CONFIRM, Missing(), S.PREPARING, -111, "gone"),
+    "another Pod was confirmed to be gone": Case(UNSEEN_TOO, CONFIRM, Missing(), S.CREATION_REQUESTED, -111, "gone"),
+    "looked for, gone": Case(task(S.RUNNING), FIND, Missing(), S.RUNNING, then="gone"),
+    "looked for, another one is there": Case(task(S.RUNNING), FIND, found("another"), S.RUNNING, then="gone"),
+    "looked for, there: the cache is late": Case(task(S.RUNNING), FIND, found(), S.RUNNING, then="later"),
     "looked for, there without its label": Case(task(S.RUNNING), FIND, found(labelled=False), S.RUNNING, -101),
     "looked for, not found out": Case(task(S.RUNNING), FIND, SICK, S.RUNNING),
-    "looked for before its creation, there: wait": Case(
-        task(), FIND, found(), S.CREATION_PENDING, later=True, known_as="in_use", said=IN_USE
-    ),
-    "looked for before its creation, there without its label": Case(
-        task(), FIND, found(labelled=False), S.CREATION_PENDING, later=True, known_as="in_use", said=IN_USE
-    ),
-    "deleted while it is not seen, until it is gone": Case(GONE, CONFIRM, Done(), S.RUNNING, -101, later=True),
-    "an orphan is deleted, shows later": Case(task(), ORPHAN, Done(), S.CREATION_PENDING, later=True),
-    "an orphan was gone already": Case(task(), ORPHAN, Missing(), S.CREATION_PENDING, later=True),
+    "in the way, with its label": Case(task(), FIND, found(), S.CREATION_PENDING, None, "in_use", IN_USE),
+    "in the way, without it": Case(task(), FIND, found(labelled=False), S.CREATION_PENDING, None, "in_use", IN_USE),
+    "deleted while it is not seen, until it is gone": Case(GONE, CONFIRM, Done(), S.RUNNING, -101, "later"),
+    "an orphan is deleted, shows later": Case(task(), ORPHAN, Done(), S.CREATION_PENDING, then="later"),
+    "an orphan was gone already": Case(task(), ORPHAN, Missing(), S.CREATION_PENDING, then="later"),
     # Pods that are to stay
     "stays": Case(TO_DELETE, RETAIN, Done(), S.DELETION_REQUESTED, 0),
     "perhaps it stays later": Case(TO_DELETE, RETAIN, Failed("busy"), S.DELETION_PENDING, 0),
-    "is gone": Case(TO_DELETE, RETAIN, Missing(), S.DELETION_PENDING, 0, known_as="not_retained"),
-    "may not stay": Case(
-        *(TO_DELETE, RETAIN, NO, S.DELETION_PENDING, 0),
-        known_as="not_retained",
-        said="PodNotRetained: The Pod of worker-0 is deleted with its logs: no",
-    ),
-    "has stayed": Case(TO_DELETE, FIND, retained(LET_GO, has_ended=True), S.DELETION_PENDING, 0, known_as="gone"),
+    "is gone": Case(TO_DELETE, RETAIN, Missing(), S.DELETION_PENDING, 0, "not_retained"),
+    "may not stay": Case(TO_DELETE, RETAIN, NO, S.DELETION_PENDING, 0, "not_retained", DELETED_INSTEAD + "no"),
+    "has stayed": Case(TO_DELETE, FIND, STAYED, S.DELETION_PENDING, 0, "gone"),
     # Whoever may change Pods may give one the label and the owner of a Pod that has stayed.
-    "was made to look so, and runs": Case(
-        TO_DELETE, FIND, retained(LET_GO, has_ended=False), S.DELETION_PENDING, 0, known_as="not_retained"
-    ),
-    "has the label alone": Case(
-        TO_DELETE, FIND, retained(OF_THE_ATTEMPT, has_ended=True), S.DELETION_PENDING, 0, known_as="not_retained"
-    ),
-    "has the label alone, and runs": Case(
-        TO_DELETE, FIND, retained(OF_THE_ATTEMPT, has_ended=False), S.DELETION_PENDING, 0, known_as="not_retained"
-    ),
+    "was made to look so, and runs": Case(TO_DELETE, FIND, RUNS_AS_IF, S.DELETION_PENDING, 0, "not_retained"),
+    "has the label alone": Case(TO_DELETE, FIND, HAS_LABEL, S.DELETION_PENDING, 0, "not_retained"),
+    "has the label alone, and runs": Case(TO_DELETE, FIND, RUNS_WITH_LABEL, S.DELETION_PENDING, 0, "not_retained"),
 }
 
 
@@ -194,14 +181,10 @@ OF_A_FRAMEWORK = {
     "a ConfigMap: deleted": Case(ENDING, REMOVE, Done(), S.DELETION_REQUESTED, 0),
     "a ConfigMap: was gone already": Case(ENDING, REMOVE, Missing(), S.DELETION_REQUESTED, 0),
     "a ConfigMap: not deleted": Case(ENDING, REMOVE, SICK, S.DELETION_PENDING, 0),
-    "a ConfigMap: another one was deleted": Case(ENDING, REMOVE_ORPHAN, Done(), S.DELETION_PENDING, 0, later=True),
-    "a ConfigMap: never seen, confirmed to be gone": Case(
-        NEVER_SEEN, REMOVE_UNSEEN, Missing(), S.ATTEMPT_COMPLETED, -110
-    ),
-    "a ConfigMap: never seen, was there: ask again": Case(
-        NEVER_SEEN, REMOVE_UNSEEN, Done(), S.CREATION_REQUESTED, -110, later=True
-    ),
-    "a ConfigMap: an orphan is deleted": Case(framework(), REMOVE_ORPHAN, Done(), S.CREATION_PENDING, later=True),
+    "a ConfigMap: another one was deleted": Case(ENDING, REMOVE_ORPHAN, Done(), S.DELETION_PENDING, 0, "later"),
+    "a ConfigMap: never seen, gone": Case(NEVER_SEEN, REMOVE_UNSEEN, Missing(), S.ATTEMPT_COMPLETED, -110),
+    "a ConfigMap: never seen, was there": Case(NEVER_SEEN, REMOVE_UNSEEN, Done(), S.CREATION_REQUESTED, -110, "later"),
+    "a ConfigMap: an orphan is deleted": Case(framework(), REMOVE_ORPHAN, Done(), S.CREATION_PENDING, then="later"),
 }
 
 
@@ -212,21 +195,18 @@ def test_an_attempt_moves_on_with_the_answer(case: Case) -> None:
     now = known(state.task(W0)) if isinstance(case.was, TaskStatus) else state.status
     assert (now.state, now.completion and now.completion.code) == (case.becomes, case.code)
     assert now.state is case.was.state or now.transition_time == at(7)
-    assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == case.later
+    assert (in_flight.delayed_until(case.effect.key, at(7.9)) is not None) == (case.then in {"later", "in_use"})
     assert isinstance(case.was, FrameworkStatus) or W0 in state.dirty.take_dirty(at(7.9))
     for name in ("gone", "not_retained", "in_use"):
         pods = {FIND.key} if name == "in_use" else {POD_UID}
-        assert set(getattr(state.sightings, name)) == (pods if name == case.known_as else set())
+        assert set(getattr(state.sightings, name)) == (pods if name == case.then else set())
     assert said(state) == ([case.said] if case.said else [])
 
 
-@pytest.mark.parametrize("owner", [LET_GO, OF_THE_ATTEMPT])
-@pytest.mark.parametrize("has_ended", [True, False])
-def test_a_task_that_goes_on_has_lost_a_pod_with_the_label_of_one_that_has_stayed(
-    owner: OwnerReference, has_ended: bool
-) -> None:
+@pytest.mark.parametrize("pod", [STAYED, RUNS_AS_IF, HAS_LABEL, RUNS_WITH_LABEL])
+def test_a_task_that_goes_on_has_lost_a_pod_with_the_label_of_one_that_has_stayed(pod: Found) -> None:
     state = state_of(task(S.RUNNING))
-    answer(state, FIND, retained(owner, has_ended=has_ended))
+    answer(state, FIND, pod)
     end = known(known(state.task(W0)).completion)
     assert (end.code, state.sightings.gone) == (-101, set())
     assert end.diagnostics.startswith("Pod has not ended and has the label")

@@ -148,7 +148,7 @@ def test_an_attempt_has_its_own_account_and_a_success_has_lost_nothing() -> None
 def take_up(state: FrameworkState, now: float, *times: Times | None, created: float = 0, uid: str = "pod-uid") -> None:
     """A controller begins, and sees Pods of these times, one after the other."""
     pods = (Pod(Meta(name="fw-worker-0", uid=uid, resource_version="1"), times=one or UNSET) for one in times)
-    list(ledger.take_up(state, at(created), lambda _name: next(pods, None), at(now)))
+    list(ledger.take_up(state, at(created), lambda _name: next(pods), at(now)))
 
 
 def follow(state: FrameworkState, now: float, *, is_open: bool = True, **spec: Any) -> None:
@@ -210,24 +210,25 @@ def test_a_clock_that_is_set_back_takes_nothing_back() -> None:
 # --- while there was no controller -----------------------------------------------------------------------------------
 
 
-def seconds(*moments: float | None) -> Times:
-    placed, ran, over = (None if moment is None else at(moment) for moment in moments)
+def seconds(*moments: float) -> Times:
+    """When it was placed, ran and was over, as far as it has come."""
+    placed, ran, over = (*map(at, moments), None, None, None)[:3]
     return placed, ran, over
 
 
 AWAY: dict[str, tuple[str, list[Times | None], dict[str, float]]] = {
     "it came to run": (
         "scheduling",
-        [seconds(10, 20, None), seconds(15, 40, None)],
+        [seconds(10, 20), seconds(15, 40)],
         {"scheduling": 15, "starting": 25},
     ),
     "it ran and ended": ("starting", [seconds(1, 20, 50), seconds(1, 30, 60)], {"starting": 30, "running": 30}),
-    "one still runs": ("running", [seconds(1, 2, 50), seconds(1, 2, None)], {}),
-    "one is not placed": ("scheduling", [seconds(10, 20, None), seconds(None, None, None)], {}),
-    "of one nothing is known": ("starting", [seconds(10, 20, None), None], {}),
-    "before the last that was written": ("starting", [seconds(-9, -5, None), seconds(-9, -5, None)], {"running": 0}),
-    "the clocks of nodes are ahead": ("starting", [seconds(1, 500, None), seconds(1, 900, None)], {"starting": 100}),
-    "Pods say nothing of a suspension": ("queued", [seconds(1, 2, None), seconds(1, 2, None)], {}),
+    "one still runs": ("running", [seconds(1, 2, 50), seconds(1, 2)], {}),
+    "one is not placed": ("scheduling", [seconds(10, 20), seconds()], {}),
+    "of one nothing is known": ("starting", [seconds(10, 20), None], {}),
+    "before the last that was written": ("starting", [seconds(-9, -5), seconds(-9, -5)], {"running": 0}),
+    "the clocks of nodes are ahead": ("starting", [seconds(1, 500), seconds(1, 900)], {"starting": 100}),
+    "Pods say nothing of a suspension": ("queued", [seconds(1, 2), seconds(1, 2)], {}),
 }
 
 
@@ -242,11 +243,11 @@ def test_what_passed_without_a_controller_is_charged_by_the_times_of_the_pods(
     assert state.ledger.since == at(sum(charged.values()))
 
 
-@pytest.mark.parametrize("placed", [None, 500])
-def test_without_barriers_it_ran_from_the_first_pod_on(placed: float | None) -> None:
+@pytest.mark.parametrize("placed", [seconds(), seconds(500)])
+def test_without_barriers_it_ran_from_the_first_pod_on(placed: Times) -> None:
     state = state_of(THERE, NO_NODE, barriers=False)
     state.ledger = Ledger(at(0), LedgerState.SCHEDULING)
-    take_up(state, 900, seconds(10, 20, None), seconds(placed, None, None))
+    take_up(state, 900, seconds(10, 20), placed)
     assert (state.ledger.state, state.ledger.total) == (LedgerState.RUNNING, Spent(scheduling=20))
 
 
@@ -254,5 +255,5 @@ def test_without_barriers_it_ran_from_the_first_pod_on(placed: float | None) -> 
 def test_another_pod_of_the_name_says_nothing(uid: str, charged: float) -> None:
     state = state_of(THERE)
     state.ledger = Ledger(at(0), LedgerState.STARTING)
-    take_up(state, 100, seconds(1, 30, None), uid=uid)
+    take_up(state, 100, seconds(1, 30), uid=uid)
     assert state.ledger.since == at(charged)
