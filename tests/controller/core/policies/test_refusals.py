@@ -253,10 +253,6 @@ class Server(Manual):
         """How many Tasks of roles whose names begin so are in which state."""
         return Counter(task.state for name, task in tasks(self.world).items() if name.startswith(role))
 
-    def bad_codes(self) -> set[int]:
-        """How the Tasks of the role have ended."""
-        return {known(task.completion).code for name, task in tasks(self.world).items() if name.startswith("bad")}
-
     def send(self, effect: Effect) -> Outcome:
         self.writes += isinstance(effect, WriteStatus)
         if not isinstance(effect, CreatePod) or not effect.role.startswith("bad"):
@@ -364,7 +360,8 @@ ENDS: dict[str, tuple[dict[str, Any], int, int]] = {
 def test_limited_retries_come_to_their_end(life: dict[str, Any], seconds: int, most: int) -> None:
     server = Server(**life)
     server.live(seconds)
-    assert server.bad_codes() == ({-200} if "failed" in life else {-200, -220})
+    ends = {known(task.completion).code for name, task in tasks(server.world).items() if name.startswith("bad")}
+    assert ends == ({-200} if "failed" in life else {-200, -220})
     assert server.creations <= most
 
 

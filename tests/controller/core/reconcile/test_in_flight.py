@@ -1,6 +1,5 @@
 """Which effects are in flight, and how long failed ones are delayed."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -56,33 +55,33 @@ def test_it_knows_whether_pods_are_being_created(in_flight: InFlight) -> None:
     assert seen == [False, False, True, True, False, False, True]
 
 
-DELAYS: dict[str, tuple[float, Callable[[InFlight, datetime], None], list[float]]] = {
-    "failures": (1.0, lambda one, now: one.back_off(KEY, FAILED, now), [1, 2, 4, 8, 16, 30, 30, 30]),
-    "failures, by half a draw": (0.5, lambda one, now: one.back_off(KEY, FAILED, now), [0.75, 1.5, 3]),
-    "failures, by the least draw": (0.0, lambda one, now: one.back_off(KEY, FAILED, now), [0.5, 1, 2]),
-    "the server asks for more": (1.0, lambda one, now: one.back_off(KEY, Failed("x", 60), now), [60, 60]),
-    "the server asks for less": (1.0, lambda one, now: one.back_off(KEY, Failed("x", 0.1), now), [1, 2]),
-    "what took place unseen": (1.0, lambda one, now: one.recheck_later(KEY, now), [5, 5, 5, 5]),
+DELAYS: dict[str, tuple[float, Failed | bool, list[float]]] = {
+    "failures": (1.0, FAILED, [1, 2, 4, 8, 16, 30, 30, 30]),
+    "failures, by half a draw": (0.5, FAILED, [0.75, 1.5, 3]),
+    "failures, by the least draw": (0.0, FAILED, [0.5, 1, 2]),
+    "the server asks for more": (1.0, Failed("x", 60), [60, 60]),
+    "the server asks for less": (1.0, Failed("x", 0.1), [1, 2]),
+    "what took place unseen": (1.0, False, [5, 5, 5, 5]),
     # With a finalizer 1,000 of them made 200 requests a second for ever.
-    "a Pod stays": (
-        1.0,
-        lambda one, now: one.recheck_later(KEY, now, longer=True),
-        [5, 5, 5, 10, 20, 40, 80, 160, 300, 300],
-    ),
+    "a Pod stays": (1.0, True, [5, 5, 5, 10, 20, 40, 80, 160, 300, 300]),
 }
 
 
-@pytest.mark.parametrize(("draw", "fail", "delays"), DELAYS.values(), ids=DELAYS)
-def test_the_next_try_is_delayed_after(
-    draw: float, fail: Callable[[InFlight, datetime], None], delays: list[float]
-) -> None:
+@pytest.mark.parametrize(("draw", "failed", "delays"), DELAYS.values(), ids=DELAYS)
+def test_the_next_try_is_delayed_after(draw: float, failed: Failed | bool, delays: list[float]) -> None:
+    """What it failed with, or no failure: whether the Pod is looked at after longer and longer times."""
     in_flight, now, found = InFlight(lambda: draw), at(0), []
     for _ in delays:
-        fail(in_flight, now)
+        if isinstance(failed, Failed):
+            in_flight.back_off(KEY, failed, now)
+        else:
+            in_flight.recheck_later(KEY, now, longer=failed)
         found.append(wait(in_flight, now))
         now += timedelta(seconds=found[-1])
         assert in_flight.delayed_until(KEY, now) is None
     assert found == delays
+    message = failed.message if isinstance(failed, Failed) else ""
+    assert (in_flight.last_failure(KEY), in_flight.failures(KEY)) == (message, len(delays) if failed else 0)
 
 
 def test_a_success_resets_one_delay_a_new_attempt_all(in_flight: InFlight) -> None:
@@ -102,11 +101,6 @@ def test_a_success_resets_one_delay_a_new_attempt_all(in_flight: InFlight) -> No
     assert delays() == [(1, "x"), (2, "last of configmap")]
     in_flight.reset_delays()
     assert delays() == [(0, ""), (0, "")]
-
-
-def test_what_took_place_unseen_is_no_failure(in_flight: InFlight) -> None:
-    in_flight.recheck_later(KEY, at(0))
-    assert (in_flight.last_failure(KEY), in_flight.failures(KEY)) == ("", 0)
 
 
 def test_a_pod_that_had_the_name_of_a_new_one_is_looked_at_5_seconds_after_its_deletion(in_flight: InFlight) -> None:
