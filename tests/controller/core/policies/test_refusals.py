@@ -126,15 +126,6 @@ def test_a_minute_pays_for_ten_of_the_largest_pods_and_a_namespace_is_closed_for
     assert spending.until(at(seconds or 0)) == at((seconds or 0) + 6), "the next one is paid for in six seconds"
 
 
-def small_pods(spending: Spending, seconds: float, *, sent: bool) -> int:
-    """So many may be asked for then."""
-    number = 0
-    while spending.until(at(seconds)) is None:
-        spending.pay(300, at(seconds), sent=sent)
-        number += 1
-    return number
-
-
 SMALL_PODS: dict[str, tuple[int, list[float], bool, float]] = {
     # 160 roles whose templates were edited ten times a second made 85 creations a second.
     "refused": (0, [*range(120)], True, pytest.approx(3 * BYTES_A_MINUTE / LEAST_BYTES, abs=12)),
@@ -148,8 +139,12 @@ SMALL_PODS: dict[str, tuple[int, list[float], bool, float]] = {
 
 @pytest.mark.parametrize(("large", "seconds", "sent", "number"), SMALL_PODS.values(), ids=SMALL_PODS)
 def test_small_pods_cost_a_little(large: int, seconds: list[float], sent: bool, number: float) -> None:
-    spending = spent(large)
-    assert sum(small_pods(spending, second, sent=sent) for second in seconds) == number
+    spending, asked = spent(large), 0
+    for second in seconds:
+        while spending.until(at(second)) is None:
+            spending.pay(300, at(second), sent=sent)
+            asked += 1
+    assert asked == number
 
 
 def test_the_frameworks_of_a_namespace_share_what_refused_pods_may_cost() -> None:

@@ -6,6 +6,7 @@ It is counted in calls of Python functions, so that neither the machine nor the 
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
@@ -21,6 +22,7 @@ from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import decided
 from tests.controller.core.manual import POD, Manual, of_roles
 from tests.controller.core.values import core_config, moment
+from tests.controller.core.world import Plan
 from tests.support.memory import memory
 
 
@@ -62,10 +64,10 @@ def calls(function: Callable[[], object]) -> int:
     return count
 
 
-def running(tasks: int) -> Manual:
+def running(tasks: int, pod: str = POD, **plan: Any) -> Manual:
     """A Framework whose Tasks run, all of which is persisted."""
-    manual = Manual(of_roles(worker=tasks))
-    manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
+    manual = Manual(of_roles(pod, worker=tasks))
+    manual.world.plan = Plan({f"worker-{index}": ["stay"] for index in range(tasks)}, **plan)
     manual.at_rest()
     return manual
 
@@ -83,19 +85,9 @@ def scaled_down(tasks: int) -> Manual:
 def gathering(tasks: int) -> Manual:
     """A gang one Task of which finds no node, after it was reported."""
     barrier = "{metadata: {labels: {frameworkcontroller.microsoft.com/barrier: enabled}}, "
-    manual = Manual(of_roles(POD.replace("{", barrier, 1), worker=tasks))
-    manual.world.plan.ends.update({f"worker-{index}": ["stay"] for index in range(tasks)})
-    manual.world.plan.no_node = {f"worker-{tasks - 1}": 9999}
-    manual.at_rest()
+    manual = running(tasks, POD.replace("{", barrier, 1), no_node={f"worker-{tasks - 1}": 9999})
     assert manual.reconciler.gang is not None
     assert gang_ready_of(manual.world.status) is not None
-    return manual
-
-
-def of_many_roles(number: int, shape: str) -> Manual:
-    """A gang of so many roles, all of which run."""
-    manual = waiting_roles(number, shape)
-    manual.at_rest()
     return manual
 
 
@@ -119,8 +111,13 @@ def test_an_event_costs_the_same_among_few_and_many_tasks(phase: Callable[[int],
 @pytest.mark.parametrize(("shape", "each"), [("plain", 0), ("none", 20)])
 def test_an_event_costs_the_same_among_few_and_many_roles(shape: str, each: int) -> None:
     """A gang that restarts in place counts its members, role by role."""
-    few, many = (cost_of_an_event(of_many_roles(number, shape), "fw-r0-0") for number in (10, 200))
-    assert many <= few + each * 190
+
+    def cost(number: int) -> int:
+        manual = waiting_roles(number, shape)
+        manual.at_rest()
+        return cost_of_an_event(manual, "fw-r0-0")
+
+    assert cost(200) <= cost(10) + each * 190
 
 
 def waiting_roles(number: int, shape: str) -> Manual:

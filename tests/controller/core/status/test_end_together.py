@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import InitContainerStatus, Pod
+from frameworkcontroller.api.pod import InitContainerStatus
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.pods.facts import SpecFacts
@@ -31,16 +31,13 @@ SIDECARS: dict[str, tuple[dict[str, Any], bool | UnsetType, bool | UnsetType]] =
 }
 
 
-def with_sidecar(status: dict[str, Any]) -> Pod:
-    return pod("Running", initContainerStatuses=[{"name": names.BARRIER_CONTAINER, **status}])
-
-
 @each("status, before, after", SIDECARS.values(), ids=SIDECARS)
 def test_a_sidecar_that_was_ready_and_is_not_says_that_its_application_wants_to_end(
     status: dict[str, Any], before: bool | UnsetType, after: bool | UnsetType
 ) -> None:
     attempt = replace(task(State.RUNNING).attempt_status, held=before)
-    assert held_of(attempt, with_sidecar(status)) is after
+    seen = pod("Running", initContainerStatuses=[{"name": names.BARRIER_CONTAINER, **status}])
+    assert held_of(attempt, seen) is after
 
 
 def test_an_instance_that_starts_again_does_not_want_to_end() -> None:
