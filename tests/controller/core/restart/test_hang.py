@@ -17,29 +17,25 @@ from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, as_hang, c
 from tests.controller.core.inplace import verdict_of as said
 from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.scenarios.hangs import HANGS
-from tests.controller.core.values import POD_UID, START, pod
+from tests.controller.core.values import POD_UID, START, known, pod
 
 TEXT = said("hang 10 worker-2", 3)
 
 
-def with_last_line(message: str, code: int = EXIT_CODE, *, is_over: bool = True) -> Pod:
-    end = Terminated(exit_code=code, message=message)
-    barrier = (
-        InitContainerStatus(names.BARRIER_CONTAINER, ContainerState(running=Running()), LastState(end))
-        if is_over
-        else InitContainerStatus(names.BARRIER_CONTAINER, ContainerState(terminated=end))
-    )
+def with_last_line(message: str, code: int = EXIT_CODE, *, runs_again: bool = True) -> Pod:
+    end, name = Terminated(exit_code=code, message=message), names.BARRIER_CONTAINER
+    ended = InitContainerStatus(name, ContainerState(terminated=end))
+    again = InitContainerStatus(name, ContainerState(running=Running()), LastState(end))
     found = pod("Running")
-    return replace(found, status=replace(found.status, init_container_statuses=(barrier,)))
+    return replace(found, status=replace(found.status, init_container_statuses=(again if runs_again else ended,)))
 
 
-@pytest.mark.parametrize("is_over", [True, False])
-def test_the_last_line_of_a_sidecar_is_its_verdict(is_over: bool) -> None:
-    seen = with_last_line(str(TEXT), is_over=is_over)
-    found = verdict_of(seen, seen.metadata.uid)
-    assert found is not None
+@pytest.mark.parametrize("runs_again", [True, False])
+def test_the_last_line_of_a_sidecar_is_its_verdict(runs_again: bool) -> None:
+    seen = with_last_line(str(TEXT), runs_again=runs_again)
+    found = known(verdict_of(seen, POD_UID))
     assert (found.epoch, found.step, found.culprits[0].task) == (3, 10, "worker-2")
-    assert verdict_of(with_last_line(str(TEXT), 88, is_over=is_over), POD_UID) is None
+    assert verdict_of(with_last_line(str(TEXT), 88, runs_again=runs_again), POD_UID) is None
     assert verdict_of(seen, "another") is None
 
 
@@ -89,29 +85,26 @@ def test_texts_of_a_verdict_are_clean_and_nodes_are_names() -> None:
     assert found.culprits == (Culprit(task="worker-1 ", section="a b", stack=("x y",)),)
 
 
-def test_a_node_that_the_gang_does_not_use_is_never_counted() -> None:
+def hangs_on(named: list[tuple[str, ...]], used: set[str]) -> Hangs:
+    """What a gang on these nodes remembers of hangs, each of which names culprits on some nodes."""
     hangs: Hangs | UnsetType = UNSET
-    culprits = tuple(Culprit(task="worker-1", node=node) for node in ("n-1", "invented", ""))
-    for epoch in range(2):
-        verdict = replace(VERDICT, epoch=epoch, culprits=culprits)
-        hangs = counted(hangs, verdict, 0, START, {"n-1", "n-2", ""}) or UNSET
+    for epoch, nodes in enumerate(named):
+        culprits = tuple(Culprit(task="worker-1", node=node) for node in nodes)
+        hangs = known(counted(hangs, replace(VERDICT, epoch=epoch, culprits=culprits), 0, START, used))
     assert hangs
-    assert hangs.nodes == (HungNode("n-1", 2),)
-    assert hangs.avoided == ("n-1",)
+    return hangs
+
+
+def test_a_node_that_the_gang_does_not_use_is_never_counted() -> None:
+    hangs = hangs_on([("n-1", "invented", "")] * 2, used={"n-1", "n-2", ""})
+    assert (hangs.nodes, hangs.avoided) == ((HungNode("n-1", 2),), ("n-1",))
 
 
 def test_of_the_nodes_of_a_gang_one_is_left() -> None:
-    hangs: Hangs | UnsetType = UNSET
-    used = {f"n-{number}" for number in range(4)}
-    for epoch in range(8):
-        culprit = Culprit(task="worker-1", node=f"n-{epoch % 4}")
-        hangs = counted(hangs, replace(VERDICT, epoch=epoch, culprits=(culprit,)), 0, START, used) or UNSET
-        assert hangs
+    hangs = hangs_on([("n-0",), ("n-1",), ("n-2",), ("n-3",)] * 2, used={"n-0", "n-1", "n-2", "n-3"})
     assert hangs.avoided == ("n-0", "n-1", "n-2")
-    culprit = Culprit(task="worker-1", node="n-3")
-    hangs = counted(hangs, replace(VERDICT, epoch=9, culprits=(culprit,)), 0, START, {"n-3", "n-4"}) or UNSET
-    assert hangs
-    assert hangs.avoided == ("n-0", "n-1", "n-2", "n-3")
+    again = replace(VERDICT, epoch=9, culprits=(Culprit(task="worker-1", node="n-3"),))
+    assert known(counted(hangs, again, 0, START, {"n-3", "n-4"})).avoided == ("n-0", "n-1", "n-2", "n-3")
 
 
 @pytest.mark.parametrize(
@@ -129,14 +122,11 @@ def test_only_hangs_that_restart_have_a_limit(notes: dict[str, str], limit: int 
     assert hang_limit({f"barrier.{names.GROUP}/{name}": value for name, value in notes.items()}) == limit
 
 
-@pytest.mark.parametrize(
-    ("text", "port"),
-    [
-        (" 1024 ", 1024),
-        ("65535", 65535),
-        *((text, 24817) for text in ("1023", "65536", "99999", "024817", "-1", "http")),
-    ],
-)
+PORTS = {" 1024 ": 1024, "65535": 65535}
+NO_PORTS = ("1023", "65536", "99999", "024817", "-1", "http")
+
+
+@pytest.mark.parametrize(("text", "port"), [*PORTS.items(), *((text, 24817) for text in NO_PORTS)])
 def test_a_port_that_there_cannot_be_is_never_asked(text: str, port: int) -> None:
     assert progress_port({names.PROGRESS_PORT_ANNOTATION: text}) == port
 
@@ -157,14 +147,15 @@ def test_each_hang_is_one_event_and_is_counted_once(name: str, hangs: int) -> No
 
 def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> None:
     life = run(HANGS["a gang hangs, and all start again in their Pods"])
-    status = life.world.status
+    status, (event,) = life.world.status, (one for one in life.events if one.reason == "GangHung")
     assert status.hangs
-    assert status.hangs.last.text == (
+    assert status.ledger
+    text = (
         "the gang made no progress for 130 s after step 10 (limit 120 s); "
         "culprit: worker-2 on node-1 at /a.py:3 in read (is behind the others)"
     )
+    assert status.hangs.last.text == text
     (restart,) = status.attempt_status.last_gang_restarts or ()
-    assert (restart.reason, restart.why) == ("Hung", status.hangs.last.text[:200])
-    assert status.hangs.last.text in next(event.message for event in life.events if event.reason == "GangHung")
-    assert status.ledger
+    assert (restart.reason, restart.why) == ("Hung", text[:200])
+    assert text in event.message
     assert status.ledger.total.hung > 0
