@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, RetryPolicyStatus
 from frameworkcontroller.core.machines.framework import Action, deadline_of, step
 from tests.controller.core.driver import Driver
+from tests.controller.core.machines.test_framework import FrameworkRow, next_step
 from tests.controller.core.scenarios.added import with_fields
 from tests.controller.core.scenarios.lives import STAY
 from tests.controller.core.values import (
-    Row,
     at,
     attempt_facts,
     config_map,
@@ -57,7 +56,7 @@ SOON = ran(S.ATTEMPT_COMPLETED, since=990, code=1, delay=50)
 ENDED = ran(S.ATTEMPT_COMPLETED, code=0)
 DONE = framework(S.COMPLETED, framework_end(0), since=100)
 
-ROWS: dict[str, Row[FrameworkStatus, Partial, Action]] = {
+ROWS: dict[str, FrameworkRow] = {
     # activeDeadlineSeconds
     "over while it runs": row(ran(S.RUNNING), THERE, S.DELETION_PENDING, code=-240, **within(900)),
     "not over": row(ran(S.RUNNING), THERE, wake_at=LATER, **within(1000)),
@@ -88,11 +87,9 @@ ROWS: dict[str, Row[FrameworkStatus, Partial, Action]] = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_framework_runs_until_its_deadline_and_is_kept_as_long_as_it_asks_for(
-    row: Row[FrameworkStatus, Partial, Action],
-) -> None:
-    assert shown(step(row.was, row.seen, attempt_facts(**row.facts), persisted=True)) == row.expected
-    assert step(row.was, row.seen, attempt_facts(**row.facts), persisted=False).action is None
+def test_a_framework_runs_until_its_deadline_and_is_kept_as_long_as_it_asks_for(row: FrameworkRow) -> None:
+    assert shown(next_step(row)) == row.expected
+    assert next_step(row, persisted=False).action is None
 
 
 def test_the_deadline_stands_still_while_the_framework_is_suspended() -> None:
@@ -122,51 +119,14 @@ def test_the_end_names_the_field_and_its_value() -> None:
     assert end.diagnostics == "Framework has run for longer than its activeDeadlineSeconds 900, retries included"
 
 
-# --- the clock, and controllers that are away ------------------------------------------------------------------------
-
-
-def running(deadline: int) -> Driver:
-    manifest = framework_of(with_fields(f"activeDeadlineSeconds: {deadline}"))
-    driver = Driver(World(manifest, Plan({"ps-0": ["stay"], **STAY})))
+def test_the_deadline_is_by_the_wall_clock_and_a_controller_asks_to_be_called_then() -> None:
+    driver = Driver(World(framework_of(with_fields("activeDeadlineSeconds: 60")), Plan({"ps-0": ["stay"], **STAY})))
     driver.go_on(8)
-    assert driver.world.status.state is S.RUNNING
-    return driver
-
-
-def end_of(driver: Driver) -> tuple[State, int | None]:
-    status = driver.world.status
-    return status.state, status.completion.code if status.completion else None
-
-
-def test_a_controller_asks_to_be_called_when_the_deadline_is_over() -> None:
-    driver = running(100)
-    assert driver.decide().wake_at == deadline_of(driver.world.status, driver.world.framework.spec)
-
-
-def test_a_deadline_that_passes_while_no_controller_runs_ends_the_framework_later() -> None:
-    driver = running(60)
-    driver.world.now += timedelta(hours=1)
-    driver.start()
-    driver.go_on(10)
-    assert end_of(driver) == (S.COMPLETED, -240)
-
-
-def test_a_wall_clock_that_is_set_back_puts_the_deadline_off() -> None:
-    driver = running(60)
+    assert driver.decide().wake_at == known(deadline_of(driver.world.status, driver.world.framework.spec))
     driver.set_back = timedelta(hours=1)
     driver.world.now += timedelta(minutes=5)
     driver.go_on(10)
-    assert end_of(driver) == (S.RUNNING, None)
+    assert driver.world.status.state is S.RUNNING
     driver.set_back = timedelta()
     driver.go_on(10)
-    assert end_of(driver) == (S.COMPLETED, -240)
-
-
-def test_a_deadline_may_be_changed_while_it_runs() -> None:
-    driver = running(20)
-    driver.world.spec["activeDeadlineSeconds"] = 3600
-    driver.world.edited()
-    driver.caches.hear_of_framework()
-    driver.world.now += timedelta(minutes=5)
-    driver.go_on(10)
-    assert end_of(driver) == (S.RUNNING, None)
+    assert driver.world.status.completion.code == -240
