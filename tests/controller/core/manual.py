@@ -6,13 +6,11 @@ from typing import TypeVar
 from frameworkcontroller.core.effects import Effect, Outcome
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from tests.controller.core.driver import Driver
-from tests.controller.core.scenarios.lives import TWO_ROLES
+from tests.controller.core.scenarios.lives import STAY, TWO_ROLES
 from tests.controller.core.world import Plan, World, framework_of
 
 POD = "{spec: {containers: [{name: main}]}}"
 Kind = TypeVar("Kind", bound=Effect)
-
-STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("ps-0", "worker-0", "worker-1", "worker-2")}
 
 
 def of_roles(pod: str = POD, **numbers: int) -> str:
@@ -44,7 +42,7 @@ class Manual(Driver):
     """A controller whose every request can be answered by hand."""
 
     def __init__(self, spec: str = TWO_ROLES, config: CoreConfig | None = None) -> None:
-        super().__init__(World(framework_of(spec), Plan(dict(STAY)), config))
+        super().__init__(World(framework_of(spec), Plan({"ps-0": ["stay"], **STAY}), config))
 
     def ask(self) -> list[Effect]:
         return self.decide().effects

@@ -77,6 +77,8 @@ from tests.controller.core.inplace import HUNG, InPlace, verdict_of
 from tests.controller.core.kueue import Kueue
 from tests.controller.core.values import core_config, known
 
+Ends = dict[str, list[int | str]]
+"""An exit code or "stay" by the name of a Task, for each retry of Framework and Task."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CONFIG_MAP = "attempt"
 """The name of the ConfigMap in a plan; a Pod's is `role-index`."""
@@ -114,8 +116,7 @@ def _status_of(stored: bytes) -> FrameworkStatus:
 class Plan:
     """What becomes of requests and Pods, by the name of the object."""
 
-    ends: dict[str, list[int | str]] = field(default_factory=dict)
-    """An exit code or "stay", for each retry of Framework and Task."""
+    ends: Ends = field(default_factory=dict)
     refuse: dict[str, list[int]] = field(default_factory=dict)
     """The first attempts' creations are refused with these status codes, however often they are asked for."""
     sick: dict[str, int] = field(default_factory=dict)

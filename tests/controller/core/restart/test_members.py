@@ -20,16 +20,13 @@ from tests.controller.core.scenarios.in_place import (
     GANG,
     IN_PLACE,
     NO_MEMBERS,
-    TOOLS,
     TOOLS_STAY,
     is_open,
     then_ok,
 )
 from tests.controller.core.scenarios.in_place import POD as GANG_POD
 from tests.controller.core.scenarios.lives import POD, STAY, Script, all_run, tasks
-from tests.controller.core.world import Plan, World, framework_of
-
-Ends = dict[str, list[int | str]]
+from tests.controller.core.world import Ends, Plan, World, framework_of
 
 PREPARED = f"""
 executionType: Start
@@ -72,17 +69,6 @@ class Life(Run):
 def life_of(name: str) -> Life:
     scenario = IN_PLACE[name]
     return Life(scenario.spec, scenario.ends, scenario.script)
-
-
-def after(turns: int) -> Script:
-    """It is stopped after so many turns."""
-
-    def script(world: World) -> None:
-        world.notes["turns"] = world.notes.get("turns", 0) + 1
-        if world.notes["turns"] > turns:
-            world.stop()
-
-    return script
 
 
 def test_a_role_without_a_barrier_that_has_succeeded_does_not_forbid_restarts() -> None:
@@ -152,10 +138,11 @@ def test_nothing_is_counted_of_tasks_that_have_not_started_again() -> None:
     assert not driver.reconciler._tasks.starts_while_closed
 
 
-@pytest.mark.parametrize("spec", [GANG, TOOLS], ids=["all have a barrier", "one role has none"])
-def test_the_seconds_until_all_applications_run_are_measured(spec: str) -> None:
-    life = Life(spec, STAY | TOOLS_STAY | {"worker-1": [1, "stay"]}, after(100))
-    assert {"restart-open", "restart-running"} <= life.seconds.keys()
+@pytest.mark.parametrize(
+    "name", ["a rank crashes, and all run again in their Pods", "tools without a barrier are scaled"]
+)
+def test_the_seconds_until_all_applications_run_are_measured(name: str) -> None:
+    assert {"restart-open", "restart-running"} <= life_of(name).seconds.keys()
 
 
 def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> None:

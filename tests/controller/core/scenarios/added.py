@@ -7,6 +7,7 @@ from tests.controller.core.scenarios.lives import (
     POD,
     SIDECAR,
     STAY,
+    THEN_OK,
     TWO_ROLES,
     Scenario,
     all_run,
@@ -54,22 +55,26 @@ def suspend_while_all_run(world: World) -> bool:
     return attempt(world) == 1
 
 
+def resume(world: World) -> None:
+    suspend(world, wanted=False)
+
+
 def resume_when_nothing_is_left(world: World) -> None:
     if suspend_while_all_run(world):
         assert world.status.state is not State.CREATION_PENDING or not world.pods
-        suspend(world, wanted=False)
+        resume(world)
 
 
 def resume_while_it_ends(world: World) -> None:
     """The user resumes before the suspended attempt is over: it is retried all the same."""
     if not suspend_while_all_run(world) and world.stored is not None and world.status.completion is not None:
-        suspend(world, wanted=False)
+        resume(world)
 
 
-def resume(world: World) -> None:
+def resume_at_once(world: World) -> None:
     if world.stored is not None:
         assert attempt(world) == 0
-        suspend(world, wanted=False)
+        resume(world)
 
 
 BY_PERCENT = TWO_ROLES.replace("minSucceededTaskCount: 3", "minSucceededTaskCount: -1, minSucceededTaskPercent: 100")
@@ -101,9 +106,7 @@ taskRoles:
 TOLERANT = PIPELINE.replace(
     "ps, taskNumber: 1,", "ps, taskNumber: 1, frameworkAttemptCompletionPolicy: {minFailedTaskCount: -1},"
 )
-ENDS_ALL: dict[str, list[int | str]] = {"ps-0": [0]}
 UNREADY = {"unready": {"ps-0"}}
-LATER_OK: dict[str, list[int | str]] = {"worker-1": ["stay", 0], "worker-2": ["stay", 0], "worker-0": ["stay", 0]}
 
 
 def is_begun(world: World, name: str) -> bool:
@@ -194,14 +197,14 @@ ADDED = {
     "workers wait until the ps is Ready": Scenario(
         0, script=when(ps_runs, lambda world: world.plan.unready.clear()), spec=DEPENDENT, plan=UNREADY
     ),
-    "one role after the other": Scenario(0, ENDS_ALL, spec=PIPELINE),
+    "one role after the other": Scenario(0, {"ps-0": [0]}, spec=PIPELINE),
     "a failure that is tolerated holds nobody up": Scenario(0, {"ps-0": [7]}, spec=TOLERANT),
     "a failure that is not tolerated ends it": Scenario(7, {"ps-0": [7]}, spec=PIPELINE),
     "those who have begun go on": Scenario(
         0, {**STAY, "ps-0": ["stay"]}, lose_what_others_waited_for, spec=DEPENDENT, tasks_retried={"ps-0": 1}
     ),
     "the next attempt waits again": Scenario(
-        0, {**LATER_OK, "ps-0": [201, "stay"]}, spec=WITHOUT_RETRY, retried=1, exact=False
+        0, {**THEN_OK, "ps-0": [201, "stay"]}, spec=WITHOUT_RETRY, retried=1, exact=False
     ),
     "both are scaled while one waits": Scenario(
         0, {"ps-1": ["stay"]}, scale_both_while_one_waits, spec=DEPENDENT, plan={"unready": {"ps-0", "ps-1"}}
@@ -225,7 +228,7 @@ ADDED = {
     ),
     "suspended while all run, and resumed": Scenario(0, STAY, resume_when_nothing_is_left, spec=UNRETRIED, retried=1),
     "suspended, and resumed while it ends": Scenario(0, STAY, resume_while_it_ends, spec=UNRETRIED, retried=1),
-    "suspended from the beginning, and resumed": Scenario(0, script=resume, spec=with_fields("suspend: true")),
+    "suspended from the beginning, and resumed": Scenario(0, script=resume_at_once, spec=with_fields("suspend: true")),
     "stopped while it is suspended": Scenario(-210, STAY, when(suspend_while_all_run, World.stop), retried=1),
     "deleted as soon as it is over": Scenario(0, spec=with_fields("ttlSecondsAfterFinished: 0"), exists=False),
     "what fails stays": Scenario(210, PERMANENT, spec=with_fields("retainPods: OnFailure"), retained=("fw-worker-0",)),

@@ -1,6 +1,5 @@
 """Lives of Frameworks whose Pods a scheduler places in groups."""
 
-import functools
 from collections.abc import Callable
 
 from frameworkcontroller.api import names
@@ -8,7 +7,7 @@ from frameworkcontroller.api.pod_group import PER_ROLE, GangScheduling
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from frameworkcontroller.core.reconcile.config import CoreConfig
-from tests.controller.core.scenarios.added import DEPENDENT, UNREADY, UNRETRIED, ps_runs, suspend, suspend_while_all_run
+from tests.controller.core.scenarios.added import DEPENDENT, UNREADY, UNRETRIED, ps_runs, resume, suspend_while_all_run
 from tests.controller.core.scenarios.in_place import GANG, then_ok
 from tests.controller.core.scenarios.lives import (
     STAY,
@@ -28,7 +27,6 @@ from tests.controller.core.values import core_config
 from tests.controller.core.world import World
 
 FIRST = "fw-attempt-0"
-RESUME = functools.partial(suspend, wanted=False)
 
 
 def config(per: str = "Attempt", scheduler: str = "kubernetes", **more: bool) -> CoreConfig:
@@ -154,5 +152,5 @@ IN_GROUPS = {
     "the group is deleted": grouped(-210, STAY, interfere(lose_the_group), spec=UNRETRIED),
     "in place, in its group": grouped(0, then_ok(3, 0), spec=GANG, tasks_retried={"worker-1": 0}),
     "in a queue and in a group": grouped(0, config=config(kueue=True), labels={QUEUE_LABEL: "main"}),
-    "suspended, and resumed": grouped(0, STAY, when(suspend_while_all_run, RESUME), spec=UNRETRIED, retried=1),
+    "suspended, and resumed": grouped(0, STAY, when(suspend_while_all_run, resume), spec=UNRETRIED, retried=1),
 }

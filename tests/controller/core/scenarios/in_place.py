@@ -8,7 +8,7 @@ from typing import Any
 from frameworkcontroller.api.states import State
 from tests.controller.core.scenarios.lives import POD as ANY_POD
 from tests.controller.core.scenarios.lives import STAY, TWO_ROLES, Scenario, all_run, lose_a_pod, scale, tasks, workers
-from tests.controller.core.world import World
+from tests.controller.core.world import Ends, World
 
 ANNOTATIONS = (
     "barrier.frameworkcontroller.microsoft.com/restart: in-place, "
@@ -32,10 +32,10 @@ NO_MEMBERS = TOOLS.replace("taskNumber: 1", "taskNumber: 0").replace("taskNumber
 OTHER_LIMIT = GANG.replace("'2'", "'3'", 1)
 
 
-TOOLS_STAY: dict[str, list[int | str]] = {f"tool-{index}": ["stay"] for index in range(3)}
+TOOLS_STAY: Ends = {f"tool-{index}": ["stay"] for index in range(3)}
 
 
-def then_ok(*first: int | str, runs: int = 1) -> dict[str, list[int | str]]:
+def then_ok(*first: int | str, runs: int = 1) -> Ends:
     """Worker 1 ends so; the others stay for as many runs, and succeed in the next one."""
     others: list[int | str] = [*("stay",) * runs, 0]
     return {"worker-0": others, "worker-1": list(first), "worker-2": others}

@@ -11,7 +11,7 @@ from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from tests.controller.core.checks import tasks_of
 from tests.controller.core.values import core_config
-from tests.controller.core.world import CONFIG_MAP, Plan, World
+from tests.controller.core.world import CONFIG_MAP, Ends, Plan, World
 
 Script = Callable[[World], None]
 
@@ -54,7 +54,7 @@ class Scenario:
 
     code: int | None
     """How the last attempt ends, None if the Framework is gone before."""
-    ends: dict[str, list[int | str]] = field(default_factory=dict)
+    ends: Ends = field(default_factory=dict)
     script: Script | None = None
     spec: str = TWO_ROLES
     retried: int = 0
@@ -243,11 +243,11 @@ def force_a_stuck_pod(world: World) -> None:
         lose_a_pod(world)
 
 
-STAY: dict[str, list[int | str]] = {task_key: ["stay"] for task_key in ("worker-0", "worker-1", "worker-2")}
-THEN_OK: dict[str, list[int | str]] = {task_key: ["stay", 0] for task_key in ("worker-0", "worker-1", "worker-2")}
-LOST: dict[str, list[int | str]] = {"worker-1": ["stay", 0]}
-PERMANENT: dict[str, list[int | str]] = {"worker-0": [210]}
-CONFLICT: dict[str, list[int | str]] = {"ps-0": [201, "stay"], "worker-0": ["stay", 0], "worker-1": ["stay", 0]}
+STAY: Ends = {task_key: ["stay"] for task_key in ("worker-0", "worker-1", "worker-2")}
+THEN_OK: Ends = {task_key: ["stay", 0] for task_key in ("worker-0", "worker-1", "worker-2")}
+LOST: Ends = {"worker-1": ["stay", 0]}
+PERMANENT: Ends = {"worker-0": [210]}
+CONFLICT: Ends = {"ps-0": [201, "stay"], "worker-0": ["stay", 0], "worker-1": ["stay", 0]}
 
 SCENARIOS = {
     "all workers succeed": Scenario(0),
@@ -323,7 +323,7 @@ SCENARIOS = {
         0, LOST, force_a_stuck_pod, plan={"stuck": {"worker-1"}}, tasks_retried={"worker-1": 1}
     ),
 }
-FAILING: dict[str, list[int | str]] = {**STAY, "worker-1": [1, "stay"]}
+FAILING: Ends = {**STAY, "worker-1": [1, "stay"]}
 STOPPED = {
     f"stopped at {state}": Scenario(code, ends, stop_at(state), retried=retried, lags=(0, 2, 2))
     for state, code, ends, retried in (

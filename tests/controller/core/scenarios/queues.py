@@ -1,10 +1,8 @@
 """Lives of Frameworks in a queue of Kueue."""
 
-import functools
-
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
-from tests.controller.core.scenarios.added import UNRETRIED, suspend, suspend_while_all_run
+from tests.controller.core.scenarios.added import UNRETRIED, resume, suspend_while_all_run
 from tests.controller.core.scenarios.in_place import GANG, then_ok
 from tests.controller.core.scenarios.lives import STAY, TWO_ROLES, Scenario, attempt, first_runs, scale, when, workers
 from tests.controller.core.values import core_config
@@ -132,7 +130,6 @@ def queued(code: int, ends: object = None, script: object = None, **more: object
 
 
 FULL = {"capacity": 0}
-RESUME = functools.partial(suspend, wanted=False)
 
 
 IN_QUEUES = {
@@ -160,5 +157,5 @@ IN_QUEUES = {
     "moved to another queue": queued(0, script=move_to_another_queue, plan=FULL),
     "taken out of the queue": queued(0, script=leave_the_queue, plan=FULL),
     "stopped in the queue": queued(-210, script=when(is_queued, World.stop), plan=FULL),
-    "suspended, and resumed": queued(0, STAY, when(suspend_while_all_run, RESUME), spec=UNRETRIED, retried=1),
+    "suspended, and resumed": queued(0, STAY, when(suspend_while_all_run, resume), spec=UNRETRIED, retried=1),
 }
