@@ -1,11 +1,10 @@
 """What is told of a gang, and when: its roster, the condition GangReady, Events and milestones."""
 
-from __future__ import annotations
-
 import json
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Condition
-from frameworkcontroller.core.effects import Failed, RolesSummary, WriteStatus
+from frameworkcontroller.core.effects import Effect, Failed, Outcome, RolesSummary, WriteRoster, WriteStatus
 from frameworkcontroller.core.gang.gang import Gang, attempt_name
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.pods.facts import SpecFacts
@@ -31,13 +30,6 @@ from tests.controller.core.scenarios.lives import RESTARTED, SIDECAR, STAY, TWO_
 from tests.controller.core.values import START, at, events_in, framework, pod, role, spec, task
 from tests.controller.core.world import World, framework_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from frameworkcontroller.api.pod import Pod
-    from frameworkcontroller.core.effects import Effect, Outcome, WriteRoster
-
 AGAIN = timedelta(seconds=1)
 """So long after a request that has failed the controller looks again."""
 
@@ -50,7 +42,7 @@ class Life:
         self.state.take_over(SpecFacts(members=frozenset({"w"} if barrier else ())))
         self.state.set(framework(State.PREPARING))
         list(self.state.rescale(self.wanted, at(0), lambda: "uid"))
-        self.pods: dict[str, Pod] = {}
+        self.pods: dict[str, Any] = {}
         self.version, self.fails, self.lacks = 1, False, (number, 0)
         self.condition: tuple[str, bool, str, str] | None = None
         self.last: WriteRoster | None = None
@@ -74,6 +66,8 @@ class Life:
                 self.begin()
             case "somebody changes it":
                 self.version, self.stored = self.version + 1, None
+            case "somebody changes something else of it":
+                self.version += 1
             case _:
                 self.lacks = (what.count("-"), what.count("?"))
                 states = {"-": State.CREATION_PENDING, "?": State.CREATION_REQUESTED}
@@ -229,6 +223,18 @@ somebody changes its roster again and again
 11 somebody changes it > the same roster > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
 11.5 somebody changes it
 12 > the same roster > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
+15 a b
+
+somebody changes nothing that the roster says
+0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
+11 somebody changes something else of it > the same roster
+15 a b
+
+somebody changes its roster, and the request that mends it fails
+0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
+10 requests fail
+11 somebody changes it > the same roster
+11.5 requests succeed > the same roster
 15 a b
 
 somebody changes its progress

@@ -345,24 +345,6 @@ def test_after_a_quiet_while_the_next_change_is_answered_at_once() -> None:
     assert drift.due(drift.answer(guard, "3", later), later) == later + timedelta(seconds=1)
 
 
-ANSWERED = drift.answer(Guard("1"), "5", at(0))
-
-
-@pytest.mark.parametrize(
-    ("guard", "version", "restored"),
-    [
-        (ANSWERED, "6", True),
-        (ANSWERED, "5", False),
-        (Guard("1"), "9", False),
-        (replace(ANSWERED, answering=None), "6", False),
-    ],
-    ids=["a change", "one that left all as it should be", "none: it was for another reason", "the answer was lost"],
-)
-def test_a_write_puts_right(guard: Guard, version: str, *, restored: bool) -> None:
-    assert drift.is_changed(guard, "5"), "until it is written"
-    assert drift.written(guard, version) == (replace(guard, version=version, answering=None), restored)
-
-
 def test_the_roster_that_answers_a_change_by_others_is_made_when_it_is_due() -> None:
     """Fifty patches a second of the ConfigMap of 1,000 TaskRoles took the loop from others."""
     made: list[RolesSummary] = []
