@@ -7,7 +7,7 @@ read rosters by `frameworkbarrier` and open by its `Gatekeeper`.
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -43,6 +43,9 @@ from tests.support.beside import foreign_pods as make
 from tests.support.beside.foreign_pods import Json
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+Kind = TypeVar("Kind", bound=Effect)
 
 
 class Killed(BaseException):
@@ -297,3 +300,17 @@ class Three(World):
     def roster(self) -> Gang:
         ((_, text),) = self.config_maps.values()
         return roster.decode(text)
+
+    def asked(self, kind: type[Kind]) -> list[Kind]:
+        """The requests of this kind."""
+        return [one for one in self.requests if isinstance(one, kind)]
+
+    def told_reasons(self) -> list[str]:
+        """The reasons of all Events."""
+        return [event.partition(":")[0] for event in self.events]
+
+    def change(self, text: str | None = None, **changes: Any) -> None:
+        """Somebody changes the metadata of the ConfigMap, and the roster if there is a new one."""
+        ((name, (found, before)),) = self.config_maps.items()
+        meta = msgspec.structs.replace(found.metadata, resource_version=str(next(self._versions)), **changes)
+        self.config_maps[name] = Partial(meta), before if text is None else text
