@@ -132,14 +132,14 @@ def life(happens: dict[float, str], *, barrier: bool = True) -> Life:
 
 
 LIVES = """
-it starts within ten seconds
+it starts within ten seconds: complete
 0 - - -
 3 a ? -
 5 > roster 0, 1/3
 7 a b c > roster 1, 3/3: a b c > GangReady: All 3 Tasks are ready after 7 s
 70 a b c
 
-it is late, and its Tasks are looked at again every ten seconds
+it is late, and its Tasks are looked at again every ten seconds: complete
 0 a - -
 5 > roster 0, 1/3
 10 > condition NotCreated, 1/3: w-1, w-2 NotCreated
@@ -150,7 +150,7 @@ it is late, and its Tasks are looked at again every ten seconds
 41 a b c > condition AllTasksReady, 3/3 > roster 1, 3/3: a b c > GangReady: All 3 Tasks are ready after 41 s
 99 a b c
 
-its progress is news every five seconds
+its progress is news every five seconds: complete
 0 a - -
 4.9 a b -
 5 > roster 0, 2/3
@@ -158,7 +158,7 @@ its progress is news every five seconds
 9.8 a b -
 9.9 a b c > roster 1, 3/3: a b c > GangReady: All 3 Tasks are ready after 10 s
 
-it was late, and loses a Task, which is named ten seconds later
+it was late, and loses a Task, which is named ten seconds later: degraded
 0 a -
 5 > roster 0, 1/2
 10 > condition NotCreated, 1/2: w-1 NotCreated
@@ -167,27 +167,27 @@ it was late, and loses a Task, which is named ten seconds later
 60 > condition NotCreated, 1/2: w-1 NotCreated
 61 a -
 
-it loses a Task again and again, and gets another one
+it loses a Task again and again, and gets another one: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 5 a - > roster 1, 1/2
 6 a b > roster 1, 2/2: a b
 11 a - > roster 1, 1/2
 11.5 a c > roster 2, 2/2: a c
 
-changes within a second are one generation
+changes within a second are one generation: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 0.5 a c
 0.7 a d
 1 > roster 2, 2/2: a d
 30 a e > roster 3, 2/2: a e
 
-a change is undone within a second
+a change is undone within a second: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 0.5 a c
 0.9 a b
 10 a b
 
-requests fail
+requests fail: complete
 0 - -
 0.5 requests fail
 1 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 1 s
@@ -196,21 +196,23 @@ requests fail
 9 a - > roster 1, 1/2
 10 a b > roster 1, 2/2: a b
 
-requests fail while it gathers
+requests fail while it gathers: late
 0 a -
 4 requests fail
 5 > roster 0, 1/2
 5.5 requests succeed > the same roster
-9 a -
+10 > condition NotCreated, 1/2: w-1 NotCreated
+30 > !GangWaiting: 1/2 Tasks are ready after 30 s, not w-1: its Pod is not created yet
+31 a -
 
-another controller goes on
+another controller goes on: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 0.5 a c
 1 > roster 2, 2/2: a c
 5 another controller goes on > the same roster
 20 a d > roster 3, 2/2: a d
 
-another controller goes on, and it loses a Task
+another controller goes on, and it loses a Task: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 1 another controller goes on > the same roster
 1.5 a -
@@ -218,39 +220,39 @@ another controller goes on, and it loses a Task
 11.5 > condition NotCreated, 1/2: w-1 NotCreated
 41 a b > condition AllTasksReady, 2/2 > roster 1, 2/2: a b
 
-somebody changes its roster again and again
+somebody changes its roster again and again: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 11 somebody changes it > the same roster > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
 11.5 somebody changes it
 12 > the same roster > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
 15 a b
 
-somebody changes nothing that the roster says
+somebody changes nothing that the roster says: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 11 somebody changes something else of it > the same roster
 15 a b
 
-somebody changes its roster, and the request that mends it fails
+somebody changes its roster, and the request that mends it fails: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 10 requests fail
 11 somebody changes it > the same roster
 11.5 requests succeed > the same roster
 15 a b
 
-somebody changes its progress
+somebody changes its progress: gathering
 0 a -
 5 > roster 0, 1/2
 6 somebody changes it > the same roster > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
 9 a -
 
-somebody changes its roster as another member comes
+somebody changes its roster as another member comes: complete
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 0.5 a c
 0.6 somebody changes it
 1 > roster 2, 2/2: a c
 9 a c
 
-without a barrier, nobody reads how far it is
+without a barrier, nobody reads how far it is: complete
 0 a -
 30 > !GangWaiting: 1/2 Tasks are ready after 30 s, not w-1: its Pod is not created yet
 34 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 34 s
@@ -258,27 +260,28 @@ without a barrier, nobody reads how far it is
 60 - -
 65 a b > roster 1, 2/2: a b
 
-without a barrier, requests fail
+without a barrier, requests fail: degraded
 0 a b > roster 1, 2/2: a b > GangReady: All 2 Tasks are ready after 0 s
 7 requests fail
 20 a - > roster 1, 1/2
 20.5 requests succeed > the same roster
 29 a -
 
-without a barrier, somebody has written one
+without a barrier, somebody has written one: gathering
 0 a -
 3 somebody changes it > roster 0, 1/2 > !RosterRestored: Somebody else has changed ConfigMap fw-attempt
 9 a -
 """
 
 
-@pytest.mark.parametrize("text", LIVES.strip().split("\n\n"), ids=lambda text: text.partition("\n")[0])
+@pytest.mark.parametrize("text", LIVES.strip().split("\n\n"), ids=lambda text: text.partition(": ")[0])
 def test_of_a_gang_is_told(text: str) -> None:
-    """Each line: the second, what happens then, and what is told then; `!` is a warning."""
+    """Each line: the second, what happens then, and what is told then; `!` is a warning. The title has the phase."""
     title, *lines = text.splitlines()
     rows = [line.partition(" > ")[0].partition(" ") for line in lines]
     happens = {float(second): what for second, _, what in rows if what}
-    assert life(happens, barrier="without a barrier" not in title).told == lines
+    found = life(happens, barrier="without a barrier" not in title)
+    assert (found.told, found.gang.status(found.state).phase) == (lines, title.partition(": ")[2])
 
 
 def test_the_phases_of_a_start_are_measured_once_and_the_last_from_all_addresses_on() -> None:
@@ -288,21 +291,6 @@ def test_the_phases_of_a_start_are_measured_once_and_the_last_from_all_addresses
     found.begin()
     found.look(at(10))
     assert found.reached == [], "another controller does not measure it again"
-
-
-PHASES: list[tuple[dict[float, str], Phase]] = [
-    ({0: "a ?"}, Phase.GATHERING),
-    ({0: "a ?", 30: "a ?"}, Phase.LATE),
-    ({0: "a b"}, Phase.COMPLETE),
-    ({0: "a b", 9: "a -", 50: "a -"}, Phase.DEGRADED),
-    ({0: "a b", 9: "a -", 50: "a c"}, Phase.COMPLETE),
-]
-
-
-@pytest.mark.parametrize(("happens", "phase"), PHASES)
-def test_the_phase_of_a_gang_says_how_far_it_is_known_to_be(happens: dict[float, str], phase: Phase) -> None:
-    found = life(happens)
-    assert found.gang.status(found.state).phase is phase
 
 
 def test_tasks_that_are_not_ready_are_missing_each_with_the_best_reason() -> None:
