@@ -57,14 +57,17 @@ def conditions_of(
 
 
 @pytest.mark.parametrize(("code", "kinds"), [(0, ("Complete", "Ready")), (5, ("Complete", "Failed", "Ready"))])
-def test_a_condition_repeats_the_beginning_of_long_diagnostics_and_says_so(code: int, kinds: tuple[str, ...]) -> None:
+def test_the_end_is_a_condition_with_its_phrase_and_the_beginning_of_diagnostics(
+    code: int, kinds: tuple[str, ...]
+) -> None:
     for length, sign in ((MAX_MESSAGE, ""), (MAX_MESSAGE + 1, "... (cut: 1025 characters)")):
         end = replace(framework_end(code), diagnostics="x" * length)
         found = conditions_of(framework(S.COMPLETED, end))
-        assert {found[kind].message for kind in kinds} == {"x" * MAX_MESSAGE + sign}
+        said = {(found[kind].reason, found[kind].message) for kind in kinds}
+        assert said == {(f"Phrase{code}", "x" * MAX_MESSAGE + sign)}
 
 
-@pytest.mark.parametrize(("status", "more", "true", "ready", "suspended"), CONDITIONS, ids=str)
+@pytest.mark.parametrize(("status", "more", "true", "ready", "suspended"), CONDITIONS)
 def test_a_condition_is_true_in_its_state_only(
     status: FrameworkStatus, more: dict[str, Any], true: str, ready: str, suspended: str
 ) -> None:
@@ -81,11 +84,6 @@ def test_a_condition_keeps_its_time_while_its_value_stays() -> None:
     third = conditions_of(RUNS, tuple(second.values()), now=3)
     assert [one["Running"].last_transition_time for one in (first, second, third)] == [at(1), at(2), at(2)]
     assert third["Complete"].last_transition_time == at(1)
-
-
-def test_the_end_is_a_condition_with_its_phrase_and_diagnostics() -> None:
-    found = conditions_of(FAILED)
-    assert (found["Failed"].reason, found["Failed"].message) == ("Phrase5", "ended with 5")
 
 
 # --- Events -----------------------------------------------------------------------------------------------------------
