@@ -13,7 +13,7 @@ from frameworkcontroller.api.status import GangRestart, RestartReason, TaskAttem
 from frameworkcontroller.core.policies import classification
 from frameworkcontroller.core.restart import epoch as restart
 from frameworkcontroller.core.restart.annotations import read_limit
-from frameworkcontroller.core.restart.epoch import BY_EXIT, End, Gate
+from frameworkcontroller.core.restart.epoch import End, Gate
 from tests.controller.core.values import START, ended, framework, pod, task, terminated
 
 CLOSED, OPEN = Gate(3, 0), Gate(3, 4)
@@ -145,41 +145,29 @@ def test_an_exit_that_restarts_nobody_ends_the_task_as_a_failed_pod_would(state:
 RESCALED = End(RestartReason.RESCALED, message="from 4 to 5 Tasks")
 
 
-@pytest.mark.parametrize(
-    ("gate", "restarts", "limit", "ends", "members", "decided"),
-    [
-        pytest.param(OPEN, 0, 2, [EXIT], 4, EXIT, id="an exit"),
-        pytest.param(OPEN, 1, 2, [EXIT, PEER_EXIT], 4, EXIT, id="two exits make one epoch"),
-        pytest.param(OPEN, 0, 2, [REPLACED, EXIT], 4, EXIT, id="an exit counts, whatever else"),
-        pytest.param(OPEN, 99, 0, [EXIT], 4, EXIT, id="no limit"),
-        pytest.param(OPEN, 9, 2, [REPLACED], 4, REPLACED, id="a new Pod does not count"),
-        pytest.param(OPEN, 9, 2, [], 5, RESCALED, id="a rescale"),
-        pytest.param(OPEN, 0, 2, [], 4, None, id="nothing"),
-        pytest.param(CLOSED, 0, 2, [EXIT], 4, None, id="an exit while the gate is closed"),
-        pytest.param(CLOSED, 0, 2, [], 5, None, id="a rescale while the gate is closed"),
-    ],
-)
-def test_what_begins_the_next_epoch(
-    gate: Gate, restarts: int, limit: int, ends: list[End], members: int, decided: End | None
-) -> None:
-    assert restart.decide(gate, restarts, limit, ends, members=members) == (decided, "")
+LIMIT, SUCCEEDED = "exits have restarted the gang 2 times", "worker-3 has succeeded and cannot start again"
+SEEN: dict[str, Any] = {"gate": OPEN, "restarts": 0, "limit": 2, "ends": [], "members": 4}
+# What is seen else; what begins the next epoch, and why the exits restart nobody.
+DECIDED: dict[str, tuple[dict[str, Any], End | None, str]] = {
+    "nothing": ({}, None, ""),
+    "an exit": ({"ends": [EXIT]}, EXIT, ""),
+    "two exits make one epoch": ({"restarts": 1, "ends": [EXIT, PEER_EXIT]}, EXIT, ""),
+    "an exit counts, whatever else": ({"ends": [REPLACED, EXIT]}, EXIT, ""),
+    "an exit without a limit": ({"restarts": 99, "limit": 0, "ends": [EXIT]}, EXIT, ""),
+    "an exit beyond the limit": ({"restarts": 2, "ends": [EXIT]}, None, LIMIT),
+    "an exit beyond the limit, and a new Pod": ({"restarts": 2, "ends": [EXIT, REPLACED]}, REPLACED, LIMIT),
+    "exits after a success": ({"ends": [EXIT, PEER_EXIT], "succeeded": "worker-3"}, None, SUCCEEDED),
+    "a new Pod does not count": ({"restarts": 9, "ends": [REPLACED]}, REPLACED, ""),
+    "a rescale": ({"restarts": 9, "members": 5}, RESCALED, ""),
+    "an exit while the gate is closed": ({"gate": CLOSED, "ends": [EXIT]}, None, ""),
+    "a rescale while the gate is closed": ({"gate": CLOSED, "members": 5}, None, ""),
+}
 
 
-@pytest.mark.parametrize(
-    ("restarts", "succeeded", "ends", "cause", "refused", "why"),
-    [
-        (2, "", [EXIT], None, (EXIT,), "exits have restarted the gang 2 times"),
-        (0, "worker-3", [EXIT, PEER_EXIT], None, (EXIT, PEER_EXIT), "worker-3 has succeeded and cannot start again"),
-        (2, "", [EXIT, REPLACED], REPLACED, (EXIT,), "exits have restarted the gang 2 times"),
-    ],
-    ids=["the limit", "a success", "the limit, and a new Pod"],
-)
-def test_exits_that_restart_nobody(
-    restarts: int, succeeded: str, ends: list[End], cause: End | None, refused: tuple[End, ...], why: str
-) -> None:
-    found, told = restart.decide(OPEN, restarts, 2, ends, members=4, succeeded=succeeded)
-    assert (found, tuple(end for end in ends if end.reason in BY_EXIT)) == (cause, refused)
-    assert told.startswith(why)
+@pytest.mark.parametrize(("more", "begins", "why"), DECIDED.values(), ids=DECIDED)
+def test_what_begins_the_next_epoch(more: dict[str, Any], begins: End | None, why: str) -> None:
+    found, told = restart.decide(**(SEEN | more))
+    assert (found, told.partition(", and ")[0]) == (begins, why)
 
 
 def test_an_epoch_closes_the_gate_and_keeps_ten_reasons() -> None:
