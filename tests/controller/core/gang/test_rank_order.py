@@ -105,34 +105,17 @@ def test_those_that_are_left_keep_their_ranks_and_others_come_last(
     assert rank_order.kept(before, number) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "keys"),
-    [
-        ("zone", ("zone",)),
-        (
-            " topology.kubernetes.io/zone,kubernetes.io/hostname ",
-            ("topology.kubernetes.io/zone", "kubernetes.io/hostname"),
-        ),
-    ],
-)
+LISTS = {"zone": ("zone",), " a.io/zone,b.io/hostname ": ("a.io/zone", "b.io/hostname")}
+NO_LISTS = ("", "zone,", "a b", "/zone", "Upper.io/zone", "zone, zone", ",".join("abcdefghi"))
+TOO_LONG = ("z" * 64, f"{'a' * 200}/{'b' * 60}")
+
+
+@pytest.mark.parametrize(("text", "keys"), LISTS.items())
 def test_the_annotation_names_labels(text: str, keys: tuple[str, ...]) -> None:
     assert keys_of(text) == keys
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "zone,",
-        "a b",
-        "/zone",
-        "Upper.io/zone",
-        "z" * 64,
-        "zone, zone",
-        ",".join("abcdefghi"),
-        f"{'a' * 200}/{'b' * 60}",
-    ],
-)
+@pytest.mark.parametrize("text", NO_LISTS + TOO_LONG)
 def test_what_is_no_list_of_labels_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="1 to 8 keys of labels"):
         keys_of(text)
