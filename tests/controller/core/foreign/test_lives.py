@@ -92,14 +92,6 @@ class Life(Three):
             self.create(index)
             self.change(index)
 
-    def garbage(self, _index: int) -> None:
-        """Let Kubernetes take away what has no owner any more."""
-        self.collect()
-
-    def die(self, _index: int) -> None:
-        """Let another controller go on."""
-        self.restart()
-
     def heal(self) -> None:
         """Give each index a Pod that stays, and is no older than that of a leader."""
         for index in range(self.number):
@@ -127,11 +119,11 @@ CHANGES: dict[str, Callable[..., None]] = {
     "delete": functools.partial(Life.change, deleting=True),
     "remove": Life.remove,
     "fail": functools.partial(Life.change, phase="Failed"),
-    "die": Life.die,
+    "die": lambda life, _index: life.restart(),
     "again": Life.again,
     "resize": Life.resize,
     "another": Life.another,
-    "collect": Life.garbage,
+    "collect": lambda life, _index: life.collect(),
 }
 CHANGE = st.tuples(st.sampled_from([*CHANGES]), st.integers(0, 3), st.booleans())
 CUTS = ("killed before", "killed after")
