@@ -154,6 +154,13 @@ class Driver:
             self.failures[effect.key] = outcome.message
         self.reconciler.apply_outcome(effect, outcome, self.now)
 
+    def turn(self) -> list[Effect]:
+        """A pass, and what it asks for is performed and answered; all that it has asked for."""
+        effects = self.decide().effects
+        for effect in effects:
+            self.answer(*self.perform(effect))
+        return effects
+
     def touch_pods(self, *names: str) -> None:
         """The informer has Events about these Pods."""
         for name in names:
@@ -185,7 +192,6 @@ class Driver:
         """The controller and the world go on for so long."""
         for _ in range(seconds):
             for _ in range(4):
-                for effect in self.decide().effects:
-                    self.answer(*self.perform(effect))
+                self.turn()
             self.world.tick()
             self.see()

@@ -59,7 +59,7 @@ class Manual(Driver):
         """For so long, whatever the controller asks for is answered at once, however often it asks in a second."""
         for _ in range(seconds):
             for _ in range(30):
-                if not self.answer_all():
+                if not self.turn():
                     break
                 self.see()
             self.second()
@@ -79,23 +79,16 @@ class Manual(Driver):
             self.second()
         raise AssertionError(kind)
 
-    def answer_all(self) -> list[Effect]:
-        """All that is asked for in a pass is answered."""
-        effects = self.ask()
-        for effect in effects:
-            self.answer_as_the_server(effect)
-        return effects
-
     def settle(self) -> list[Effect]:
         """All that is asked for at this moment is answered, until nothing is."""
         answered = list[Effect]()
-        while effects := self.answer_all():
+        while effects := self.turn():
             answered += effects
         return answered
 
     def at_rest(self, times: int = 1) -> None:
         for _ in range(20 * times):
-            self.answer_all()
+            self.turn()
             self.second()
 
     def waits(self, effect: Effect, outcome: Outcome) -> list[float]:

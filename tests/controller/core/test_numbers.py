@@ -54,8 +54,7 @@ SPEC = objects(
 def live(driver: Driver, seconds: int) -> None:
     """Let the controller and the world go on."""
     for _ in range(seconds):
-        for effect in driver.decide().effects:
-            driver.answer(*driver.perform(effect))
+        driver.turn()
         if driver.wake_at is not None:
             # A deletion that is due in 30 s, the longest grace period before it, and the longest timeout after that.
             assert (driver.wake_at - driver.world.now).total_seconds() <= 2 * MAX_SECONDS + 30

@@ -519,7 +519,7 @@ def test_tasks_that_wait_are_looked_at_in_turns_and_none_that_edits_have_renamed
     server.live(2)
     assert len(waiting._unpaid) == number
     server.second(200)
-    server.answer_all()
+    server.turn()
     held = len(waiting._held)
     assert held > number / 2
     spend(server)

@@ -77,7 +77,7 @@ def scaled_down(tasks: int) -> Manual:
     manual = running(tasks)
     manual.edit_role(0, taskNumber=tasks // 2)
     manual.caches.refresh()
-    manual.answer_all()
+    manual.turn()
     manual.ask()
     return manual
 

@@ -287,7 +287,7 @@ def test_a_config_map_gets_its_label_back_now_and_then_though_somebody_removes_i
         resting.world.unlabel_config_map()
         resting.see()
         for _ in range(2):
-            resting.answer_all()
+            resting.turn()
         resting.second()
     assert 2 <= resting.world.history["LabelConfigMap"] <= 5
     resting.at_rest()

@@ -139,7 +139,7 @@ def test_pods_that_vanish_with_their_config_map_do_not_end_the_attempt_before_it
         if effect != FindConfigMap():
             manual.answer_as_the_server(effect)
     for _ in range(8):
-        manual.answer_all()
+        manual.turn()
         manual.second()
     assert manual.world.status.completion is None, "the API server answers slowly about the ConfigMap"
     manual.answer_as_the_server(FindConfigMap())

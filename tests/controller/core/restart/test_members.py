@@ -170,14 +170,11 @@ def test_a_gang_restarts_without_a_role_that_has_no_barrier_and_names_only_its_m
 
 def test_a_gang_whose_members_have_no_tasks_costs_no_writes() -> None:
     """Nothing happens to it once it has come as far as it can."""
-    world = World(framework_of(NO_MEMBERS), Plan(TOOLS_STAY))
-    run, writes = Run(world), []
-    for _ in range(660):
-        run._work()
-        run._pass_time(busy=False)
-        writes.append(world.history["WriteStatus"])
-    assert writes[60] == writes[-1]
-    assert world.status.ready == "2/2"
+    driver = Driver(World(framework_of(NO_MEMBERS), Plan(TOOLS_STAY)))
+    driver.go_on(60)
+    before = driver.world.history["WriteStatus"]
+    driver.go_on(600)
+    assert (driver.world.history["WriteStatus"], driver.world.status.ready) == (before, "2/2")
 
 
 def writes_while_others_end(spec: str) -> int:
@@ -188,8 +185,7 @@ def writes_while_others_end(spec: str) -> int:
     def act() -> None:
         driver.caches.relist()
         driver.touch_pods(*world.pods)
-        for effect in driver.decide().effects:
-            driver.answer(*driver.perform(effect))
+        driver.turn()
 
     while world.stored is None or sum(one.state is State.RUNNING for one in tasks(world).values()) < 50:
         act()
