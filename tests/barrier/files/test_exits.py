@@ -110,33 +110,24 @@ def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, text
 
 
-@pytest.mark.parametrize(
-    ("code", "printed"),
-    [
-        ("import os; print(os.environ['CHAINED'])", "yes\n"),
-        ("import sys; sys.exit(0)", ""),
-        ("import threading, sys; t = threading.Thread(target=sys.exit, args=(1,)); t.start(); t.join()", ""),
-        ("import pickle, sys; print(pickle.loads(pickle.dumps(sys.exit)) is sys.exit)", "True\n"),
-        ("import importlib, sitecustomize; importlib.reload(sitecustomize); import torch.distributed", ""),
-        ("import sitecustomize; print(sitecustomize.MINE)", "mine\n"),
-        ("import sys; print({'socket', 'selectors', 'contextlib'} & sys.modules.keys())", "set()\n"),
-        (TORCH + "print(dist.destroy_process_group())", "joined\ndestroyed\nNone\n"),
-        (TORCH + "dist.destroy_process_group(dist.GroupMember.WORLD)", "joined\ndestroyed\n"),
-        (TORCH, "joined\n"),
-    ],
-    ids=[
-        "a program",
-        "it exits",
-        "a thread exits",
-        "pickled",
-        "loaded again",
-        "chained",
-        "little is loaded",
-        "the group is destroyed",
-        "the whole group by name",
-        "only its end",
-    ],
-)
+STAYS = {
+    "a program": ("import os; print(os.environ['CHAINED'])", "yes\n"),
+    "it exits": ("import sys; sys.exit(0)", ""),
+    "a thread exits": (
+        "import threading, sys; t = threading.Thread(target=sys.exit, args=(1,)); t.start(); t.join()",
+        "",
+    ),
+    "pickled": ("import pickle, sys; print(pickle.loads(pickle.dumps(sys.exit)) is sys.exit)", "True\n"),
+    "loaded again": ("import importlib, sitecustomize; importlib.reload(sitecustomize); import torch.distributed", ""),
+    "chained": ("import sitecustomize; print(sitecustomize.MINE)", "mine\n"),
+    "little is loaded": ("import sys; print({'socket', 'selectors', 'contextlib'} & sys.modules.keys())", "set()\n"),
+    "the group is destroyed": (TORCH + "print(dist.destroy_process_group())", "joined\ndestroyed\nNone\n"),
+    "the whole group by name": (TORCH + "dist.destroy_process_group(dist.GroupMember.WORLD)", "joined\ndestroyed\n"),
+    "only its end": (TORCH, "joined\n"),
+}
+
+
+@pytest.mark.parametrize(("code", "printed"), STAYS.values(), ids=STAYS)
 def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: Pod) -> None:
     process = pod_here.run(code)
     pod_here.becomes_held()
@@ -150,19 +141,18 @@ def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: P
     assert again.poll() is None
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [
-        ("1 / 0", 1),
-        ("import sys; sys.exit(3)", 3),
-        ("import sys; sys.exit('no')", 1),
-        (TORCH + "\ntry: 1 / 0\nfinally: dist.destroy_process_group()", 1),
-        (TORCH + "import atexit; atexit.register(dist.destroy_process_group); 1 / 0", 1),
-        ("exit(2)", 2),
-        ("import os; os._exit(0)", 0),
-    ],
-    ids=["an exception", "a code", "a message", "finally", "at the end, after an exception", "exit", "without an end"],
-)
+FAILS = {
+    "an exception": ("1 / 0", 1),
+    "a code": ("import sys; sys.exit(3)", 3),
+    "a message": ("import sys; sys.exit('no')", 1),
+    "finally": (TORCH + "\ntry: 1 / 0\nfinally: dist.destroy_process_group()", 1),
+    "at the end, after an exception": (TORCH + "import atexit; atexit.register(dist.destroy_process_group); 1 / 0", 1),
+    "exit": ("exit(2)", 2),
+    "without an end": ("import os; os._exit(0)", 0),
+}
+
+
+@pytest.mark.parametrize(("code", "status"), FAILS.values(), ids=FAILS)
 def test_who_fails_does_not_wait(code: str, status: int, pod_here: Pod) -> None:
     assert ends(pod_here.run(code))[0] == status
     assert not pod_here.is_held
@@ -272,17 +262,6 @@ def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:
     text = HELD.read_text()
     assert f"JOINS, ENDS = {exits.JOINS!r}, {exits.ENDS!r}".replace("'", '"') in text.replace("'", '"')
     assert f'"{EXIT_SOCKET}"' in text
-
-
-@pytest.mark.parametrize("may_end", [True, False])
-def test_the_roster_lets_go(may_end: bool, pod_here: Pod) -> None:
-    process = pod_here.run("pass")
-    pod_here.becomes_held()
-    pod_here.let_go(may_end=may_end)
-    if may_end:
-        assert ends(process)[0] == 0
-    else:
-        assert process.poll() is None
 
 
 def test_a_roster_of_before_lets_nobody_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,95 +133,77 @@ def test_every_python_counts_all_steps_of_every_torch_and_may_fork(python: str, 
     assert not program.left, "they are removed at the end"
 
 
-@pytest.mark.parametrize(
-    ("code", "printed"),
-    [
-        ("import sys; print({'torch', 'fcntl', 'inspect', '_frameworkprogress'} & sys.modules.keys())", "set()"),
-        ("import torch; torch.optim.Adam(); print(files())", "[]"),
-        (TRAIN + "a.step(); r = report(); print(r['step'], 'section' in r, 'checkpoint' in r)", "1 False False"),
-        (
-            TRAIN + "import _thread; a.step(); print(told('thread') == ['0x%016x' % _thread.get_ident()], files())",
-            "True ['rank.PID', 'rank.PID.stack']",
-        ),
-        (
-            TRAIN + "a.step(); rest(); a.step(); show = lambda: print(*told('step', 'section', 'checkpoint'))\n"
-            "torch.save(show); show()",
-            "2 checkpoint None\n2 None 2",
-        ),
-        (
-            TRAIN + "import torch.distributed.checkpoint as c; a.step(); c.save(lambda: torch.save(a.step))\n"
-            "print(*told('step', 'section', 'checkpoint'))",
-            "2 None 1",
-        ),
-        (
-            TRAIN + "a.step()\ntry: torch.save(lambda: 1 / 0)\n"
-            "except ZeroDivisionError: print(*told('section', 'checkpoint'))",
-            "None None",
-        ),
-        (
-            TRAIN + "import threading; a.step()\n"
-            "t = threading.Thread(target=torch.save, args=(lambda: print(told('section')),)); t.start(); t.join(); "
-            "print(*told('checkpoint'))",
-            "[None]\n1",
-        ),
-        ("import torch, pickle; print(pickle.loads(pickle.dumps(torch.save)) is torch.save)", "True"),
-        (
-            TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); next(i); a.step(); rest(); next(i); "
-            "print(type(i).__name__, list(i), files()); rest(); a.step(); print(*told('step', 'alive'))",
-            "_BaseDataLoaderIter [0] ['rank.PID', 'rank.PID.stack']\n2 4",
-        ),
-        (
-            TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); a.step(); rest(0.1); next(i)\n"
-            "print(*told('step', 'alive')); rest(); next(i); a.step(); print(*told('step', 'alive'))",
-            "1 2\n2 4",
-        ),
-        ("import torch.distributed as d; d.init_process_group(lambda: print(files()))", "['rank.PID.stack']"),
-        (
-            TRAIN + "a.step(); p = os.fork()\nif not p: print(files(), flush=True); os._exit(0)\n"
-            "os.waitpid(p, 0); print(len(files()))",
-            None,
-        ),
-        (
-            TRAIN + "import multiprocessing as m; a.step(); rest(); a.step()\n"
-            "def child(): a.step(); print(*told('step'), flush=True)\n"
-            "p = m.get_context('fork').Process(target=child); p.start(); p.join(); print(*told('step'), files())",
-            "1\n2 ['rank.PID', 'rank.PID.stack']",
-        ),
-        (
-            TRAIN + "a.step(); os.closerange(3, 100); f = open('/dev/shm/x%d' % os.getpid(), 'wb+')\n"
-            "g = os.dup(f.fileno()); os.unlink(f.name)\n"
-            "for _ in range(2): rest(); a.step()\nprint(f.read()); f.close(); os.close(g)",
-            "b''",
-        ),
-        ("import faulthandler as f; print(f.dump_traceback_later.__name__)", "dump_traceback_later"),
-    ],
-    ids=[
-        "no torch",
-        "no step",
-        "a step",
-        "the thread",
-        "a checkpoint",
-        "a checkpoint within another",
-        "a checkpoint that fails",
-        "a checkpoint in the background",
-        "pickled",
-        "batches",
-        "a step right after a batch",
-        "before the first step",
-        "a forked child",
-        "a forked child that trains",
-        "all files closed",
-        "faulthandler",
-    ],
-)
-def test_a_report_says_what_the_program_does(code: str, printed: str | None, tmp_path: Path) -> None:
-    program = Program(tmp_path)
-    found = program.prints(code)
-    if printed is None:
-        assert "rank.PID" not in found.splitlines()[0]
-        assert found.splitlines()[1] == "2"
-    else:
-        assert found == f"{printed}\n"
+REPORTS = {
+    "no torch": (
+        "import sys; print({'torch', 'fcntl', 'inspect', '_frameworkprogress'} & sys.modules.keys())",
+        "set()",
+    ),
+    "no step": ("import torch; torch.optim.Adam(); print(files())", "[]"),
+    "a step": (TRAIN + "a.step(); r = report(); print(r['step'], 'section' in r, 'checkpoint' in r)", "1 False False"),
+    "the thread": (
+        TRAIN + "import _thread; a.step(); print(told('thread') == ['0x%016x' % _thread.get_ident()], files())",
+        "True ['rank.PID', 'rank.PID.stack']",
+    ),
+    "a checkpoint": (
+        TRAIN + "a.step(); rest(); a.step(); show = lambda: print(*told('step', 'section', 'checkpoint'))\n"
+        "torch.save(show); show()",
+        "2 checkpoint None\n2 None 2",
+    ),
+    "a checkpoint within another": (
+        TRAIN + "import torch.distributed.checkpoint as c; a.step(); c.save(lambda: torch.save(a.step))\n"
+        "print(*told('step', 'section', 'checkpoint'))",
+        "2 None 1",
+    ),
+    "a checkpoint that fails": (
+        TRAIN + "a.step()\ntry: torch.save(lambda: 1 / 0)\n"
+        "except ZeroDivisionError: print(*told('section', 'checkpoint'))",
+        "None None",
+    ),
+    "a checkpoint in the background": (
+        TRAIN + "import threading; a.step()\n"
+        "t = threading.Thread(target=torch.save, args=(lambda: print(told('section')),)); t.start(); t.join(); "
+        "print(*told('checkpoint'))",
+        "[None]\n1",
+    ),
+    "pickled": ("import torch, pickle; print(pickle.loads(pickle.dumps(torch.save)) is torch.save)", "True"),
+    "batches": (
+        TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); next(i); a.step(); rest(); next(i); "
+        "print(type(i).__name__, list(i), files()); rest(); a.step(); print(*told('step', 'alive'))",
+        "_BaseDataLoaderIter [0] ['rank.PID', 'rank.PID.stack']\n2 4",
+    ),
+    "a step right after a batch": (
+        TRAIN + "from torch.utils.data import *; i = iter(DataLoader()); a.step(); rest(0.1); next(i)\n"
+        "print(*told('step', 'alive')); rest(); next(i); a.step(); print(*told('step', 'alive'))",
+        "1 2\n2 4",
+    ),
+    "before the first step": (
+        "import torch.distributed as d; d.init_process_group(lambda: print(files()))",
+        "['rank.PID.stack']",
+    ),
+    "a forked child": (
+        TRAIN + "a.step(); p = os.fork()\nif not p: print('PID' in str(files()), flush=True); os._exit(0)\n"
+        "os.waitpid(p, 0); print(len(files()))",
+        "False\n2",
+    ),
+    "a forked child that trains": (
+        TRAIN + "import multiprocessing as m; a.step(); rest(); a.step()\n"
+        "def child(): a.step(); print(*told('step'), flush=True)\n"
+        "p = m.get_context('fork').Process(target=child); p.start(); p.join(); print(*told('step'), files())",
+        "1\n2 ['rank.PID', 'rank.PID.stack']",
+    ),
+    "all files closed": (
+        TRAIN + "a.step(); os.closerange(3, 100); f = open('/dev/shm/x%d' % os.getpid(), 'wb+')\n"
+        "g = os.dup(f.fileno()); os.unlink(f.name)\n"
+        "for _ in range(2): rest(); a.step()\nprint(f.read()); f.close(); os.close(g)",
+        "b''",
+    ),
+    "faulthandler": ("import faulthandler as f; print(f.dump_traceback_later.__name__)", "dump_traceback_later"),
+}
+
+
+@pytest.mark.parametrize(("code", "printed"), REPORTS.values(), ids=REPORTS)
+def test_a_report_says_what_the_program_does(code: str, printed: str, tmp_path: Path) -> None:
+    assert Program(tmp_path).prints(code) == f"{printed}\n"
 
 
 @pytest.mark.parametrize(
@@ -305,25 +287,26 @@ def test_the_module_is_one_of_python_3_8() -> None:
     ast.parse(SOURCE.read_text(), feature_version=(3, 8))
 
 
-@pytest.mark.parametrize(
-    ("given", "exported"),
-    [
-        ({}, None),
-        ({"progress": ("file", "http")}, None),
-        ({"progress": ("file", "torch")}, "FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=60"),
-        ({"progress": ("torch",), "hang_floor_sec": 1}, "FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=1"),
-        ({"exit": "together"}, "FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=660"),
-        (
-            {"exit": "together", "progress": ("torch",)},
-            "FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=660 FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=60",
-        ),
-    ],
-    ids=["nothing", "other sources", "torch", "a small floor", "exit", "both"],
-)
-def test_the_start_of_the_container_switches_it_on(given: dict[str, Any], exported: str | None) -> None:
+SWITCHED_ON: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, ""),
+    "other sources": ({"progress": ("file", "http")}, ""),
+    "torch": ({"progress": ("file", "torch")}, "FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=60"),
+    "a small floor": (
+        {"progress": ("torch",), "hang_floor_sec": 1},
+        "FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=1",
+    ),
+    "exit": ({"exit": "together"}, "FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=660"),
+    "both": (
+        {"exit": "together", "progress": ("torch",)},
+        "FB_EXIT_PID=$$ FB_EXIT_WAIT_SEC=660 FB_PROGRESS_TORCH=1 FB_PROGRESS_STACK_SEC=60",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "exported"), SWITCHED_ON.values(), ids=SWITCHED_ON)
+def test_the_start_of_the_container_switches_it_on(given: dict[str, Any], exported: str) -> None:
     script = render._run_script(Settings(**given))
     lines = [line for line in script.splitlines() if line.startswith("export ")]
-    assert lines == (
-        [] if exported is None else [f'export PYTHONPATH="${{0%/*}}${{PYTHONPATH:+:$PYTHONPATH}}" {exported}']
-    )
+    export = f'export PYTHONPATH="${{0%/*}}${{PYTHONPATH:+:$PYTHONPATH}}" {exported}'
+    assert lines == ([export] if exported else [])
     assert script.endswith('\nexec "$@"\n')
