@@ -16,7 +16,7 @@ import pytest
 
 import localcluster
 from localcluster import Cluster, Depth, SetupError
-from localcluster.client import ApiStatusError, RawClient
+from localcluster.client import RawClient
 from localcluster.cluster import settings
 from localcluster.cluster.removal import mounts_below
 from localcluster.processes import ports
@@ -85,6 +85,8 @@ class TestLife:
         assert localcluster.get(name) == first
         assert Path(command("kubeconfig", name).strip()).is_file()
         assert "kube-system" in command("kubectl", name, "get", "namespaces", "-o", "name")
+        with pytest.raises(SetupError, match="only depth node has a node"):
+            first.load(Path("/nonexistent/image.tar"))
         assert first.server != control_plane.server
         write_something(first)
         assert not something_is_there(control_plane)
@@ -149,23 +151,6 @@ def command(verb: str, name: str, *arguments: str, code: int = 0) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == code, done
     return done.stderr if code else done.stdout
-
-
-@pytest.mark.apiserver
-def test_a_control_plane_has_its_version_no_node_for_images_and_tokens_of_accounts_without_permissions(
-    control_plane: Cluster, raw: RawClient, namespace: str
-) -> None:
-    assert raw.get("/version")["gitVersion"] == f"v{control_plane.version}"
-    assert control_plane.version == binaries.kubernetes_version(None)
-    with pytest.raises(SetupError, match="only depth node has a node"):
-        control_plane.load(Path("/nonexistent/image.tar"))
-    with contextlib.closing(RawClient(control_plane, control_plane.token(namespace, "default"))) as account:
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        answer = account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
-        assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
-        with pytest.raises(ApiStatusError) as refusal:
-            account.get(f"/api/v1/namespaces/{namespace}/pods")
-        assert refusal.value.status == 403
 
 
 @each("name", ["", "Upper", "-a", "a-", "a" * 31, "a/b", "..", "a_b"])

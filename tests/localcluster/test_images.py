@@ -1,11 +1,8 @@
 """Image builds: what decides on the name of an archive, what the images contain, and the tools that builds need."""
 
-import hashlib
-import json
 import os
 import socket
 import subprocess
-import tarfile
 import time
 from pathlib import Path
 
@@ -75,20 +72,6 @@ def test_the_digest_depends_on_content_alone(context: Path) -> None:
 def test_the_error_for_an_unknown_image_lists_the_known_ones() -> None:
     with pytest.raises(SetupError, match="'barier' is not an image of the project; choose from: barrier, "):
         images.build_all(["barier"])
-
-
-def test_an_archive_lists_its_images(tmp_path: Path) -> None:
-    layer, image, name = tmp_path / "layer.tar", tmp_path / "image.tar", "localhost/image:dev"
-    layer.write_bytes(b"a tar")
-    assert archive.write(image, reference=name, layer=layer, config={"User": "1:1"}) == image
-    ((found, digest),) = archive.images(image).items()
-    assert found == name
-    with tarfile.open(image) as tar:
-        member = tar.extractfile(f"{digest}.json")
-        assert member
-        config = json.load(member)
-    assert config["config"] == {"User": "1:1"}
-    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(b'a tar').hexdigest()}"]
 
 
 def test_a_file_that_is_not_an_archive_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from testkit.waiting import eventually, patience
+from testkit.waiting import patience
 from tests.support.beside.kubelet import Kubelet
 
 pytestmark = pytest.mark.apiserver
@@ -61,21 +61,6 @@ def test_a_deleted_pod_stays_until_its_deletion_is_finished_and_a_successor_is_n
         kubelet.run(first)
     kubelet.finish_deletion(first)
     assert kubelet.get("pod")["metadata"]["uid"] == second["metadata"]["uid"]
-
-
-def test_the_autopilot_runs_new_pods_and_finishes_deletions(raw: RawClient, pods: str, kubelet: Kubelet) -> None:
-    def both_run() -> None:
-        assert phases(raw, pods) == {"early": "Running", "late": "Running"}
-
-    def late_is_gone() -> None:
-        assert phases(raw, pods) == {"early": "Running"}
-
-    make(raw, pods, "early")
-    with kubelet.autopilot():
-        make(raw, pods, "late")
-        eventually(both_run)
-        raw.delete(f"{pods}/late")
-        eventually(late_is_gone)
 
 
 def test_an_error_in_the_autopilot_is_raised_in_the_test(

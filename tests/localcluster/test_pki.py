@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -17,11 +16,6 @@ HOSTS = ["kubernetes", "kubernetes.default.svc", "127.0.0.1"]
 @pytest.fixture
 def pki(tmp_path: Path) -> Pki:
     return Pki(tmp_path / "pki")
-
-
-def subject(files: KeyPair) -> dict[str, str]:
-    certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
-    return dict(part.split("=") for part in certificate.subject.rfc4514_string().split(","))
 
 
 def connect(pki: Pki, server: KeyPair, client: KeyPair, host: str) -> None:
@@ -41,12 +35,6 @@ def connect(pki: Pki, server: KeyPair, client: KeyPair, host: str) -> None:
             except ssl.SSLWantReadError:
                 continue
     assert not ends
-
-
-def test_a_client_certificate_names_the_user_and_the_group(pki: Pki) -> None:
-    found = subject(pki.client("kubelet", user="system:node:node", group="system:nodes"))
-    assert (found["CN"], found["O"]) == ("system:node:node", "system:nodes")
-    assert subject(pki.client("kube-proxy", user="system:kube-proxy"))["O"] == "localcluster"
 
 
 def all_of(pki: Pki) -> list[KeyPair]:

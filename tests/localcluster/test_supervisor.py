@@ -30,22 +30,6 @@ def processes(tmp_path: Path) -> Iterator[Supervisor]:
     supervisor.stop_orphans(grace_seconds=0)
 
 
-def test_start_returns_when_the_process_is_ready_and_an_error_of_the_network_means_not_yet(
-    processes: Supervisor, tmp_path: Path
-) -> None:
-    sign = tmp_path / "ready"
-    errors = iter([ConnectionRefusedError("refused"), ConnectionResetError("reset")])
-
-    def ready() -> bool:
-        for error in errors:
-            raise error
-        return sign.exists()
-
-    pid = processes.start("a", ["sh", "-c", f"sleep 0.2; touch {sign}; exec sleep 600"], ready=ready)
-    assert sign.exists()
-    assert processes.running("a") == pid
-
-
 def test_a_process_that_exits_first_is_reported_at_once_with_its_own_end_of_the_log(processes: Supervisor) -> None:
     began = time.monotonic()
     for script, reason in (
