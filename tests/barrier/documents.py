@@ -9,18 +9,8 @@ from hypothesis import strategies as st
 from tests.barrier.gangs import configmap, ip, roster, uid
 
 HOSTILE = (
-    *(
-        "",
-        " ",
-        "a b",
-        "Worker",
-        "x" * 300,
-        "\ud800",
-        "\u2028",
-        "../../secrets/x",
-        "$(touch pwned)",
-        "'; touch pwned; '",
-    ),
+    *("", " ", "a b", "Worker", "x" * 300, "\ud800", "\u2028"),
+    *("../../secrets/x", "$(touch pwned)", "'; touch pwned; '"),
     *("mnist\n10.6.6.6 registry.example", "10.0.0.1 evil", "10.0.0.1\n10.6.6.6"),
 )
 NUMBERS = st.integers() | st.sampled_from([10**12, -1, 2**70]) | st.floats()

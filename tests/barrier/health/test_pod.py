@@ -15,6 +15,7 @@ from frameworkbarrier.health.lead import ANSWER_BYTES, MUTE, decode, encode
 from frameworkbarrier.health.pod import Pod
 from frameworkbarrier.health.pulse import Limits
 from frameworkbarrier.health.report import Report
+from frameworkbarrier.health.verdict import Answer
 
 LIMITS = Limits(floor=120, factor=8, first=1800)
 JSON = st.recursive(
@@ -68,8 +69,20 @@ def test_the_answer_of_a_stranger_is_never_an_error(found: dict[str, object]) ->
     decode(json.dumps(found | {"uid": "u", "epoch": 0}).encode(), "u", 0)
 
 
-def test_a_pod_is_as_far_as_its_slowest_process(tmp_path: Path) -> None:
-    pod = Pod(str(tmp_path), LIMITS)
+@pytest.fixture
+def pod(tmp_path: Path) -> Pod:
+    """A Pod whose processes report in the folder of the test."""
+    return Pod(str(tmp_path), LIMITS)
+
+
+def said(pod: Pod, now: float) -> Answer:
+    """What it answers, while some process of it reports."""
+    answer = pod.answer(now)
+    assert answer is not None
+    return answer
+
+
+def test_a_pod_is_as_far_as_its_slowest_process(pod: Pod, tmp_path: Path) -> None:
     assert pod.answer(0.0) is None
     (tmp_path / "rank.1").write_text('{"step": 8, "checkpoint": 5}')
     (tmp_path / "rank.2").write_text("5\n6\n")
@@ -78,41 +91,39 @@ def test_a_pod_is_as_far_as_its_slowest_process(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "rank.4")
     pod.look(0.0)
     pod.hear("/posted", b"7", 10.0)
-    answer = pod.answer(30.0)
-    assert answer is not None
+    answer = said(pod, 30.0)
     assert (answer.step, answer.fastest, answer.checkpoint, answer.processes) == (6, 8, 5, 3)
     assert (answer.silent, answer.lived, answer.limit) == (20.0, 30.0, 1800)
     (tmp_path / "rank.2").unlink()
     pod.look(31.0)
-    assert (found := pod.answer(31.0)) is not None
-    assert found.step == 7
+    assert said(pod, 31.0).step == 7
 
 
-def test_a_touch_is_a_sign_of_life_and_no_step(tmp_path: Path) -> None:
-    pod, file = Pod(str(tmp_path), LIMITS), tmp_path / "rank"
+def test_a_touch_is_a_sign_of_life_and_no_step(pod: Pod, tmp_path: Path) -> None:
+    file = tmp_path / "rank"
     file.write_text("4\n")
     pod.look(0.0)
     os.utime(file, (1, 1))
     pod.look(100.0)
-    assert (answer := pod.answer(110.0)) is not None
+    answer = said(pod, 110.0)
     assert (answer.silent, answer.lived, answer.step) == (10.0, 10.0, 4)
     os.utime(file, (2, 2))
     pod.look(1990.0)
-    assert (answer := pod.answer(2000.0)) is not None
-    assert answer.silent == 2000.0, "after hang-first, signs of life count no more"
+    assert said(pod, 2000.0).silent == 2000.0, "after hang-first, signs of life count no more"
 
 
-def test_files_that_grow_are_cut_and_read_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["a", "r+"])
+def test_a_file_that_grows_is_cut_and_a_program_that_holds_it_open_goes_on_behind_that(
+    pod: Pod, tmp_path: Path, mode: str
+) -> None:
     pods.prepare(str(tmp_path), anew=True)
-    pod = Pod(str(tmp_path), LIMITS)
-    with (tmp_path / "rank").open("a") as appended:
+    with (tmp_path / "rank").open(mode) as held:
         for step in range(3):
-            appended.write(f"{' ' * pods.CUT_AT}\n{step}\n")
-            appended.flush()
+            held.write(f"{' ' * pods.CUT_AT}\n{step}\n")
+            held.flush()
             pod.look(float(step))
             assert (tmp_path / "rank").stat().st_size == 0
-            assert (answer := pod.answer(9.0)) is not None
-            assert answer.step == step
+            assert said(pod, 9.0).step == step
 
 
 def test_an_epoch_begins_without_the_files_of_the_one_before(tmp_path: Path) -> None:
@@ -125,18 +136,15 @@ def test_an_epoch_begins_without_the_files_of_the_one_before(tmp_path: Path) -> 
     assert (tmp_path / "rank").stat().st_mode & 0o777 == 0o666
 
 
-def test_there_are_bounds_for_processes_and_files(tmp_path: Path) -> None:
-    pod = Pod(str(tmp_path), LIMITS)
+def test_there_are_bounds_for_processes_and_files(pod: Pod, tmp_path: Path) -> None:
     for number in range(600):
         (tmp_path / f"rank.{number}").write_text("1")
         pod.hear(f"/{number}", b"1", 0.0)
     pod.look(0.0)
-    assert (answer := pod.answer(0.0)) is not None
-    assert answer.processes == pods.PROCESSES
+    assert said(pod, 0.0).processes == pods.PROCESSES
 
 
-def test_the_stack_is_that_of_the_thread_which_makes_steps(tmp_path: Path) -> None:
-    pod = Pod(str(tmp_path), LIMITS)
+def test_the_stack_is_that_of_the_thread_which_makes_steps(pod: Pod, tmp_path: Path) -> None:
     (tmp_path / "rank.1").write_text('{"step": 1, "thread": "0x00007f02"}')
     (tmp_path / "rank.1.stack").write_text(
         "Timeout (0:00:05)!\nThread 0x00007f01 (most recent call first):\n"
@@ -147,44 +155,29 @@ def test_the_stack_is_that_of_the_thread_which_makes_steps(tmp_path: Path) -> No
     with (tmp_path / "rank.1").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         pod.look(0.0)
-        assert (answer := pod.answer(0.0)) is not None
-        assert answer.stack == ("/app/train.py:12 in load", "/app/train.py:40 in main")
+        assert said(pod, 0.0).stack == ("/app/train.py:12 in load", "/app/train.py:40 in main")
 
 
-def test_a_process_that_was_killed_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_process_that_was_killed_keeps_nobody_waiting(pod: Pod, tmp_path: Path) -> None:
     """One that is watched without a change of its program holds a lock as long as it lives."""
-    pod, file = Pod(str(tmp_path), LIMITS), tmp_path / "rank.1"
     (tmp_path / "rank.1.stack").touch()
     with (tmp_path / "rank.1.stack").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         pod.look(0.0)
-        assert (answer := pod.answer(5.0)) is not None
+        answer = said(pod, 5.0)
         assert (answer.step, answer.silent, answer.limit) == (None, 5.0, 1800), "it has joined its peers"
-        file.write_text('{"step": 1, "thread": "0x1", "checkpoint": 1}')
+        (tmp_path / "rank.1").write_text('{"step": 1, "thread": "0x1", "checkpoint": 1}')
         pod.look(6.0)
-        assert (answer := pod.answer(6.0)) is not None
+        answer = said(pod, 6.0)
         assert (answer.step, answer.saved) == (1, True)
     pod.look(7.0)
     assert pod.answer(7.0) is None
 
 
-def test_a_program_that_holds_its_file_open_goes_on_behind_what_was_cut(tmp_path: Path) -> None:
-    pods.prepare(str(tmp_path), anew=True)
-    pod = Pod(str(tmp_path), LIMITS)
-    with (tmp_path / "rank").open("r+") as held:
-        for step in range(3):
-            held.write(f"{' ' * pods.CUT_AT}\n{step}\n")
-            held.flush()
-            pod.look(float(step))
-            assert (answer := pod.answer(9.0)) is not None
-            assert answer.step == step
-
-
-def test_who_has_been_silent_longest_gives_way_where_there_are_too_many(tmp_path: Path) -> None:
-    pod = Pod(str(tmp_path), LIMITS)
+def test_who_has_been_silent_longest_gives_way_where_there_are_too_many(pod: Pod) -> None:
     for number in range(2 * pods.PROCESSES):
         assert pod.hear(f"http {number}", str(number).encode(), float(number))
-    assert (answer := pod.answer(200.0)) is not None
+    answer = said(pod, 200.0)
     assert (answer.step, answer.processes) == (pods.PROCESSES, pods.PROCESSES)
 
 
@@ -192,8 +185,7 @@ def test_what_is_posted_names_no_file(tmp_path: Path) -> None:
     (tmp_path / "outside.stack").write_text('Thread 0x1 (most recent call first):\n  File "/a.py", line 3 in read\n')
     pod = Pod(str(tmp_path / "inside"), LIMITS)
     pod.hear(f"http {tmp_path}/outside", b'{"step": 1, "thread": "0x1"}', 0.0)
-    assert (answer := pod.answer(0.0)) is not None
-    assert answer.stack == ()
+    assert said(pod, 0.0).stack == ()
 
 
 def test_the_last_verdict_stays_where_the_pod_stays(tmp_path: Path) -> None:
