@@ -1,5 +1,6 @@
 """Gangs as the controller would write them."""
 
+import itertools
 import json
 from typing import Any
 
@@ -10,14 +11,10 @@ from frameworkbarrier.source.roster import decode
 
 def uid(role: str, index: int, instance: int = 0) -> str:
     """A Pod's UID, its first eight characters different for each Task and instance."""
-    return f"{abs(hash_of(f'{role}-{index}-{instance}')):08x}-0000-4000-8000-000000000000"
-
-
-def hash_of(text: str) -> int:
     value = 2166136261
-    for byte in text.encode():
+    for byte in f"{role}-{index}-{instance}".encode():
         value = (value ^ byte) * 16777619 % 2**32
-    return value
+    return f"{value:08x}-0000-4000-8000-000000000000"
 
 
 def ip(number: int) -> str:
@@ -52,16 +49,19 @@ def roster(
         "waitingFor": [],
     }
     if complete:
-        number = 0
-        document["taskRoles"] = []
-        for role, count in shape.items():
-            tasks = []
-            for index in range(count):
-                number += 1
-                tasks.append([index, ip(number), uid(role, index)[:8], 0, "node-1", "192.168.0.1"])
-            own: dict[str, Any] = {"gpus": gpus[role]} if gpus and role in gpus else {}
-            own |= {"order": orders[role]} if orders and role in orders else {}
-            document["taskRoles"].append({"name": role, "tasks": tasks} | own)
+        numbers = itertools.count(1)
+        document["taskRoles"] = [
+            {
+                "name": role,
+                "tasks": [
+                    [index, ip(next(numbers)), uid(role, index)[:8], 0, "node-1", "192.168.0.1"]
+                    for index in range(count)
+                ],
+                **({"gpus": gpus[role]} if gpus and role in gpus else {}),
+                **({"order": orders[role]} if orders and role in orders else {}),
+            }
+            for role, count in shape.items()
+        ]
     return document | changes
 
 

@@ -48,11 +48,11 @@ POST = re.findall(r"^\| the same, by `POST` \| `(.*)` \|$", LOOP.with_name("READ
 class Pod:
     """The child of one sidecar, on a loopback address of its own."""
 
-    def __init__(self, folder: Path, index: int, port: int) -> None:
+    def __init__(self, folder: Path, index: int, port: int, **more: float) -> None:
         self.folder, self.task, self.host, self.port = folder, f"w-{index}", f"127.0.0.{index + 1}", port
         folder.mkdir()
         options = {"dir": str(folder), "port": port, "uid": f"uid-{index}", "task": self.task, "host": self.host}
-        text = json.dumps({"floor": 1, "factor": 8, "first": 1.5, **options})
+        text = json.dumps({"floor": 1, "factor": 8, "first": 1.5, **options, **more})
         command = [sys.executable, "-c", QUICK, text]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import subprocess
-import sys
+import socketserver
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from frameworkbarrier.health import ras
 from frameworkbarrier.health.ras import ANSWER_BYTES, REQUEST, follow, operations
+from localcluster.processes.ports import free_port
+from tests.barrier.health.test_monitor import Pod
 
 KINDS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 
@@ -101,33 +103,21 @@ def test_nobody_there_is_no_error(address: str) -> None:
         asyncio.run(ask())
 
 
-def test_the_child_of_a_sidecar_is_as_far_as_ras_says(tmp_path: Path) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()  # who closes with something unread may take the answer back
-        writer.write(status([38]))
-        writer.close()
+class Server(socketserver.StreamRequestHandler):
+    """NCCL's RAS, whose ranks stay where they are."""
 
-    async def step() -> int:
-        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
-            port = server.sockets[0].getsockname()[1]
-            options = {"dir": str(tmp_path), "port": 0, "uid": "u", "task": "w-0", "host": "127.0.0.1", "ras": True}
-            options |= {"floor": 1, "factor": 8, "first": 1}
-            quick = "from frameworkbarrier.health import lead, monitor; lead.INTERVAL_SEC = 0.1; monitor.main()"
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-c",
-                quick,
-                json.dumps(options),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={"NCCL_RAS_ADDR": f"127.0.0.1:{port}", "PYTHONPATH": ":".join(sys.path)},
-            )
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdin.write(b'{"epoch": 0, "peers": [["w-0", "127.0.0.1", "u", "n"]], "ending": false}\n')
-            found = json.loads(await child.stdout.readline())
-            child.terminate()
-            await child.wait()
-            return int(found["hang"]["step"])
+    def handle(self) -> None:
+        self.rfile.readline()  # who closes with something unread may take the answer back
+        self.wfile.write(status([38]))
 
-    assert asyncio.run(step()) == 42
+
+def test_the_child_of_a_sidecar_is_as_far_as_ras_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("NCCL_RAS_ADDR", f"127.0.0.1:{server.server_address[1]}")
+        pod = Pod(tmp_path / "pod", 0, free_port(), ras=True)
+        with pod.process:
+            pod.tell([pod])
+            assert pod.hears_of_hang()["hang"]["step"] == 42
+            pod.process.terminate()
+        server.shutdown()

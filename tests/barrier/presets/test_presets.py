@@ -4,8 +4,6 @@ The golden texts show what presets write; here is what a single text cannot say.
 """
 
 import re
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,15 +141,6 @@ def test_a_launcher_has_no_slots_unless_the_settings_say_so_or_nobody_else_has(
     made = files(roster(shape, gpus=NOT_COUNTED), next(iter(shape)), FB_PRESET="mpi", **environ)
     assert made["hostfile"].data.decode() == "".join(f"{ip(number)} slots={slots}\n" for number, slots in hosts.items())
     assert made["hostfile.mpich"].data.decode() == "".join(f"{ip(number)}:{slots}\n" for number, slots in hosts.items())
-
-
-def test_the_discovery_script_of_horovod_prints_hosts_and_slots(tmp_path: Path) -> None:
-    document = roster(LAUNCHED, gpus={"worker": 4})
-    script = tmp_path / "discover_hosts.sh"
-    made = files(document, "launcher", FB_PRESET="horovod")[script.name]
-    script.write_bytes(made.data)
-    script.chmod(made.mode)
-    assert subprocess.check_output([script], text=True) == f"{ip(2)}:4\n{ip(3)}:4\n"
 
 
 def test_processes_of_accelerate_are_those_of_the_setting_and_a_task_without_a_rank_has_no_configuration() -> None:
