@@ -9,12 +9,6 @@ FOLDER = Path(__file__).parents[2] / "examples" / "tensorflow"
 ROLES = yaml.safe_load((FOLDER / "framework.yaml").read_text())["spec"]["taskRoles"]
 
 
-def test_the_gang_has_one_chief_and_two_workers_which_fail_and_succeed_together() -> None:
-    assert {role["name"]: role["taskNumber"] for role in ROLES} == {"chief": 1, "worker": 2}
-    policies = [role["frameworkAttemptCompletionPolicy"] for role in ROLES]
-    assert policies == [{"minFailedTaskCount": 1, "minSucceededTaskCount": -1}] * 2
-
-
 def test_a_pod_needs_one_label_one_annotation_and_the_training_without_a_shell() -> None:
     for pod in (role["task"]["pod"] for role in ROLES):
         assert pod["metadata"] == {
