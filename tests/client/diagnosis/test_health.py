@@ -114,21 +114,28 @@ KUEUE: dict[str, Any] = {
 }
 API = "kueue.x-k8s.io/v1beta2 is"
 TAKES = "so Kueue may take Pods of Frameworks for its own"
-UNREAD = "warning: its configuration is not known: "
-UNKNOWN = "warning: whether Frameworks are queued is not known: "
+UNREAD = "warning Kueue: its configuration is not known: "
+UNKNOWN = "warning Kueue: whether Frameworks are queued is not known: "
 LACKS = (
-    "warning: its integrations.externalFrameworks lacks ConfigMap.v1. in ConfigMap kueue-manager-config in kueue-system"
+    "warning Kueue: its integrations.externalFrameworks lacks ConfigMap.v1. in ConfigMap kueue-manager-config in "
+    "kueue-system"
 )
-PAST = "warning: manageJobsWithoutQueueName is true"
+PAST = "warning Kueue: manageJobsWithoutQueueName is true"
 USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
-OF_KUEUE: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "sound": ({}, [f"ok: {API} served and set up for Frameworks"]),
+GROUPED = settings("gangScheduling: {schedulers: [kubernetes]}")
+SERVED = {"kubernetes": {"resources": [{"name": "podgroups"}]}}
+NO_GROUPS = "failing groups: scheduling.k8s.io/v1beta1 is not served"
+RANKED = settings("rankTopology: {enabled: true}")
+MAY_NOT = {"controller": RANKED, "nodes": allowed(False)}
+UNRANKED = "warning ranks: system:serviceaccount:fc:fc may not list nodes, so ranks follow the indices"
+PLACEMENT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "sound": ({}, [f"ok Kueue: {API} served and set up for Frameworks"]),
     "not queued": ({"controller": ours(enabled=False), "config": FORBIDDEN}, []),
     "without settings": ({"controller": settings("#kueue: {}\n")}, []),
     "no Kueue": ({"controller": FORBIDDEN, "discovery": MISSING}, []),
     "not served": (
         {"discovery": MISSING},
-        [f"failing: {API} not served, so Frameworks with the label of a queue wait"],
+        [f"failing Kueue: {API} not served, so Frameworks with the label of a queue wait"],
     ),
     "controller forbidden": ({"controller": FORBIDDEN}, [f"{UNKNOWN}no"]),
     "controller broken": ({"controller": settings("kueue: [1]")}, [f"{UNKNOWN}Expected `object`, got `array` - at"]),
@@ -136,56 +143,28 @@ OF_KUEUE: dict[str, tuple[dict[str, Any], list[str]]] = {
     "configuration broken": ({"config": theirs("a: [")}, [f"{UNREAD}controller_manager_config.yaml, line 2: "]),
     "not named": ({"config": theirs("integrations: {frameworks: [pod]}")}, [f"{LACKS}, {TAKES}"]),
     "all jobs": ({"config": theirs(ALL_JOBS + OWNERS)}, [f"{PAST}, and Frameworks without a queue run past its quota"]),
-    "all jobs and Frameworks": ({"config": theirs(ALL_JOBS + OWNERS), "controller": MANAGES}, ["ok: "]),
-    "no access": ({"review": allowed(False)}, [f"warning: {USER} may not list ConfigMaps, {TAKES}"]),
-    "access unknown": ({"review": FORBIDDEN}, ["warning: whether it may list ConfigMaps is not known: no"]),
-    "nothing right": ({"config": theirs(ALL_JOBS), "review": {}}, [LACKS, PAST, f"warning: {USER}"]),
-}
-
-
-@pytest.mark.parametrize(("changed", "lines"), OF_KUEUE.values(), ids=OF_KUEUE)
-def test_what_doctor_says_placement(changed: dict[str, Any], lines: list[str]) -> None:
-    found = list(placement_answers(PlacementFacts(**{**KUEUE, **changed})))
-    texts = [f"{one.grade}: {one.text}" for one in found]
-    assert len(texts) == len(lines), texts
-    assert all(text.startswith(begin) for text, begin in zip(texts, lines, strict=True)), texts
-    assert all(one.subject == "Kueue" and bool(one.fix) is (one.grade != "ok") for one in found)
-
-
-GROUPED = settings("gangScheduling: {schedulers: [kubernetes]}")
-SERVED = {"resources": [{"name": "podgroups"}]}
-OF_GROUPS: dict[str, tuple[dict[str, Any], str]] = {
-    "none": ({"groups": {"kubernetes": SERVED}}, ""),
-    "served": ({"controller": GROUPED, "groups": {"kubernetes": SERVED}}, "ok: scheduling.k8s.io/v1beta1 is served"),
-    "an older API server": ({"controller": GROUPED}, "failing: scheduling.k8s.io/v1beta1 is not served"),
-    "without the kind": (
-        {"controller": GROUPED, "groups": {"kubernetes": {}}},
-        "failing: scheduling.k8s.io/v1beta1 is not served",
+    "all jobs and Frameworks": ({"config": theirs(ALL_JOBS + OWNERS), "controller": MANAGES}, ["ok Kueue: "]),
+    "no access": ({"review": allowed(False)}, [f"warning Kueue: {USER} may not list ConfigMaps, {TAKES}"]),
+    "access unknown": ({"review": FORBIDDEN}, ["warning Kueue: whether it may list ConfigMaps is not known: no"]),
+    "nothing right": ({"config": theirs(ALL_JOBS), "review": {}}, [LACKS, PAST, f"warning Kueue: {USER}"]),
+    "groups": ({"controller": GROUPED, "groups": SERVED}, ["ok groups: scheduling.k8s.io/v1beta1 is served"]),
+    "groups that nobody asks for": ({"controller": settings(""), "groups": SERVED}, []),
+    "groups, and an older API server": ({"controller": GROUPED}, [NO_GROUPS]),
+    "groups without their kind": ({"controller": GROUPED, "groups": {"kubernetes": {}}}, [NO_GROUPS]),
+    "ranks": ({"controller": RANKED}, ["ok ranks: the controller may list nodes"]),
+    "ranks by index": ({"controller": settings(""), "nodes": allowed(False)}, []),
+    "ranks, and no access": (MAY_NOT, [UNRANKED]),
+    "ranks, and access unknown": (
+        {"controller": RANKED, "nodes": FORBIDDEN},
+        ["warning ranks: whether the controller may list nodes is"],
     ),
 }
 
 
-@pytest.mark.parametrize(("changed", "line"), OF_GROUPS.values(), ids=OF_GROUPS)
-def test_what_doctor_says_of_groups(changed: dict[str, Any], line: str) -> None:
-    page = placement_answers(PlacementFacts(**{**KUEUE, **changed}))
-    found = [f"{one.grade}: {one.text}" for one in page if one.subject == "groups"]
-    assert len(found) == bool(line)
-    assert all(text.startswith(line) for text in found)
-
-
-RANKED = settings("rankTopology: {enabled: true}")
-MAY_NOT = {"controller": RANKED, "nodes": allowed(False)}
-OF_RANKS: dict[str, tuple[dict[str, Any], str]] = {
-    "by index": ({"nodes": allowed(False)}, ""),
-    "sound": ({"controller": RANKED}, "ok: the controller may list nodes"),
-    "no access": (MAY_NOT, "warning: system:serviceaccount:fc:fc may not list nodes, so ranks follow the indices"),
-    "access unknown": ({"controller": RANKED, "nodes": FORBIDDEN}, "warning: whether the controller may list nodes is"),
-}
-
-
-@pytest.mark.parametrize(("changed", "line"), OF_RANKS.values(), ids=OF_RANKS)
-def test_what_doctor_says_of_nodes(changed: dict[str, Any], line: str) -> None:
-    page = placement_answers(PlacementFacts(**{**KUEUE, **changed}))
-    found = [f"{one.grade}: {one.text}" for one in page if one.subject == "ranks"]
-    assert len(found) == bool(line)
-    assert all(text.startswith(line) for text in found)
+@pytest.mark.parametrize(("changed", "lines"), PLACEMENT.values(), ids=PLACEMENT)
+def test_what_doctor_says_of_what_places_pods(changed: dict[str, Any], lines: list[str]) -> None:
+    found = list(placement_answers(PlacementFacts(**{**KUEUE, **changed})))
+    texts = [f"{one.grade} {one.subject}: {one.text}" for one in found]
+    assert len(texts) == len(lines), texts
+    assert all(text.startswith(begin) for text, begin in zip(texts, lines, strict=True)), texts
+    assert all(bool(one.fix) is (one.grade != "ok") for one in found)
