@@ -149,7 +149,9 @@ def test_pods_that_do_not_fit_the_groups_in_which_a_scheduler_is_to_place_them()
     ]
 
 
-def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dict[str, Any]:
+def gang(
+    *roles: tuple[str, int], label: bool = True, command: str = "", gpus: int = 0, **annotations: str
+) -> dict[str, Any]:
     """A Framework with the barrier, and these annotations on each role."""
     manifest = copy.deepcopy(SOUND)
     template = manifest["spec"]["taskRoles"][0]
@@ -157,8 +159,19 @@ def gang(*roles: tuple[str, int], label: bool = True, **annotations: str) -> dic
         "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"} if label else {},
         "annotations": {f"{PREFIX}/{key.replace('_', '-')}": value for key, value in annotations.items()},
     }
+    container = template["task"]["pod"]["spec"]["containers"][0]
+    container |= {"command": command.split()} if command else {}
+    container |= {"resources": {"limits": {"nvidia.com/gpu": gpus}}} if gpus else {}
     manifest["spec"]["taskRoles"] = [{**copy.deepcopy(template), "name": name, "taskNumber": n} for name, n in roles]
     return manifest
+
+
+def workers(**more: Any) -> dict[str, Any]:
+    return gang(("worker", 2), **more)
+
+
+def torch(command: str, gpus: int = 8, **annotations: str) -> dict[str, Any]:
+    return workers(command=command, gpus=gpus, preset="pytorch", **annotations)
 
 
 OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
@@ -167,12 +180,35 @@ OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
         "preset pytorch: none of the roles actor, learner is named master, worker: say which of them count as ranks",
     ),
     "no head": (gang(("a", 1), ("b", 2), preset="spark"), "say whose Task 0 is the head by FB_HEAD_ROLE=a"),
-    "unknown preset": (gang(("worker", 2), preset="pytorhc"), "pytorch"),
-    "unknown annotation": (gang(("worker", 2), presets="pytorch"), "presets"),
-    "a value that is not valid": (gang(("worker", 2), preset="pytorch", timeout="soon"), "timeout"),
+    "unknown preset": (workers(preset="pytorhc"), "pytorch"),
+    "unknown annotation": (workers(presets="pytorch"), "presets"),
+    "a value that is not valid": (workers(preset="pytorch", timeout="soon"), "timeout"),
     "no label": (
-        gang(("worker", 2), label=False, preset="pytorch"),
+        workers(label=False, preset="pytorch"),
         f"has no frameworkcontroller.microsoft.com/barrier: enabled, so {PREFIX}/preset does nothing",
+    ),
+    "progress and hangs": (workers(progress="file", hang="restart", hang_limit="2"), ""),
+    "unknown progress": (
+        workers(progress="steps"),
+        "progress is 'steps', but must be one or several of torch, file, http, ras",
+    ),
+    "progress of an image's program": (
+        workers(progress="file,torch"),
+        "progress is file,torch, but container 'a' has no command to wrap",
+    ),
+    "a limit of no hang": (workers(hang_limit="2"), "hang-limit has no effect without annotation"),
+    "an end together": (workers(exit="together", command="python train.py"), ""),
+    "an end together with an image's program": (workers(exit="together"), "has no command"),
+    "torchrun": (torch("torchrun train.py"), ""),
+    "torchrun as a module": (torch("python3 -m torch.distributed.run train.py"), ""),
+    "one process for many GPUs": (
+        torch("/usr/bin/python3.11 train.py"),
+        "/usr/bin/python3.11 starts one process for 8 GPUs",
+    ),
+    "one process for one GPU": (torch("python train.py", gpus=1), ""),
+    "fewer processes than GPUs": (
+        torch("torchrun", nproc_per_node="4"),
+        "nproc-per-node is 4, and each Pod asks for 8 GPUs",
     ),
 }
 
@@ -180,29 +216,8 @@ OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("manifest", "text"), OF_GANGS.values(), ids=OF_GANGS)
 def test_what_injector_and_barrier_would_refuse(manifest: dict[str, Any], text: str) -> None:
     problems = lint(manifest)
-    assert problems
-    assert text in problems[0].text
-    assert problems[0].path.startswith("spec.taskRoles[")
-
-
-PROCESSES: dict[str, tuple[int, dict[str, Any], str]] = {
-    "torchrun train.py": (8, {}, ""),
-    "python3 -m torch.distributed.run train.py": (8, {}, ""),
-    "/usr/bin/python3.11 train.py": (8, {}, "/usr/bin/python3.11 starts one process for 8 GPUs"),
-    "python train.py": (1, {}, ""),
-    "torchrun": (8, {"nproc_per_node": "4"}, "nproc-per-node is 4, and each Pod asks for 8 GPUs"),
-}
-
-
-@pytest.mark.parametrize("command", PROCESSES)
-def test_processes_that_are_not_as_many_as_gpus(command: str) -> None:
-    gpus, nproc, text = PROCESSES[command]
-    manifest = gang(("worker", 2), preset="pytorch", **nproc)
-    container = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"][0]
-    container |= {"command": command.split(), "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    problems = found(manifest)
-    assert len(problems) == bool(text)
-    assert text in "".join(problems)
+    assert len(problems) == (len(manifest["spec"]["taskRoles"]) if text else 0), "each role has it"
+    assert all(text in one.text and one.path.startswith("spec.taskRoles[") for one in problems), problems
 
 
 def test_roles_that_cannot_restart_together() -> None:
@@ -216,58 +231,29 @@ def test_roles_that_cannot_restart_together() -> None:
     assert any("must ask for the same restart" in one for one in found(manifest))
 
 
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        (("zone", "zone, block"), ""),
-        (
-            (None, "zone"),
-            "TaskRole ps has a barrier, and no annotation frameworkcontroller.microsoft.com/rank-topology",
-        ),
-        (("zone", "a b"), "rank-topology is 'a b', but must be 1 to 8 keys of labels of nodes"),
-        (
-            ("zone", ",".join(f"label-{number:0>40}" for number in range(8))),
-            "in at most 250 characters",
-        ),
-    ],
-)
+LABELS = ",".join(f"label-{number:0>40}" for number in range(8))
+UNNAMED = f"TaskRole ps has a barrier, and no annotation {names.RANK_TOPOLOGY_ANNOTATION}"
+RANKED: dict[str, tuple[str | None, str, str]] = {
+    "both": ("zone", "zone, block", ""),
+    "one": (None, "zone", UNNAMED),
+    "no label": ("zone", "a b", "rank-topology is 'a b', but must be 1 to 8 keys of labels of nodes"),
+    "long labels": ("zone", LABELS, "in at most 250 characters"),
+}
+
+
+@pytest.mark.parametrize(("ps", "worker", "problem"), RANKED.values(), ids=RANKED)
 def test_all_roles_with_a_barrier_name_labels_for_their_ranks_or_none(
-    asked: tuple[str | None, str], problem: str
+    ps: str | None, worker: str, problem: str
 ) -> None:
     manifest = gang(("ps", 1), ("worker", 2))
-    for role, text in zip(manifest["spec"]["taskRoles"], asked, strict=True):
-        notes = {names.RANK_TOPOLOGY_ANNOTATION: text} if text is not None else {}
-        role["task"]["pod"]["metadata"]["annotations"] |= notes
+    of_ps, of_worker = (role["task"]["pod"]["metadata"]["annotations"] for role in manifest["spec"]["taskRoles"])
+    of_ps |= {names.RANK_TOPOLOGY_ANNOTATION: ps} if ps else {}
+    of_worker[names.RANK_TOPOLOGY_ANNOTATION] = worker
     problems = found(manifest)
     assert len(problems) == bool(problem)
     assert problem in "".join(problems)
-    manifest["spec"]["taskRoles"][0]["task"]["pod"]["metadata"]["annotations"][f"{PREFIX}/restart"] = "soon"
+    of_ps[f"{PREFIX}/restart"] = "soon"
     assert problem in "".join(found(manifest))
-
-
-def test_what_ends_together_has_a_command() -> None:
-    manifest = gang(("worker", 2), exit="together")
-    containers = manifest["spec"]["taskRoles"][0]["task"]["pod"]["spec"]["containers"]
-    containers[0]["command"] = ["python", "train.py"]
-    assert found(manifest) == []
-    del containers[0]["command"]
-    (problem,) = found(manifest)
-    assert "has no command" in problem
-
-
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        ({"progress": "file", "hang": "restart", "hang_limit": "2"}, ""),
-        ({"progress": "steps"}, "progress is 'steps', but must be one or several of torch, file, http, ras"),
-        ({"progress": "file,torch"}, "progress is file,torch, but container 'a' has no command to wrap"),
-        ({"hang_limit": "2"}, "hang-limit has no effect without annotation"),
-    ],
-)
-def test_what_the_injector_refuses_of_progress(asked: dict[str, str], problem: str) -> None:
-    problems = found(gang(("worker", 2), **asked))
-    assert len(problems) == bool(problem)
-    assert problem in "".join(problems)
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/framework.yaml")), ids=lambda file: file.parent.name)
