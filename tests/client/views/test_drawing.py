@@ -34,6 +34,7 @@ from tests.client.documents import (
     NOW,
     PROGRESS,
     SUCCEEDED,
+    Json,
     completion,
     condition,
     container,
@@ -144,9 +145,7 @@ def test_a_description_says_for_whom_an_application_waits_that_has_ended() -> No
 
 
 def test_a_description_says_what_the_time_was_spent_on() -> None:
-    shown = description(spent(), {}, [], NOW, PLAIN)
-    assert (
-        """
+    told = """
 Time: goodput 76 %
   qqqqqqqqqqqqqqqsRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRRR
   STATE          TOTAL   SHARE   THIS ATTEMPT
@@ -156,8 +155,7 @@ Time: goodput 76 %
 
 Roles
 """
-        in shown
-    )
+    assert told in description(spent(), {}, [], NOW, PLAIN)
     assert "goodput unknown" in description(spent(None), {}, [], NOW, PLAIN)
     over = spent(state="", since="2026-01-01T00:00:00Z")
     assert "running" not in description(over, {}, [], NOW, PLAIN).partition("Time")[2].partition("Roles")[0]
@@ -165,24 +163,13 @@ Roles
 
 
 CHECKPOINT = {"checkpoint": 1000, "checkpointTime": BEGIN}
+AT, NO_CHECKPOINT = "step 1200..1204 of 2 Tasks", "no checkpoint is known"
 PROGRESSES: dict[str, tuple[dict[str, Any], str, str]] = {
-    "nothing said": (
-        {"slowest": None, "perMinute": None, "fastest": None},
-        "",
-        "no step yet of 2 Tasks; no checkpoint is known",
-    ),
-    "no rate yet": ({"perMinute": None, "fastest": 1200}, "1200", "step 1200 of 2 Tasks; no checkpoint is known"),
-    "all": (CHECKPOINT, "1200 4.5/min", "step 1200..1204 of 2 Tasks; 4.5/min; last checkpoint at 1000, 5m12s ago"),
-    "no number": (
-        {"checkpointTime": BEGIN},
-        "1200 4.5/min",
-        "step 1200..1204 of 2 Tasks; 4.5/min; last checkpoint 5m12s ago",
-    ),
-    "huge": (
-        {"perMinute": 1e300},
-        "1200 1000000000/min",
-        "step 1200..1204 of 2 Tasks; 1000000000/min; no checkpoint is known",
-    ),
+    "nothing": (dict.fromkeys(("slowest", "perMinute", "fastest")), "", f"no step yet of 2 Tasks; {NO_CHECKPOINT}"),
+    "no rate yet": ({"perMinute": None, "fastest": 1200}, "1200", f"step 1200 of 2 Tasks; {NO_CHECKPOINT}"),
+    "all": (CHECKPOINT, "1200 4.5/min", f"{AT}; 4.5/min; last checkpoint at 1000, 5m12s ago"),
+    "no number": ({"checkpointTime": BEGIN}, "1200 4.5/min", f"{AT}; 4.5/min; last checkpoint 5m12s ago"),
+    "huge": ({"perMinute": 1e300}, "1200 1000000000/min", f"{AT}; 1000000000/min; {NO_CHECKPOINT}"),
 }
 
 
@@ -213,9 +200,7 @@ def hung_part(view: FrameworkView) -> str:
 
 def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> None:
     view = training(progress=PROGRESS | {"hang": HANG})
-    assert (
-        hung_part(view)
-        == """\
+    told = """\
   since       2026-01-01 12:02:02 UTC, 3m10s ago, after step 1200
   found       2026-01-01 12:04:12 UTC, after 2m10s without progress; the limit is 2m
   culprit     worker-1 on node node-1, in section evaluate: is behind the others
@@ -224,7 +209,7 @@ def test_a_description_says_what_hangs_where_since_when_and_what_was_done() -> N
   done        nothing: hangs are only observed
   now         it still hangs
 """
-    )
+    assert hung_part(view) == told
     assert changes(None, Moment(view), NOW) == ["training: AttemptRunning, 2/2 ready, step 1200 4.5/min, hung"]
     assert "\n\x1b[1;31mHangs\x1b[0m\n" in description(view, {}, [], NOW, Colours(enabled=True))
     assert hung_part(training()) == ""
@@ -242,59 +227,47 @@ REPEATED = completion(-275, "GangHungRepeatedly", "Permanent", diagnostics=HUNG)
 EPOCH = {"epoch": 1, "time": BEGIN, "reason": "Hung", "message": HUNG}
 NEW_POD = {"epoch": 1, "time": BEGIN, "reason": "PodReplaced", "task": "worker-1"}
 IN_PLACE, AGAIN = {"gangEpoch": 0}, {"gangEpoch": 1}
-ENDS = [task(0), task(1, "AttemptDeleting", end=TASK_HUNG)]
-LATER = HANG | {"attempt": 1, "time": "2026-01-01T12:04:50Z"}
-RETRIED = "attempt 1 ended with GangHung (-270) and was retried"
+HANGS_NOW = PROGRESS | {"hang": HANG}
+LATER = PROGRESS | {"hang": HANG | {"attempt": 1, "time": "2026-01-01T12:04:50Z"}}
+BEGINS, EPOCH_1 = "its restart begins", "the gang restarted in its Pods as epoch 1"
+REPLACED = "its culprits ended with TaskHung (-280), and the gang restarted as epoch 1"
+ENDED, OBSERVED = "attempt 1 ended with GangHung", "nothing: hangs are only observed"
+
+
+def hung(*tasks: Json, **more: Any) -> FrameworkView:
+    """One whose hang the controller has noted, and which restarts."""
+    return training("restart", *tasks, hangs=HANGS, **more)
+
+
 DONE: dict[str, tuple[FrameworkView, str]] = {
-    "asked before it ends": (training("restart", progress=PROGRESS | {"hang": HANG}), "its restart begins"),
-    "heard of": (training("restart", hangs=HANGS, of_attempt=IN_PLACE), "its restart begins"),
-    "in its Pods": (
-        training("restart", hangs=HANGS, restarts=[EPOCH], of_attempt=AGAIN),
-        "the gang restarted in its Pods as epoch 1",
+    "asked before it ends": (training("restart", progress=HANGS_NOW), BEGINS),
+    "heard of": (hung(of_attempt=IN_PLACE), BEGINS),
+    "in its Pods": (hung(restarts=[EPOCH], of_attempt=AGAIN), EPOCH_1),
+    "long ago": (hung(of_attempt={"gangEpoch": 12}), EPOCH_1),
+    "Tasks end": (
+        hung(task(0), task(1, "AttemptDeleting", end=TASK_HUNG), of_attempt=IN_PLACE),
+        "worker-1 ended with TaskHung (-280)",
     ),
-    "long ago": (
-        training("restart", hangs=HANGS, of_attempt={"gangEpoch": 12}),
-        "the gang restarted in its Pods as epoch 1",
-    ),
-    "Tasks end": (training("restart", *ENDS, hangs=HANGS, of_attempt=IN_PLACE), "worker-1 ended with TaskHung (-280)"),
-    "Tasks have ended": (
-        training("restart", hangs=HANGS, restarts=[NEW_POD], of_attempt=AGAIN),
-        "its culprits ended with TaskHung (-280), and the gang restarted as epoch 1",
-    ),
-    "ends": (training("restart", hangs=HANGS, end=GANG_HUNG), "attempt 1 ended with GangHung (-270)"),
-    "retried": (training("restart", hangs=HANGS, attempt=1), RETRIED),
-    "over": (training("restart", hangs=HANGS, attempt=1, of_attempt=IN_PLACE), "attempt 1 ended"),
-    "not retried": (
-        training("restart", hangs=HANGS, end=GANG_HUNG, state="Completed"),
-        "attempt 1 ended with GangHung (-270) and was not retried",
-    ),
-    "repeatedly": (
-        training("restart", hangs=HANGS, end=REPEATED, state="Completed"),
-        "attempt 1 ended with GangHungRepeatedly (-275) and was not retried",
-    ),
-    "observed, after others": (
-        training(progress=PROGRESS | {"hang": LATER}, attempt=1, hangs=HANGS),
-        "nothing: hangs are only observed",
-    ),
-    "observed, and over": (
-        training(progress=PROGRESS | {"hang": HANG}, end=PERMANENT, state="Completed"),
-        "nothing: hangs are only observed",
-    ),
+    "Tasks have ended": (hung(restarts=[NEW_POD], of_attempt=AGAIN), REPLACED),
+    "ends": (hung(end=GANG_HUNG), f"{ENDED} (-270)"),
+    "retried": (hung(attempt=1), f"{ENDED} (-270) and was retried"),
+    "over": (hung(attempt=1, of_attempt=IN_PLACE), "attempt 1 ended"),
+    "not retried": (hung(end=GANG_HUNG, state="Completed"), f"{ENDED} (-270) and was not retried"),
+    "repeatedly": (hung(end=REPEATED, state="Completed"), f"{ENDED}Repeatedly (-275) and was not retried"),
+    "observed, after others": (training(progress=LATER, attempt=1, hangs=HANGS), OBSERVED),
+    "observed, and over": (training(progress=HANGS_NOW, end=PERMANENT, state="Completed"), OBSERVED),
 }
 
 
-@pytest.mark.parametrize(
-    ("differing", "line"),
-    [
+def test_a_description_says_whether_a_gang_that_hung_goes_on() -> None:
+    for differing, line in (
         ({"slowest": 1001}, "it goes on, at step 1001"),
         ({"slowest": 1001, "time": "2026-01-01T12:04:00Z"}, "nothing is known since"),
         ({"slowest": None, "fastest": None}, "nothing is known since"),
         ({"hang": HANG}, "nothing is known since"),
-    ],
-)
-def test_a_description_says_whether_a_gang_that_hung_goes_on(differing: dict[str, Any], line: str) -> None:
-    later = training("restart", hangs=HANGS, of_attempt=AGAIN, progress=PROGRESS | differing)
-    assert hung_part(later).endswith(f"\n  now         {line}\n")
+    ):
+        later = hung(of_attempt=AGAIN, progress=PROGRESS | differing)
+        assert hung_part(later).endswith(f"\n  now         {line}\n"), differing
 
 
 @pytest.mark.parametrize(("view", "done"), DONE.values(), ids=DONE)

@@ -86,50 +86,55 @@ SITUATIONS: dict[str, tuple[FrameworkView, str, str]] = {
 
 
 HANGS_NOW = PROGRESS | {"hang": HANG}
-SINCE = f"it hangs since 3m10s: {HUNG}\n  -> look where it hangs: "
+LOOK = "look where it hangs"
+SINCE = f"it hangs since 3m10s: {HUNG}\n  -> {LOOK}: "
 DISK = "a process that waits for a disk may be unkillable, by deletion too"
 OBSERVED = f"{SINCE}kubectl describe node node-1; the annotation hang: restart lets it start again by itself; {DISK}"
 AFTER = completion(-275, "GangHungRepeatedly", diagnostics=f"{HUNG}; it was the 3. time without a step beyond 1200")
-RUNS_LONG = {"ledger": {"state": "running", "since": BEGIN}}
 BARRIER = "kubectl logs training-worker-0 -n demo -c frameworkbarrier; the controller may not reach Pods"
 BLIND = f"although it runs and its Pods tell of it\n  -> the barrier says why: {BARRIER}"
+OF_NOBODY = HANG | {"culprits": [{"task": "x-1", "node": "$(rm x)"}]}
+
+
+def hangs(**more: Any) -> FrameworkView:
+    return training(progress=HANGS_NOW, **more)
+
+
+def runs(hang: object = "observe", *tasks: Any, since: str = BEGIN, **more: Any) -> FrameworkView:
+    return training(hang, *tasks, ledger={"state": "running", "since": since}, **more)
+
+
 HANGING: dict[str, tuple[FrameworkView, str]] = {
-    "observed": (training(progress=HANGS_NOW), OBSERVED),
-    "restarts soon": (training("restart", progress=HANGS_NOW), f"{SINCE}kubectl describe node node-1; {DISK}"),
-    "of an epoch before": (training(progress=HANGS_NOW, of_attempt={"gangEpoch": 1}), ""),
+    "observed": (hangs(), OBSERVED),
+    "restarts soon": (hangs(hang="restart"), f"{SINCE}kubectl describe node node-1; {DISK}"),
+    "of an epoch before": (hangs(of_attempt={"gangEpoch": 1}), ""),
     "of an attempt before": (training("restart", hangs=HANGS, attempt=1), ""),
     "a node that nobody knows": (
-        training(progress=PROGRESS | {"hang": HANG | {"culprits": [{"task": "x-1", "node": "$(rm x)"}]}}),
-        (
-            f"{SINCE.partition('worker-1')[0]}x-1 on $(rm x) (is behind the others)\n"
-            "  -> look where it hangs: frameworkctl describe"
-        ),
+        training(progress=PROGRESS | {"hang": OF_NOBODY}),
+        f"{SINCE.partition('worker-1')[0]}x-1 on $(rm x) (is behind the others)\n  -> {LOOK}: frameworkctl describe",
     ),
     "when its attempt ended": (
-        training(progress=HANGS_NOW, end=PERMANENT, state="AttemptDeleting"),
+        hangs(end=PERMANENT, state="AttemptDeleting"),
         "its attempt ends: ContainerPermanentFailed (210)",
     ),
     "repeatedly": (
         training("restart", hangs=HANGS, end=AFTER, state="Completed"),
         f"it is Completed and has failed: GangHungRepeatedly (-275): {HUNG}; it was the 3. time without a step beyond",
     ),
-    "well": (training(**RUNS_LONG), ""),
-    "never heard of": (training(progress=None, **RUNS_LONG), f"its progress for 5m12s, {BLIND}"),
+    "well": (runs(), ""),
+    "never heard of": (runs(progress=None), f"its progress for 5m12s, {BLIND}"),
     "not heard of for long": (
-        training(progress=PROGRESS | {"time": "2026-01-01T12:01:12Z"}, **RUNS_LONG),
+        runs(progress=PROGRESS | {"time": "2026-01-01T12:01:12Z"}),
         f"its progress for 4m, {BLIND}",
     ),
-    "not heard of yet": (
-        training(progress=None, ledger={"state": "running", "since": "2026-01-01T12:03:12Z"}),
-        "",
-    ),
+    "not heard of yet": (runs(progress=None, since="2026-01-01T12:03:12Z"), ""),
     "never heard of, and the first has ended": (
-        training("off", task(0, "Completed", end=SUCCEEDED), task(1, ip="10.0.0.1"), progress=None, **RUNS_LONG),
+        runs("off", task(0, "Completed", end=SUCCEEDED), task(1, ip="10.0.0.1"), progress=None),
         "the barrier says why: kubectl logs training-worker-1 -n demo",
     ),
-    "a template that nobody can read": (training(5, progress=None, **RUNS_LONG), ""),
+    "a template that nobody can read": (runs(5, progress=None), ""),
     "not running": (training(progress=None, ledger={"state": "starting", "since": BEGIN}), ""),
-    "never asked to say": (workers(RUNS, **RUNS_LONG), ""),
+    "never asked to say": (workers(RUNS, ledger={"state": "running", "since": BEGIN}), ""),
 }
 
 
