@@ -35,8 +35,8 @@ from testkit.waiting import patience
 from tests.client.archive import NOON, PlayedArchive, row
 from tests.client.documents import completion, container, framework, pod_document, role, task, workers
 from tests.client.played import FRAMEWORKS, PODS, PlayedServer
-from tests.client.test_start import kubeconfig
 from tests.support.frameworkctl import Outcome
+from tests.support.kubeconfig import kubeconfig
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-public/configmaps"
 SERVICES = "/api/v1/namespaces/frameworkcontroller-system/services"

@@ -19,6 +19,7 @@ from frameworkclient.cli.terminal import colours_for, program
 from tests.client.broken import SOUND
 from tests.support.frameworkctl import Outcome
 from tests.support.http import serving
+from tests.support.kubeconfig import kubeconfig
 
 Command = Callable[[str], Outcome]
 
@@ -183,10 +184,8 @@ def test_shells_and_contexts_are_completed(ctl: Command, tmp_path: Path, monkeyp
     # It looks for a shell among the processes above this one, and the tests may have none.
     monkeypatch.setattr(shellingham, "detect_shell", lambda: ("bash", "/bin/bash"))
     assert "_FRAMEWORKCTL_COMPLETE" in ctl("--show-completion").output
-    file = tmp_path / "config"
-    file.write_text(yaml.safe_dump({"contexts": [{"name": "home"}, {"name": "work"}], "clusters": [], "users": []}))
-    monkeypatch.setenv("KUBECONFIG", str(file))
-    assert complete_context("w") == ["work"]
+    monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path / "config"))
+    assert complete_context("h") == ["home"]
 
 
 def test_kubectl_completes_its_plugin() -> None:

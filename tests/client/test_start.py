@@ -16,26 +16,12 @@ from frameworkclient.cli.run import guarded
 from frameworkclient.errors import AccessError
 from frameworkkube.log import Logger
 from tests.client.broken import SOUND
+from tests.support.kubeconfig import kubeconfig
 
 
 def run(program: str, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program, *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, **more)
-
-
-def kubeconfig(path: Path, **more: Any) -> str:
-    user = more.pop("user", {"token": "secret"})
-    both = {"cluster": "c", "user": "u"}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", **more.pop("cluster", {})}}],
-        "users": [{"name": "u", "user": user}],
-        "contexts": [{"name": "home", "context": both | {"namespace": "team"}}, {"name": "bare", "context": both}],
-        "current-context": "home",
-    }
-    path.write_text(yaml.safe_dump(config | more))
-    return str(path)
 
 
 def test_contexts_are_listed_for_the_shell_and_give_the_namespace(tmp_path: Path) -> None:
@@ -46,7 +32,6 @@ def test_contexts_are_listed_for_the_shell_and_give_the_namespace(tmp_path: Path
 
 
 def test_the_file_is_the_flag_then_the_variable_with_one_or_several_then_that_of_the_home(tmp_path: Path) -> None:
-    (tmp_path / ".kube").mkdir()
     kubeconfig(tmp_path / ".kube" / "config", cluster={"server": "https://home:1"})
     named = kubeconfig(tmp_path / "named", cluster={"server": "https://named:1"})
     given = kubeconfig(tmp_path / "given", cluster={"server": "https://given:1"})
@@ -176,17 +161,8 @@ def test_the_oldest_client_of_kubernetes_that_the_extra_takes_is_enough(tmp_path
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(tmp_path)]
     subprocess.run([*pip, f"kubernetes=={oldest[2]}.*"], check=True)
     environ = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    suites = ["tests/kube/http/test_credentials.py", "tests/client/test_start.py"]
-    tests = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *suites,
-        "tests/client/checks/test_lint.py",
-    ]
+    suites = ["tests/kube/http/test_credentials.py", "tests/client/test_start.py", "tests/client/checks/test_lint.py"]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suites]
     done = subprocess.run(tests, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 

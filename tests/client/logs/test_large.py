@@ -24,7 +24,7 @@ from frameworkkube.http.pages import PAGE
 from tests.client.documents import SUCCEEDED, container, framework, pod_document, role, task, workers
 from tests.client.logs.test_lines import stamp
 from tests.client.played import BEGIN, EVENTS, FRAMEWORKS, PODS, PlayedServer, a_client
-from tests.client.test_start import kubeconfig
+from tests.support.kubeconfig import kubeconfig
 
 
 def event(number: int, kind: str, about: str, message: str = "text") -> dict[str, Any]:

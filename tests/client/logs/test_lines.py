@@ -20,7 +20,8 @@ from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.collector import merged
 from frameworkclient.logs.lines import MAX_LINE_BYTES, LineCutter, LogBatch, LogLine, LogSource, Position
 from frameworkclient.logs.selection import LogSelection
-from tests.client.test_start import COMMAND, kubeconfig, run
+from tests.client.test_start import COMMAND, run
+from tests.support.kubeconfig import kubeconfig
 
 
 def source(task: str = "worker-0", attempt: tuple[int, int] = (0, 0), uid: str = "uid", label: str = "") -> LogSource:

@@ -15,30 +15,9 @@ import pytest
 from frameworkkube.errors import CredentialsError
 from frameworkkube.http.credentials import Endpoint, discover, from_kubeconfig, in_cluster
 from frameworkkube.http.kubeconfig import plain
+from tests.support.kubeconfig import kubeconfig
 
 IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"}
-
-
-def kubeconfig(
-    file: Path, *, user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None, **more: Any
-) -> Path:
-    """Write one with a token; what is given replaces the user, or a part of the cluster or of the file."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "preferences": {},
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1/", **(cluster or {})}}],
-        "users": [{"name": "u", "user": {"token": "secret"} if user is None else user}],
-        "contexts": [
-            {"name": "k", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
-            {"name": "other", "context": {"cluster": "c", "user": "nobody"}},
-        ],
-        "current-context": "k",
-        **more,
-    }
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(config))
-    return file
 
 
 @pytest.fixture
@@ -134,7 +113,7 @@ def test_the_search_order_is_that_of_the_reference(tmp_path: Path, root: Path) -
     given = kubeconfig(tmp_path / "given", cluster={"server": "https://given"})
     named = kubeconfig(tmp_path / "named", cluster={"server": "https://named"})
     kubeconfig(tmp_path / "home/.kube/config", cluster={"server": "https://home"})
-    environ = IN_POD | {"KUBECONFIG": str(named), "HOME": str(tmp_path / "home")}
+    environ = IN_POD | {"KUBECONFIG": named, "HOME": str(tmp_path / "home")}
     assert discover(kubeconfig=given, environ=environ, root=root).server == "https://given"
     assert discover(environ=environ, root=root).server == "https://named"
     del environ["KUBECONFIG"]
@@ -159,9 +138,10 @@ def test_an_address_replaces_the_server_and_keeps_the_credentials(tmp_path: Path
 @pytest.mark.parametrize("variable", [True, False], ids=["by the environment", "by the configuration"])
 @pytest.mark.parametrize("source", ["a kubeconfig", "the one at home", "the service account"])
 def test_credentials_are_never_sent_over_plain_http(tmp_path: Path, root: Path, source: str, *, variable: bool) -> None:
+    kubeconfig(tmp_path / ".kube/config")
     environ = {
-        "a kubeconfig": {"KUBECONFIG": str(kubeconfig(tmp_path / "given"))},
-        "the one at home": {"HOME": str(kubeconfig(tmp_path / ".kube/config").parents[1])},
+        "a kubeconfig": {"KUBECONFIG": kubeconfig(tmp_path / "given")},
+        "the one at home": {"HOME": str(tmp_path)},
         "the service account": IN_POD,
     }[source]
     address = "HTTP://proxy:8001" if source == "a kubeconfig" else "http://proxy:8001"
@@ -197,7 +177,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
     (tmp_path / "tls").mkdir()
     for name in ("ca", "c", "k"):
         (tmp_path / "tls" / f"{name}.pem").write_text(f"{name} of a file")
-    return lambda **content: str(kubeconfig(tmp_path / "config", **content))
+    return lambda **content: kubeconfig(tmp_path / "config", **content)
 
 
 def said(endpoint: Endpoint) -> dict[str, Any]:
@@ -248,7 +228,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "unknown field": {"cluster": {"disable-compression": True}},
     "no truth value": {"cluster": {"insecure-skip-tls-verify": "yes"}},
     "no context": {"current-context": "none"},
-    "unknown user": {"current-context": "other"},
+    "unknown user": {"users": [{"name": "nobody", "user": {"token": "a"}}]},
     "no list": {"users": "nobody"},
     "twice": {"users": [{"name": "u", "user": {"token": "a"}}] * 2},
     "no name": {"users": [{"user": {"token": "a"}}]},
