@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testkit.waiting import patience
+from testkit.waiting import eventually, patience
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class Frameworkctl:
             env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environ or {})},
         )
 
-    def __call__(self, *args: str, stdin: str = "") -> Outcome:
+    def __call__(self, *args: str, stdin: str = "", environ: Mapping[str, str] | None = None) -> Outcome:
         """Run a command to its end: `ctl("wait training", "--for=ready")`."""
-        process = self.start(*args)
+        process = self.start(*args, environ=environ)
         output, errors = process.communicate(stdin, timeout=patience(60))
         assert "Traceback" not in errors, errors
         return Outcome(process.returncode, output, errors)
@@ -66,6 +66,16 @@ class Frameworkctl:
         done = self(*args, stdin=stdin)
         assert done.code == 0, f"{args}: {done}"
         return done
+
+    def says(self, command: str, *texts: str) -> None:
+        """Wait until a command that succeeds prints all of these."""
+
+        def check() -> None:
+            page = self.ok(command).output
+            for text in texts:
+                assert text in page, page
+
+        eventually(check, timeout=30, interval=0.3)
 
 
 def _obey_ctrl_c() -> None:

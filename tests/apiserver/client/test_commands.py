@@ -62,7 +62,7 @@ def test_a_framework_from_its_submission_to_its_deletion(
         eventually(lambda: _is_attempt(frameworks, framework=1, task=0), timeout=30)
 
         ctl.ok("suspend training")
-        until(lambda: "somebody to resume it (suspend: true)" in ctl.ok("list").output)
+        ctl.says("list", "somebody to resume it (suspend: true)")
         assert "-> frameworkctl resume training" in ctl.ok("why training").output
         ctl.ok("resume training")
         ctl.ok("wait training", "--for=ready", "--timeout=300s")
@@ -90,7 +90,7 @@ def test_a_framework_that_waits_is_started_and_watched_and_its_result_is_the_exi
     ctl: Frameworkctl, controller: ControllerProcess, player: Player
 ) -> None:
     ctl.ok("submit", "-f", write(ctl, "later", role("worker", 1), executionType="Create"))
-    until(lambda: "somebody to start it (executionType: Create)" in ctl.ok("list").output)
+    ctl.says("list", "somebody to start it (executionType: Create)")
     watching = ctl.start("watch later")
     line_of(watching)
     with player.playing():

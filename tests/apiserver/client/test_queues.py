@@ -24,28 +24,19 @@ def test_why_says_which_quota_is_missing_and_who_has_deactivated_it(
 ) -> None:
     queued.quota()
 
-    def says(name: str, *texts: str) -> None:
-        def check() -> None:
-            page = ctl.ok(f"why {name}").output
-            for text in texts:
-                assert text in page, page
-
-        eventually(check, timeout=30, interval=0.3)
-
     for name in ("one", "two"):
         queued.create(name, workers(3))
         queued.expect(name, QuotaReserved=name == "one")
-    says("two", "it waits in LocalQueue main: 2 more cpu needed in pool-a (couldn't assign", "-> wait until others end")
+    missing = "it waits in LocalQueue main: 2 more cpu needed in pool-a (couldn't assign"
+    ctl.says("why two", missing, "-> wait until others end")
     queued.create("large", workers(5))
-    says("large", "insufficient quota for cpu in flavor pool-a", "-> ask for less cpu, or for a larger quota: it never")
+    larger = "-> ask for less cpu, or for a larger quota: it never"
+    ctl.says("why large", "insufficient quota for cpu in flavor pool-a", larger)
     queued.create("lost", role("worker", 1), queue="none")
-    says("lost", "it waits in LocalQueue none: LocalQueue none doesn't exist", "-> name another queue")
+    ctl.says("why lost", "it waits in LocalQueue none: LocalQueue none doesn't exist", "-> name another queue")
     raw.merge(queued.path_of("two"), {"spec": {"active": False}})
-    says(
-        "two",
-        "somebody has deactivated its Workload",
-        "-> activate it again: kubectl patch workloads.kueue.x-k8s.io framework-two-",
-    )
+    activate = "-> activate it again: kubectl patch workloads.kueue.x-k8s.io framework-two-"
+    ctl.says("why two", "somebody has deactivated its Workload", activate)
     waits = {row[0]: row[-1] for row in ctl.ok("list").table}
     assert waits["two"] == "admission by LocalQueue main"
 

@@ -13,23 +13,12 @@ from tests.support.frameworkctl import Frameworkctl
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
 
 
-def says(ctl: Frameworkctl, *texts: str, name: str = "stuck") -> None:
-    """Wait until `why` says all of this of a Framework."""
-
-    def check() -> None:
-        page = ctl.ok(f"why {name}").output
-        for text in texts:
-            assert text in page, page
-
-    eventually(check, timeout=30, interval=0.3)
-
-
 @pytest.mark.usefixtures("controller")
 def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_way_are_named(
     ctl: Frameworkctl, frameworks: Frameworks, raw: RawClient
 ) -> None:
     frameworks.create("waits", role("worker", 1), executionType="Create")
-    says(ctl, "waits to be started", "-> frameworkctl start waits", name="waits")
+    ctl.says("why waits", "waits to be started", "-> frameworkctl start waits")
     assert json.loads(ctl.ok("why waits", "-o", "json").output)["findings"][0]["todo"] == "frameworkctl start waits"
     quotas = f"/api/v1/namespaces/{ctl.namespace}/resourcequotas"
     raw.create(quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "0"}}})
@@ -39,7 +28,8 @@ def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_w
 
     eventually(is_enforced, timeout=30)
     frameworks.create("stuck", role("worker", 2))
-    says(ctl, "worker-0, worker-1: its Pod cannot be created", "exceeded quota: small", "kubectl describe quota")
+    cannot = "its Pod cannot be created"
+    ctl.says("why stuck", f"worker-0, worker-1: {cannot}", "exceeded quota: small", "kubectl describe quota")
     raw.delete(f"{quotas}/small")
 
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -54,7 +44,7 @@ def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_w
     raw.create(path, {"metadata": {"name": ctl.namespace}, "webhooks": [webhook]})
     try:
         frameworks.create("called", role("worker", 1))
-        says(ctl, "failed calling webhook", "-> the webhook does not answer", name="called")
+        ctl.says("why called", "failed calling webhook", "-> the webhook does not answer")
     finally:
         raw.delete(f"{path}/{ctl.namespace}")
 
@@ -66,7 +56,7 @@ def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_w
     advice = "-> the controller has no permission: an administrator has to install its roles again"
     try:
         frameworks.create("denied", role("worker", 1))
-        says(ctl, "worker-0: its Pod cannot be created", 'cannot create resource "pods"', advice, name="denied")
+        ctl.says("why denied", f"worker-0: {cannot}", 'cannot create resource "pods"', advice)
     finally:
         raw.merge(path, {"rules": rules})
 
@@ -86,14 +76,14 @@ def test_a_pod_that_a_policy_refuses_and_one_whose_service_account_does_not_exis
     with policy_of_pods(raw, ctl.namespace, **told):
         eventually(refuses, timeout=30)
         frameworks.create("stuck", role("worker", 1))
-        says(
-            ctl,
+        ctl.says(
+            "why stuck",
             "it is Completed and has failed by worker-0: PodCreationUnknownError (-310)",
             "a Pod needs a team",
             "-> change what the message names in the Pod template, and run it again: frameworkctl retry stuck",
         )
         frameworks.create("nobody", role("worker", 1, pod=marked))
-        says(ctl, 'serviceaccount "absent" not found', "-> create the service account", name="nobody")
+        ctl.says("why nobody", 'serviceaccount "absent" not found', "-> create the service account")
 
 
 def test_doctor_says_what_is_missing(ctl: Frameworkctl, frameworks: Frameworks) -> None:
