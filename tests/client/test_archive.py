@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
@@ -31,11 +30,10 @@ from frameworkclient.cli.options import Format, LogFlags
 from frameworkclient.views.framework import FrameworkView
 from frameworkhistory.archive import tables
 from frameworkkube.http.credentials import Endpoint
-from testkit.waiting import patience
 from tests.client.archive import NOON, PlayedArchive, row
 from tests.client.documents import completion, container, framework, pod_document, role, task, workers
 from tests.client.played import FRAMEWORKS, PODS, PlayedServer
-from tests.support.frameworkctl import Outcome
+from tests.support.frameworkctl import Frameworkctl, Outcome, interrupt
 from tests.support.kubeconfig import kubeconfig
 
 CONFIG_MAPS = "/api/v1/namespaces/kube-public/configmaps"
@@ -65,23 +63,13 @@ class Beside:
         endpoint = Endpoint(self.url, **{"authorization": "Bearer secret", **more.pop("endpoint", {})})
         return AsyncClient(found=Access(endpoint, "demo"), **{"history": self.history, **more})
 
-    async def start(self, words: str, **environ: str) -> asyncio.subprocess.Process:
+    @property
+    def user(self) -> Frameworkctl:
         config = kubeconfig(self.folder / "config", cluster={"server": self.url})
-        command, _, rest = words.partition(" ")
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "frameworkclient", command, "-n", "demo", *rest.split()),
-            env={**os.environ, "KUBECONFIG": config, **environ},
-            cwd=self.folder,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        return Frameworkctl(Path(config), "demo", self.folder)
 
     async def ctl(self, words: str, **environ: str) -> Outcome:
-        process = await self.start(words, **environ)
-        output, errors = await asyncio.wait_for(process.communicate(), patience(60))
-        assert process.returncode is not None
-        return Outcome(process.returncode, output.decode(), errors.decode())
+        return await asyncio.to_thread(self.user, words, environ=environ)
 
 
 @pytest.fixture
@@ -345,16 +333,15 @@ async def test_the_page_is_forwarded_until_ctrl_c_by_the_kubectl_of_the_user(bes
     beside.cluster.objects[SERVICES] = {"frameworkhistory": {}, "a-frameworkhistory": {}}
     forwards = "import os, sys, time\nopen('args', 'w').write(' '.join([str(os.getpid()), *sys.argv[1:]]))\n"
     forwards += "print('Forwarding from 127.0.0.1:4321 -> 8080', flush=True)\ntime.sleep(3600)\n"
-    process = await beside.start(
-        "ui --release a --context home --as jane --as-group x", **kubectl(beside.folder, forwards)
-    )
+    words = "ui --release a --context home --as jane --as-group x"
+    process = beside.user.start(words, environ=kubectl(beside.folder, forwards))
     assert process.stdout is not None
-    assert await process.stdout.readline() == b"http://127.0.0.1:4321 shows what has run; Ctrl-C ends it\n"
-    pid, *words = (beside.folder / "args").read_text().split()
+    said = await asyncio.to_thread(process.stdout.readline)
+    assert said == "http://127.0.0.1:4321 shows what has run; Ctrl-C ends it\n"
+    pid, _, forwarded = (beside.folder / "args").read_text().partition(" ")
     flags = "--namespace=frameworkcontroller-system --context=home --as=jane --as-group=x"
-    assert " ".join(words) == f"port-forward {flags} service/a-frameworkhistory :page"
-    process.send_signal(signal.SIGINT)
-    assert await process.wait() == 130
+    assert forwarded == f"port-forward {flags} service/a-frameworkhistory :page"
+    assert (await asyncio.to_thread(interrupt, process)).code == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import time
 from typing import Any
 
 import msgspec
@@ -22,7 +21,8 @@ from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import SUCCEEDED, completion, container, framework, pod, task, workers
 from tests.client.logs.test_lines import source, stamp
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
-from tests.kube.scripted import Connection, ScriptedServer, Step, answer, refusal
+from tests.kube import scripted
+from tests.kube.scripted import Connection, Step, a_server, answer, refusal
 
 RUNNING, RESTARTED = pod(statuses=[container()]), pod(statuses=[container(restarts=1)])
 ENDED = pod(statuses=[container("main", "terminated", exitCode=0)])
@@ -54,7 +54,7 @@ async def followed(
     Returns:
         Its texts and notes, and what was asked for.
     """
-    left, texts, server = list(states), [], ScriptedServer(time.monotonic)
+    left, texts = list(states), list[str]()
 
     def newest() -> TaskPod | None:
         return left.pop(0) if len(left) > 1 else left[0]
@@ -62,16 +62,11 @@ async def followed(
     async def no_time(seconds: float) -> None:
         pass
 
-    await server.start()
-    server.on("GET", *steps)
-    client = KubeClient(Endpoint(server.url))
-    reader = ContainerLog(client, "demo", source(uid="uid-worker-0"), selection or LogSelection())
-    try:
+    async with a_server() as server, scripted.a_client(server) as client:
+        server.on("GET", *steps)
+        reader = ContainerLog(client, "demo", source(uid="uid-worker-0"), selection or LogSelection())
         async for batch in reader.follow(newest, no_time, Connections()):
             texts += [line.text for line in batch.lines] + [batch.note] * bool(batch.note)
-    finally:
-        await client.close()
-        await server.stop()
     queries = [one.query for one in server.requests if one.path == "/api/v1/namespaces/demo/pods/training-worker-0/log"]
     assert all((query.pop("container"), query.pop("timestamps")) == ("main", "true") for query in queries)
     return " ".join(texts), queries
