@@ -20,7 +20,7 @@ from localcluster import Cluster
 from localcluster.client import ApiStatusError, Json, RawClient
 from testkit.waiting import eventually
 from tests.apiserver.conftest import Served
-from tests.client.broken import REFUSED, TAKEN
+from tests.client.broken import POD, REFUSED, TAKEN, many_roles
 from tests.support.beside.refusals import refusal_of
 from tests.support.rows import each
 
@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 FRAMEWORKS = Path(__file__).parents[2] / "controller" / "api" / "frameworks"
 VALID = sorted(FRAMEWORKS.glob("valid/*.yaml"))
 INVALID = sorted(FRAMEWORKS.glob("invalid/*.yaml"))
-POD: Json = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
 OF_MICROSOFT = Path(__file__).parents[2] / "controller" / "api" / "microsoft.yaml"
 
 
@@ -44,11 +43,6 @@ def framework(name: str = "fw", **spec: object) -> Json:
 
 def worker(**more: object) -> Json:
     return {"name": "worker", "task": {"pod": POD}, **more}
-
-
-def many_roles(number: int) -> list[Json]:
-    """So many TaskRoles without Tasks."""
-    return [worker(name=f"r{place}", taskNumber=0) for place in range(number)]
 
 
 # --- what is accepted and refused ------------------------------------------------------------------------------------

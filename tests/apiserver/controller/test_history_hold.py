@@ -1,6 +1,5 @@
 """Frameworks and Pods that wait for the archive, on a real API server, and what is left when there is none any more."""
 
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -99,10 +98,9 @@ def archive() -> Iterator[Archive]:
     with Archive() as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        with contextlib.ExitStack() as stack:
-            stack.callback(thread.join)
-            stack.callback(server.shutdown)
-            yield server
+        yield server
+        server.shutdown()
+        thread.join()
 
 
 def test_a_pod_that_has_ended_is_deleted_when_its_log_is_kept(
