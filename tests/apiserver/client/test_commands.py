@@ -189,12 +189,9 @@ def test_what_is_wrong_is_said_in_one_line_with_the_next_step(ctl: Frameworkctl,
     unknown = write(ctl, "typo", role("worker", 1), taskRole=[])
     for args, code, text in (
         (("get nobody",), 1, "there is none; check the name and the namespace"),
-        (("delete nobody",), 1, "there is none; check the name"),
         (("wait training", "--for=done"), 2, "for done: must be one of completed, succeeded, running, ready, deleted"),
-        (("scale training", "ps=1"), 2, "role ps: Framework training has no such role; there are worker"),
         (("logs training", "--role=ps"), 2, "--role ps: Framework training has no such role"),
         (("logs training", "--task=ps-0"), 2, "task ps-0: there is no role ps"),
-        (("retry training",), 2, "no attempt runs"),
         (("submit", "-f", "pod.yaml"), 2, "pod.yaml, document 1: its kind is Pod"),
         (("submit", "-f", "broken.yaml"), 2, "broken.yaml, line 2"),
         (("submit", "-f", too_many), 1, "spec.taskRoles[0].taskNumber"),
