@@ -7,7 +7,7 @@ import pytest
 from localcluster.client import RawClient
 from testkit.frameworks import POD, Frameworks, role
 from testkit.waiting import eventually
-from tests.support.beside.refusals import policy_of_pods, refusal_of
+from tests.support.beside.refusals import policy_of_pods, refusal_of, webhook
 from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("crds")]
@@ -32,21 +32,9 @@ def test_a_start_a_quota_a_webhook_and_a_permission_that_are_missing_or_in_the_w
     ctl.says("why stuck", f"worker-0, worker-1: {cannot}", "exceeded quota: small", "kubectl describe quota")
     raw.delete(f"{quotas}/small")
 
-    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    webhook = {
-        "name": "absent.example.org",
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
-        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ctl.namespace}},
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-    }
-    raw.create(path, {"metadata": {"name": ctl.namespace}, "webhooks": [webhook]})
-    try:
+    with webhook(raw, ctl.namespace, "validating", "CREATE pods /v1", failurePolicy="Fail"):
         frameworks.create("called", role("worker", 1))
         ctl.says("why called", "failed calling webhook", "-> the webhook does not answer")
-    finally:
-        raw.delete(f"{path}/{ctl.namespace}")
 
     path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/frameworkcontroller"
     rules = raw.get(path)["rules"]

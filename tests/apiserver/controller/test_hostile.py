@@ -12,7 +12,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 import urllib3
@@ -24,6 +23,7 @@ from testkit.frameworks import ControllerProcess, Frameworks, framework, role
 from testkit.waiting import eventually
 from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
+from tests.support.beside.refusals import webhook
 
 pytestmark = pytest.mark.apiserver
 
@@ -103,39 +103,16 @@ def test_frameworks_that_cannot_be_read_stop_no_other_when_they_are_listed_or_wa
         eventually(is_said)
 
 
-@contextlib.contextmanager
-def registered(frameworks: Frameworks, kind: str, listener: socket.socket, rule: str, **more: Any) -> Iterator[None]:
-    """Register a mutating or validating webhook, which the API server calls at a port of this machine.
-
-    Its rule is an operation, a resource, a group and a version: "CREATE pods /v1"; `more` are fields of the webhook.
-    """
-    operation, resource, group_version = rule.split()
-    group, _, version = group_version.partition("/")
-    rules = {"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}
-    body = {
-        "name": "somebody.example.com",
-        "clientConfig": {"url": f"https://127.0.0.1:{listener.getsockname()[1]}/"},
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frameworks.namespace}},
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-        "failurePolicy": "Ignore",
-        "rules": [rules],
-        **more,
-    }
-    path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
-    frameworks.raw.create(path, {"metadata": {"name": frameworks.namespace}, "webhooks": [body]})
-    try:
-        yield
-    finally:
-        frameworks.raw.delete(f"{path}/{frameworks.namespace}")
-
-
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A listener that takes connections and never says a word."""
     with socket.create_server(("127.0.0.1", 0), backlog=16) as listener:
         listener.settimeout(0.5)
         yield listener
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
 
 
 def accepted(listener: socket.socket) -> socket.socket:
@@ -147,7 +124,7 @@ def accepted(listener: socket.socket) -> socket.socket:
 
 
 def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
-    controller: ControllerProcess, frameworks: Frameworks, silent: socket.socket
+    controller: ControllerProcess, frameworks: Frameworks, raw: RawClient, silent: socket.socket
 ) -> None:
     probes = itertools.count()
 
@@ -155,7 +132,9 @@ def test_a_webhook_that_swallows_connections_and_may_be_ignored_prevents_no_pod(
         frameworks.create(f"probe{next(probes)}", role("worker", 1))
         accepted(silent).close()
 
-    with registered(frameworks, "mutating", silent, "CREATE pods /v1", timeoutSeconds=TIMEOUT_SECONDS):
+    with webhook(
+        raw, frameworks.namespace, "mutating", "CREATE pods /v1", port_of(silent), timeoutSeconds=TIMEOUT_SECONDS
+    ):
         # The API server calls a new webhook after about a second.
         eventually(is_called)
         frameworks.create("fw", role("worker", 2))
@@ -172,7 +151,9 @@ def test_a_pod_that_is_bound_while_it_is_deleted_stays_until_its_containers_have
     # on: the garbage collector deletes without a version what conflicts once, and with it a Pod that was just bound.
     frameworks.create("fw", role("worker", 2))
     pod = frameworks.created("fw-worker-0", "fw-worker-1")["fw-worker-1"]
-    with registered(frameworks, "validating", silent, "DELETE pods /v1", timeoutSeconds=DELETION_SECONDS):
+    with webhook(
+        raw, frameworks.namespace, "validating", "DELETE pods /v1", port_of(silent), timeoutSeconds=DELETION_SECONDS
+    ):
         probe = {"metadata": {"name": "probe"}, "spec": pod["spec"]}
         path = frameworks.pods_path
 
@@ -216,8 +197,8 @@ def test_statuses_that_a_webhook_refuses_stop_no_other_framework(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         rule = f"UPDATE frameworks/status {names.API_VERSION}"
-        labelled = {"matchLabels": {"refused": "yes"}}
-        with registered(frameworks, "validating", closed, rule, failurePolicy="Fail", objectSelector=labelled):
+        strict = {"failurePolicy": "Fail", "objectSelector": {"matchLabels": {"refused": "yes"}}}
+        with webhook(raw, frameworks.namespace, "validating", rule, port_of(closed), **strict):
             stuck = [f"stuck{number}" for number in range(2 * WRITERS)]
             for name in stuck:
                 manifest = framework(frameworks.namespace, name, role("worker", 1))

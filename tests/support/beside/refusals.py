@@ -1,7 +1,8 @@
-"""Refusals by the API server that a test waits for."""
+"""Refusals by the API server that a test waits for, and others who are asked before it takes something."""
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from localcluster.client import ApiStatusError, Json, RawClient
 
@@ -40,3 +41,35 @@ def policy_of_pods(raw: RawClient, namespace: str, **validation: str) -> Iterato
     finally:
         raw.delete(f"{_BINDINGS}/{namespace}")
         raw.delete(f"{_POLICIES}/{namespace}")
+
+
+@contextlib.contextmanager
+def webhook(raw: RawClient, namespace: str, kind: str, rule: str, port: int = 1, **more: Any) -> Iterator[None]:
+    """Register a webhook of one namespace until the block ends; the API server calls it after about a second.
+
+    Args:
+        raw: The client.
+        namespace: The namespace, whose name the registration has, too.
+        kind: `mutating` or `validating`.
+        rule: An operation, a resource, a group and a version: "CREATE pods /v1".
+        port: Where it listens on this machine; by default, where nobody does.
+        more: Fields of the webhook.
+    """
+    operation, resource, group_version = rule.split()
+    group, _, version = group_version.partition("/")
+    body = {
+        "name": "somebody.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore",
+        "rules": [{"apiGroups": [group], "apiVersions": [version], "operations": [operation], "resources": [resource]}],
+        **more,
+    }
+    path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
+    raw.create(path, {"metadata": {"name": namespace}, "webhooks": [body]})
+    try:
+        yield
+    finally:
+        raw.delete(f"{path}/{namespace}")
