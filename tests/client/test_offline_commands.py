@@ -30,6 +30,7 @@ def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     (tmp_path / "sound.yaml").write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, SOUND]))
     (tmp_path / "placed.yaml").write_text(yaml.safe_dump(SOUND | {"metadata": {"name": "a", "namespace": "demo"}}))
     (tmp_path / "empty").mkdir()
+    kubeconfig(tmp_path / "config")
     monkeypatch.chdir(tmp_path)
     for name in ("KUBECONFIG", "HOME", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
@@ -167,6 +168,7 @@ WRONG = {
     "lint -f none.yaml": "none.yaml: No such file or directory",
     "lint -f -": "stdin: there is no Framework in it",
     "render -f sound.yaml --injector-arg=--env-files=none": "--injector-arg: needs --templates",
+    "logs a --kubeconfig config --grep (": "--grep (: not a regular expression in RE2 syntax: missing ): (",
     "list": "there is no kubeconfig: name one with --kubeconfig or KUBECONFIG",
     "lst": "No such command 'lst'. Did you mean 'list'?",
     "list --namspace a": "--namspace",

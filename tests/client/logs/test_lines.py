@@ -4,7 +4,6 @@ import asyncio
 import io
 import itertools
 import re
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
@@ -206,20 +205,6 @@ def test_what_is_looked_for_is_found_anywhere_in_a_long_line(place: int) -> None
     assert not is_found(text, "", "other")
 
 
-def logs(config: str, *flags: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    return run(f"import sys\n{before}\n{COMMAND}", "logs", "training", "--kubeconfig", config, *flags)
-
-
-def check_refused(config: str, grep: str, message: str, before: str = "") -> None:
-    """The command takes it for wrong usage, in one line, and so does the SDK, before anything is asked of a cluster."""
-    done = logs(config, f"--grep={grep}", before=before)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
-    assert done.stderr.startswith("frameworkctl: --grep")
-    assert message in done.stderr
-    with Client(kubeconfig=config) as client, pytest.raises(ArgumentError, match=re.escape(message)):
-        client.logs("training", grep=grep)
-
-
 SYNTAX = "not a regular expression in RE2 syntax: "
 UNUSABLE = {
     "an open bracket": ("(", f"grep (: {SYNTAX}missing ): ("),
@@ -230,16 +215,28 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize(("grep", "message"), UNUSABLE.values(), ids=UNUSABLE)
-def test_an_expression_that_cannot_be_used_is_wrong_usage(grep: str, message: str, tmp_path: Path) -> None:
-    check_refused(kubeconfig(tmp_path / "config"), grep, message)
+def test_an_expression_that_cannot_be_used_is_refused_before_a_cluster_is_asked(
+    grep: str, message: str, tmp_path: Path
+) -> None:
+    """`test_offline_commands` has what the command says of one."""
+    client = Client(kubeconfig=kubeconfig(tmp_path / "config"))
+    with client, pytest.raises(ArgumentError, match=re.escape(message)):
+        client.logs("training", grep=grep)
 
 
 def test_without_its_package_an_expression_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, absent = kubeconfig(tmp_path / "config"), "sys.modules['re2'] = None"
-    monkeypatch.setitem(sys.modules, "re2", None)
+    config = kubeconfig(tmp_path / "config")
+
+    def told(flag: str) -> str:
+        program = f"import sys\nsys.modules['re2'] = None\n{COMMAND}"
+        return run(program, "logs", "training", "--kubeconfig", config, flag).stderr
+
     message = "grep: needs the package google-re2: pip install 'frameworkcontroller[client]', or use grep_text"
-    check_refused(config, "an expression of this test", message, absent)
+    assert f"frameworkctl: --{message}" in told("--grep=error")
     # A text needs no package: the command comes as far as the cluster.
-    assert "get Framework" in logs(config, "--grep-text=error", before=absent).stderr
+    assert "get Framework" in told("--grep-text=error")
+    monkeypatch.setitem(sys.modules, "re2", None)
     with Client(kubeconfig=config) as client:
         client.logs("training", grep_text="error")
+        with pytest.raises(ArgumentError, match=re.escape(message)):
+            client.logs("training", grep="an expression of this test")
