@@ -16,6 +16,7 @@ from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.gangs.ranks import Gang
 from tests.e2e.onenamespace import release_for
+from tests.e2e.pods import TRAINING
 from tests.support.clusters import once
 
 PROGRAMS = ("barrier", "controller", "injector")
@@ -48,6 +49,13 @@ def installed(cluster: Cluster, loaded: None) -> None:
         deploy.install(local_cluster(cluster), manifests.programs(manifests.ImageNames()))
 
     once(cluster, "programs", install)
+
+
+@pytest.fixture(scope="module")
+def training_image(cluster: Cluster) -> None:
+    """The image with PyTorch, JAX and MPI, which takes long to load."""
+    for archive in images.build_all([TRAINING]).values():
+        cluster.load(archive)
 
 
 @pytest.fixture

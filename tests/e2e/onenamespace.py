@@ -8,12 +8,12 @@ import pytest
 import trustme
 import yaml
 
-from frameworkrelease.chart import CHART, helm
+from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from localcluster import Cluster, Depth
 from localcluster.images import images
 from tests.support.clusters import own_cluster, require_node
 
-RELEASE = "team"
+TEAM = "team"
 SYSTEM = "team-system"
 
 
@@ -30,6 +30,12 @@ def chart_node(config: pytest.Config, name: str, programs: tuple[str, ...]) -> I
         yield node
 
 
+def install_chart(cluster: Cluster, *values: str) -> None:
+    """Install a release for all namespaces."""
+    flags = (f"--namespace={NAMESPACE}", "--create-namespace", "--wait", "--timeout=5m", *values)
+    helm("install", RELEASE, str(CHART), *flags, kubeconfig=cluster.kubeconfig)
+
+
 @contextlib.contextmanager
 def release_for(cluster: Cluster, namespace: str, folder: Path, *arguments: str) -> Iterator[str]:
     """Install a release for one namespace, with a certificate of the operator's own in `folder`, until the block ends.
@@ -37,7 +43,7 @@ def release_for(cluster: Cluster, namespace: str, folder: Path, *arguments: str)
     Gives what helm printed.
     """
     authority = trustme.CA()
-    issued = authority.issue_cert(f"{RELEASE}-frameworkinjector.{SYSTEM}.svc")
+    issued = authority.issue_cert(f"{TEAM}-frameworkinjector.{SYSTEM}.svc")
     (folder / "tls.crt").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
     (folder / "tls.key").write_bytes(issued.private_key_pem.bytes())
     (folder / "ca.crt").write_bytes(authority.cert_pem.bytes())
@@ -47,12 +53,12 @@ def release_for(cluster: Cluster, namespace: str, folder: Path, *arguments: str)
         pair = (f"--cert={folder}/tls.crt", f"--key={folder}/tls.key")
         cluster.kubectl("create", "secret", "tls", "mine", f"--namespace={SYSTEM}", *pair)
         yield helm(
-            "install", RELEASE, str(CHART), f"--namespace={SYSTEM}", "--wait", "--timeout=3m",
+            "install", TEAM, str(CHART), f"--namespace={SYSTEM}", "--wait", "--timeout=3m",
             f"--set=watchNamespaces={{{namespace}}}", "--set=rbac.aggregate=false",
             "--set=certificates.source=secret", "--set=certificates.secretName=mine",
             f"--set-file=certificates.caBundle={folder}/ca.crt", *arguments,
             kubeconfig=cluster.kubeconfig,
         )  # fmt: skip
-        helm("uninstall", RELEASE, f"--namespace={SYSTEM}", "--wait", kubeconfig=cluster.kubeconfig)
+        helm("uninstall", TEAM, f"--namespace={SYSTEM}", "--wait", kubeconfig=cluster.kubeconfig)
     finally:
         cluster.kubectl("delete", "namespace", SYSTEM)

@@ -12,6 +12,10 @@ from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 
 PREFIX = "barrier.frameworkcontroller.microsoft.com/"
+TRAINING = "training"
+"""The image with PyTorch, JAX and MPI; it is on the node where a test uses the fixture `training_image`."""
+DEBIANS_PYTHON = "/usr/bin/python3"
+"""In that image; it has the libraries of Debian's packages."""
 # What a program sees is its termination message, which the controller keeps when it deletes the finished Pod.
 REPORT = """
 import json
@@ -89,9 +93,18 @@ def all_run(frameworks: Frameworks, number: int) -> dict[str, str]:
     return eventually(check, 120, 0.3)
 
 
-def barrier_log(cluster: Cluster, frameworks: Frameworks, name: str) -> str:
-    """Return what the barrier of a Pod has said, or why that cannot be read."""
+def log_of(cluster: Cluster, namespace: str, name: str, container: str = "frameworkbarrier") -> str:
+    """Return what a container, by default the barrier, has written; AssertionError while that cannot be read."""
     try:
-        return cluster.kubectl("logs", name, "-c", "frameworkbarrier", "-n", frameworks.namespace)
+        return cluster.kubectl("logs", name, "-c", container, "-n", namespace)
     except LocalClusterError as error:
-        return str(error)
+        raise AssertionError(error) from error
+
+
+def printed(cluster: Cluster, namespace: str, name: str, container: str = "main") -> list[dict[str, Any]]:
+    """Return the JSON that an application has printed, a line each; AssertionError while that cannot be read."""
+    try:
+        return [json.loads(line) for line in log_of(cluster, namespace, name, container).splitlines()]
+    except json.JSONDecodeError as error:
+        # While containers are removed, the kubelet answers with a line of its own: `rpc error: ...`.
+        raise AssertionError(error) from error

@@ -12,13 +12,12 @@ import pytest
 from localcluster import Cluster
 from localcluster.client import Json
 from testkit.frameworks import ControllerProcess
-from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from testkit.waiting import eventually
 from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, webhook
 from tests.barrier.cluster import account, start
 from tests.barrier.process import Barrier
 from tests.support.background import in_background
-from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, becomes, environment
+from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, becomes, environment, operated
 from tests.support.beside.kubelet import ignore_vanished
 from tests.support.beside.proxy import Fault, Proxy, Request
 
@@ -38,12 +37,7 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 @pytest.fixture(scope="module")
 def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """All controllers run at once."""
-    with contextlib.ExitStack() as stack:
-        for kind in (JobSet, LeaderWorkerSet, Trainer):
-            made = kind(cluster, tmp_path_factory.mktemp(kind.name))
-            made.install()
-            stack.callback(made.stop)
-            made.start()
+    with operated(cluster, tmp_path_factory):
         yield
 
 

@@ -10,19 +10,18 @@ from frameworkdemo.examples import catalogue
 from frameworkdemo.examples.run import AS_EXPECTED, run
 from localcluster import Cluster
 from localcluster.images import images
+from tests.e2e.pods import TRAINING
 from tests.examples import choice
-
-IMAGE = "training"
 
 
 def of_training() -> list[Any]:
     """The parameters of those that use the shared image of training, which takes long to load."""
-    return _parameters(name for name in catalogue.names() if IMAGE in _images(name))
+    return _parameters(name for name in catalogue.names() if TRAINING in _images(name))
 
 
 def others() -> list[Any]:
     """The parameters of all others."""
-    return _parameters(name for name in catalogue.names() if IMAGE not in _images(name))
+    return _parameters(name for name in catalogue.names() if TRAINING not in _images(name))
 
 
 def ends_as_expected(name: str, cluster: Cluster) -> None:

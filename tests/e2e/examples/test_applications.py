@@ -5,23 +5,10 @@ TensorFlow does so in the tests of the demo, whose cluster has its image.
 
 import pytest
 
-from localcluster import Cluster
-from localcluster.images import images
 from testkit.frameworks import Frameworks, role
-from tests.e2e.pods import REPORT, pod, python, reports
+from tests.e2e.pods import DEBIANS_PYTHON, REPORT, TRAINING, pod, python, reports
 
 pytestmark = pytest.mark.node
-
-IMAGE = "training"
-PYTHON = "/usr/bin/python3"
-"""Debian's Python, which has the libraries of Debian's packages."""
-
-
-@pytest.fixture(scope="module")
-def applications_loaded(cluster: Cluster) -> None:
-    for archive in images.build_all([IMAGE]).values():
-        cluster.load(archive)
-
 
 FINDS_INTERFACE = """
 import fcntl, os, socket, struct
@@ -55,13 +42,13 @@ if world.rank == 0:
 """
 
 
-@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.usefixtures("training_image")
 def test_mpirun_distributes_its_ranks_over_the_hosts_of_the_hostfile(frameworks: Frameworks) -> None:
     # As usual for MPI jobs, the workers run sshd, the launcher starts the ranks, one of them on itself, and its end is
     # the end of the job.
     settings = {"preset": "mpi", "slots": "launcher=1,worker=2"}
-    launches = pod(["mpirun", PYTHON, "-c", REPORT + ADDS_BY_MPI], image=IMAGE, **settings)
-    serves = pod(["/usr/sbin/sshd", "-De", "-f", "/etc/ssh/sshd_config"], image=IMAGE, **settings)
+    launches = pod(["mpirun", DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_MPI], image=TRAINING, **settings)
+    serves = pod(["/usr/sbin/sshd", "-De", "-f", "/etc/ssh/sshd_config"], image=TRAINING, **settings)
     done = {"minFailedTaskCount": 1, "minSucceededTaskCount": 1}
     frameworks.create("fw", role("launcher", 1, pod=launches, completion=done), role("worker", 1, pod=serves))
     seen = reports(frameworks, 120)
@@ -98,23 +85,23 @@ dist.barrier()
 
 
 # PyTorch 1.13 on Python 3.11 fails with its own default of redirects and tee, which is 0.
-TORCHRUN = [PYTHON, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--no_python"]
+TORCHRUN = [DEBIANS_PYTHON, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--no_python"]
 # The command, the barrier's settings, the TaskRoles, and the first rank, the number of ranks and the sum in each.
 GANGS: dict[str, tuple[list[str], dict[str, str], dict[str, int], dict[str, tuple[int, int, float]]]] = {
     "JAX": (
-        [PYTHON, "-c", REPORT + ADDS_BY_JAX],
+        [DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_JAX],
         {"preset": "jax"},
         {"worker": 2},
         {"worker-0": (0, 2, 11.0), "worker-1": (1, 2, 11.0)},
     ),
     "PyTorch by the variables of init_process_group": (
-        [PYTHON, "-c", REPORT + ADDS_BY_TORCH],
+        [DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH],
         {"preset": "pytorch"},
         {"master": 1, "worker": 1},
         {"master-0": (0, 2, 11.0), "worker-0": (1, 2, 11.0)},
     ),
     "torchrun without arguments about the gang": (
-        [*TORCHRUN, PYTHON, "-c", REPORT + ADDS_BY_TORCH],
+        [*TORCHRUN, DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH],
         {"preset": "pytorch", "nproc_per_node": "2"},
         {"worker": 2},
         {"worker-0": (0, 4, 1111.0), "worker-1": (2, 4, 1111.0)},
@@ -122,20 +109,20 @@ GANGS: dict[str, tuple[list[str], dict[str, str], dict[str, int], dict[str, tupl
 }
 
 
-@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.usefixtures("training_image")
 @pytest.mark.parametrize("case", GANGS)
 def test_the_processes_of_two_pods_compute_together(case: str, frameworks: Frameworks) -> None:
     command, settings, roles, expected = GANGS[case]
-    template = pod(command, image=IMAGE, **settings)
+    template = pod(command, image=TRAINING, **settings)
     frameworks.create("fw", *(role(name, number, pod=template) for name, number in roles.items()))
     seen = reports(frameworks, 180)
     assert {name: (seen[name]["rank"], seen[name]["of"], seen[name]["sum"]) for name in expected} == expected
 
 
-@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.usefixtures("training_image")
 def test_an_elastic_torchrun_meets_by_the_name_of_its_first_pod(frameworks: Frameworks) -> None:
     settings = {"mode": "sidecar", "preset": "pytorch", "nnodes": "2:3", "max_restarts": "3"}
-    template = pod([*TORCHRUN, PYTHON, "-c", REPORT + ADDS_BY_TORCH], image=IMAGE, **settings)
+    template = pod([*TORCHRUN, DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH], image=TRAINING, **settings)
     frameworks.create("fw", role("worker", 2, pod=template))
     seen = reports(frameworks, 240)
     assert {seen["worker-0"]["rank"], seen["worker-1"]["rank"]} == {0, 1}

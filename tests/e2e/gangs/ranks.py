@@ -12,7 +12,7 @@ from localcluster import Cluster, LocalClusterError
 from localcluster.client import Json
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.pods import pod, python
+from tests.e2e.pods import pod, printed, python
 
 # Keeps what it sees at each start in a volume, and prints all of it. Then it does what the file `do` says, once.
 PROGRAM = """
@@ -102,12 +102,7 @@ class Gang:
 
     def runs(self, name: str) -> list[dict[str, Any]]:
         """Return what the application of a Pod has seen at each of its starts; AssertionError while it does not run."""
-        try:
-            log = self.cluster.kubectl("logs", name, "-c", "main", "-n", self.frameworks.namespace)
-            return [json.loads(line) for line in log.splitlines()]
-        except (LocalClusterError, json.JSONDecodeError) as error:
-            # While containers are removed, the kubelet answers with a line of its own: `rpc error: ...`.
-            raise AssertionError(error) from error
+        return printed(self.cluster, self.frameworks.namespace, name)
 
     def run_together(self, size: int, *, epoch: int | None = None, timeout: float = 90) -> dict[str, str]:
         """Wait until so many ranks run with each other, in this epoch or the newest; return the UIDs of their Pods."""

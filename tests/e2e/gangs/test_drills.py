@@ -16,7 +16,7 @@ from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.gangs.outages import SYSTEM, without, without_replicas
-from tests.e2e.pods import all_run, barrier_log, events_of, pod, python
+from tests.e2e.pods import all_run, events_of, log_of, pod, python
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 
@@ -33,7 +33,7 @@ def quoted(text: str) -> str:
 
 def barrier_says(cluster: Cluster, frameworks: Frameworks, name: str, *texts: str) -> None:
     def check() -> None:
-        log = barrier_log(cluster, frameworks, name)
+        log = log_of(cluster, frameworks.namespace, name)
         assert all(text in log for text in texts), log
 
     eventually(check, 60, 0.5)
@@ -137,8 +137,7 @@ def test_dns_is_down(cluster: Cluster, frameworks: Frameworks) -> None:
         address = frameworks.pods()["fw-worker-1"]["status"]["podIP"]
 
         def resolved() -> None:
-            log = cluster.kubectl("logs", "fw-worker-0", "-c", "main", "-n", frameworks.namespace)
-            assert log.split() == [address]
+            assert log_of(cluster, frameworks.namespace, "fw-worker-0", "main").split() == [address]
 
         eventually(resolved, 30)
 

@@ -2,16 +2,12 @@
 
 import pytest
 
-from localcluster import Cluster
-from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.pods import pod
+from tests.e2e.pods import DEBIANS_PYTHON, TRAINING, pod
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.usefixtures("training_image")]
 
-IMAGE = "training"
-PYTHON = "/usr/bin/python3"
 LATER = 15
 TORCH = f"""
 import time
@@ -46,33 +42,27 @@ else:
 PROGRAMS = {"pytorch": TORCH, "jax": JAX}
 
 
-@pytest.fixture(scope="module")
-def applications_loaded(cluster: Cluster) -> None:
-    for archive in images.build_all([IMAGE]).values():
-        cluster.load(archive)
+def start(frameworks: Frameworks, library: str, **settings: str) -> None:
+    template = pod([DEBIANS_PYTHON, "-c", PROGRAMS[library]], image=TRAINING, preset=library, **settings)
+    frameworks.create("fw", role("worker", 3, pod=template))
 
 
-@pytest.mark.usefixtures("applications_loaded")
 @pytest.mark.parametrize("library", PROGRAMS)
 def test_who_ends_first_stays_for_its_peers(library: str, frameworks: Frameworks) -> None:
-    command = [PYTHON, "-c", PROGRAMS[library]]
-    frameworks.create("fw", role("worker", 3, pod=pod(command, image=IMAGE, preset=library, exit="together")))
+    start(frameworks, library, exit="together")
 
     def waits() -> None:
         held = {name: task["attemptStatus"].get("held") for name, task in frameworks.tasks("fw").items()}
         assert held == {"worker-0": True, "worker-1": False, "worker-2": False}
 
     eventually(waits, timeout=120)
-    status = frameworks.wait("fw", "Completed", 120)
-    end = status["attemptStatus"]["completionStatus"]
+    end = frameworks.wait("fw", "Completed", 120)["attemptStatus"]["completionStatus"]
     assert end["code"] == 0, end
 
 
-@pytest.mark.usefixtures("applications_loaded")
 @pytest.mark.parametrize("library", PROGRAMS)
 def test_without_it_the_others_fail(library: str, frameworks: Frameworks) -> None:
-    command = [PYTHON, "-c", PROGRAMS[library]]
     # The first that ends well does not decide: all have to, and one failure is enough.
-    frameworks.create("fw", role("worker", 3, pod=pod(command, image=IMAGE, preset=library, env="wrap")))
+    start(frameworks, library, env="wrap")
     status = frameworks.wait("fw", "Completed", 240)
     assert status["attemptStatus"]["completionStatus"]["code"] != 0

@@ -11,7 +11,7 @@ from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e import pods
-from tests.e2e.pods import REPORT, barrier_log, python, reports, touch
+from tests.e2e.pods import REPORT, log_of, python, reports, touch
 
 pytestmark = pytest.mark.node
 
@@ -77,7 +77,7 @@ def test_a_pod_that_cannot_be_scheduled_holds_the_gang_until_barriers_give_up_an
     )
 
     def says_who_is_missing_and_why() -> None:
-        log = barrier_log(cluster, frameworks, "fw-worker-0")
+        log = log_of(cluster, frameworks.namespace, "fw-worker-0")
         assert all(text in log for text in ("2/3", "huge-0", "Unschedulable")), log
 
     eventually(says_who_is_missing_and_why, 30, 0.5)
@@ -122,7 +122,7 @@ def test_a_pod_that_waits_for_arrival_is_held_while_a_peer_with_an_address_runs_
     def one_has_arrived_of_three_with_addresses() -> None:
         found = frameworks.created("fw-chief-0", "fw-worker-0", "fw-worker-1")
         assert all(one["status"]["podIP"] for one in found.values())
-        log = barrier_log(cluster, frameworks, "fw-chief-0")
+        log = log_of(cluster, frameworks.namespace, "fw-chief-0")
         assert "waiting 1/3: worker-0 Pending: " in log, log
 
     eventually(one_has_arrived_of_three_with_addresses, 60, 0.3)

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from localcluster import Cluster
-from localcluster.images import images
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.pods import pod
+from tests.e2e.pods import TRAINING, pod
 
 pytestmark = pytest.mark.node
 
-IMAGE = "training"
 FLOOR, FIRST = 5, 25
 TRAIN = """
 import os, signal, sys, time, torch
@@ -68,18 +65,12 @@ NO_HANGS = ("slow", "checkpoint", "evaluation", "first", "long")
 BAD = 1
 
 
-@pytest.fixture(scope="module")
-def applications_loaded(cluster: Cluster) -> None:
-    for archive in images.build_all([IMAGE]).values():
-        cluster.load(archive)
-
-
 def training(kind: str, ranks: int = 3, **annotations: str) -> dict[str, Any]:
     # The first process of a container cannot be stopped from within.
     command = ["sh", "-c", '/usr/bin/python3 -c "$0" "$@"; exit $?', TRAIN, kind, str(BAD)]
     limits = {"hang-floor": str(FLOOR), "hang-first": str(FIRST)}
     notes = {"progress": "torch", "hang": "restart"} | limits | annotations
-    return role("worker", ranks, pod=pod(command, image=IMAGE, preset="pytorch", **notes))
+    return role("worker", ranks, pod=pod(command, image=TRAINING, preset="pytorch", **notes))
 
 
 def begins(frameworks: Frameworks, name: str) -> list[str]:
@@ -117,7 +108,7 @@ class Cut:
         subprocess.run(command, input=f"{rules}\n", text=True, check=True)
 
 
-@pytest.mark.usefixtures("applications_loaded")
+@pytest.mark.usefixtures("training_image")
 def test_a_gang_that_hangs_trains_on_in_its_pods(frameworks: Frameworks) -> None:
     frameworks.create("fw", training("elsewhere", restart="in-place"))
     status = frameworks.wait("fw", "Completed", 180)

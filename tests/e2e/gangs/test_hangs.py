@@ -8,10 +8,9 @@ import pytest
 
 from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
-from tests.e2e.gangs.test_hang import BAD, HANGS, NO_HANGS, Cut, applications_loaded, begins, training
+from tests.e2e.gangs.test_hang import BAD, HANGS, NO_HANGS, Cut, begins, training
 
-pytestmark = [pytest.mark.node, pytest.mark.long]
-__all__ = ["applications_loaded"]
+pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.usefixtures("training_image")]
 TIMES, RANKS = 5, (3, 4, 5, 6, 8)
 AT_A_TIME = 3
 
@@ -39,7 +38,6 @@ def runs(frameworks: Frameworks, name: str) -> None:
     assert frameworks.status(name)["ledger"]["state"] == "running"
 
 
-@pytest.mark.usefixtures("applications_loaded")
 def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None:
     lives = [(f"{kind}{ranks}", kind, ranks) for kind in HANGS for ranks in RANKS]
 
@@ -61,7 +59,6 @@ def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None
     assert culprits.count(f"worker-{BAD}") >= 16
 
 
-@pytest.mark.usefixtures("applications_loaded")
 def test_twenty_that_only_take_long_are_left_alone(frameworks: Frameworks) -> None:
     lives = [(f"{kind}{ranks}", kind, ranks) for kind in NO_HANGS for ranks in RANKS[:4]]
 

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
 from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.images import images
-from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from testkit.waiting import eventually
 from tests.e2e.conftest import PROGRAMS
-from tests.e2e.onenamespace import chart_node
-from tests.support.beside.foreign_gangs import MANIFESTS
+from tests.e2e.onenamespace import chart_node, install_chart
+from tests.support.beside.foreign_gangs import MANIFESTS, operated
 
 pytestmark = [pytest.mark.node, pytest.mark.chart, pytest.mark.long]
 STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'
@@ -24,17 +22,8 @@ STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A node with the controllers of others, and then our programs by the chart."""
-    with chart_node(pytestconfig, "others", PROGRAMS) as node, contextlib.ExitStack() as stack:
-        for kind in (JobSet, LeaderWorkerSet, Trainer):
-            made = kind(node, tmp_path_factory.mktemp(kind.name))
-            made.install()
-            stack.callback(made.stop)
-            made.start()
-        helm(
-            *("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--wait"),
-            *("--timeout=5m", "--set=foreignGangs.enabled=true"),
-            kubeconfig=node.kubeconfig,
-        )
+    with chart_node(pytestconfig, "others", PROGRAMS) as node, operated(node, tmp_path_factory):
+        install_chart(node, "--set=foreignGangs.enabled=true")
         yield node
 
 

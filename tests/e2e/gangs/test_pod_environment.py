@@ -1,20 +1,18 @@
 """What programs find in their Pods on a real node: values of users and presets by each way, files, resources."""
 
-import json
-
 import pytest
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector import __version__
 from frameworkinjector.offline.render import rendered
 from frameworkinjector.review.config import Config, EnvFiles
-from localcluster import Cluster, LocalClusterError
+from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from localcluster.images import images
 from testkit.frameworks import Frameworks, framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant
-from tests.e2e.pods import PREFIX, REPORT, all_run, pod, python, reports
+from tests.e2e.pods import PREFIX, REPORT, all_run, pod, printed, python, reports
 
 pytestmark = pytest.mark.node
 
@@ -49,15 +47,7 @@ def sources(raw: RawClient, namespace: str) -> None:
 
 
 def environment(cluster: Cluster, namespace: str, name: str, container: str) -> dict[str, str]:
-    def printed() -> dict[str, str]:
-        try:
-            log = cluster.kubectl("logs", name, "-c", container, "-n", namespace)
-            found: dict[str, str] = json.loads(log.splitlines()[0])
-        except (LocalClusterError, json.JSONDecodeError) as error:
-            raise AssertionError(error) from error
-        return found
-
-    return eventually(printed, 180, 0.5)
+    return eventually(lambda: printed(cluster, namespace, name, container)[0], 180, 0.5)
 
 
 @pytest.mark.usefixtures("sources")
@@ -122,10 +112,10 @@ def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, insta
     found = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     ranks = set()
     for one in found:
-        printed = environment(cluster, namespace, one["metadata"]["name"], "main")
-        assert printed["RANK"] == one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
+        seen = environment(cluster, namespace, one["metadata"]["name"], "main")
+        assert seen["RANK"] == one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
         assert PREFIX + "status" in one["metadata"]["annotations"]
-        ranks.add((printed["RANK"], printed["WORLD_SIZE"]))
+        ranks.add((seen["RANK"], seen["WORLD_SIZE"]))
     assert ranks == {("0", "2"), ("1", "2")}
 
 

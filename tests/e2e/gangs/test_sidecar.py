@@ -17,7 +17,7 @@ from localcluster.images import images
 from localcluster.programs import binaries
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.pods import all_run, pod, python
+from tests.e2e.pods import all_run, pod, printed, python
 
 pytestmark = pytest.mark.node
 
@@ -68,8 +68,7 @@ class Gang:
         self._cluster, self._frameworks = cluster, frameworks
 
     def observed(self, name: str) -> list[dict[str, Any]]:
-        log = self._cluster.kubectl("logs", name, "-c", "main", "-n", self._frameworks.namespace)
-        return [json.loads(line) for line in log.splitlines()]
+        return printed(self._cluster, self._frameworks.namespace, name)
 
     def follow(self, key: str, other_than: str, *followers: str) -> None:
         """Wait until all files of these Pods have a Task's next address, soon after the status has it."""

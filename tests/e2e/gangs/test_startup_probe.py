@@ -8,7 +8,7 @@ from localcluster import Cluster
 from localcluster.client import RawClient
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
-from tests.e2e.pods import pod
+from tests.e2e.pods import log_of, pod
 
 pytestmark = pytest.mark.node
 
@@ -33,7 +33,7 @@ def test_a_probe_that_waits_runs_rarely_holds_up_no_end_and_lets_the_application
             found = frameworks.pods()[name]
             assert "running" in found["status"]["initContainerStatuses"][0]["state"]
             # Before it handles signals, SIGTERM would be lost, because it is process 1.
-            assert "waiting" in cluster.kubectl("logs", name, "-c", "frameworkbarrier", "-n", frameworks.namespace)
+            assert "waiting" in log_of(cluster, frameworks.namespace, name)
         return str(found["metadata"]["uid"])
 
     def failed_probes() -> dict[str, int]:
@@ -67,7 +67,7 @@ def test_a_probe_that_waits_runs_rarely_holds_up_no_end_and_lets_the_application
         for name in NAMES:
             (state,) = frameworks.pods()[name]["status"]["containerStatuses"]
             assert state["started"], state
-            log = cluster.kubectl("logs", name, "-c", "main", "-n", frameworks.namespace).split()
+            log = log_of(cluster, frameworks.namespace, name, "main").split()
             assert len(log) == 2, log
             delays[name] = float(log[1]) - float(log[0])
         return delays

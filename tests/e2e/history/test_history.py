@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from frameworkrelease.chart import CHART, NAMESPACE, RELEASE, helm
+from frameworkrelease.chart import NAMESPACE
 from localcluster import Cluster
 from localcluster.client import RawClient
 from localcluster.processes.ports import free_port
@@ -18,14 +18,13 @@ from localcluster.programs import binaries
 from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.gangs.ranks import Gang, rank
-from tests.e2e.onenamespace import chart_node
+from tests.e2e.onenamespace import chart_node, install_chart
 from tests.e2e.pods import pod, python
 from tests.support.frameworkctl import Frameworkctl
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
 PROGRAMS = ("barrier", "controller", "injector", "history")
-VALUES = ("--set=history.enabled=true", "--set=history.persistence.enabled=false")
 # The first run of each Task fails after a line on each stream, the second one ends well.
 RUN = """
 import os, sys
@@ -39,11 +38,7 @@ sys.exit(0 if int(run) else 3)
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the programs and the archive, installed by the chart."""
     with chart_node(pytestconfig, "history", PROGRAMS) as node:
-        helm(
-            *("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--create-namespace", "--wait"),
-            *("--timeout=5m", *VALUES),
-            kubeconfig=node.kubeconfig,
-        )
+        install_chart(node, "--set=history.enabled=true", "--set=history.persistence.enabled=false")
         yield node
 
 

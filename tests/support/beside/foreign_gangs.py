@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 from localcluster import Cluster
 from localcluster.client import ApiStatusError, Json, RawClient
 from testkit import kueue
+from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from testkit.waiting import eventually
 from tests.support.beside.foreign_pods import BARRIER
 from tests.support.beside.kubelet import Kubelet
@@ -33,6 +35,18 @@ _KINDS = ("jobset.x-k8s.io/v1alpha2", "leaderworkerset.x-k8s.io/v1")
 def grant(cluster: Cluster) -> None:
     """Let the controller read owners: what the chart has with `foreignGangs.enabled` where all kinds are installed."""
     kueue.grant(cluster, "foreignGangs.enabled=true", *(f"--api-versions={kind}" for kind in _KINDS))
+
+
+@contextlib.contextmanager
+def operated(cluster: Cluster, folders: pytest.TempPathFactory) -> Iterator[None]:
+    """Run the controllers of JobSets, LeaderWorkerSets and TrainJobs until the block ends."""
+    with contextlib.ExitStack() as stack:
+        for kind in (JobSet, LeaderWorkerSet, Trainer):
+            made = kind(cluster, folders.mktemp(kind.name))
+            made.install()
+            stack.callback(made.stop)
+            made.start()
+        yield
 
 
 def template(policy: str, labels: Json | None = None, **annotations: str) -> Json:
