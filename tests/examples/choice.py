@@ -14,7 +14,7 @@ KINDS = {
 """The examples of CI by kind: of each kind one at least, beside those of the presets."""
 
 OTHER_TESTS = {
-    "jax": "tests/e2e/examples/test_applications.py",
+    "jax": "tests/e2e/gangs/test_exit.py",
     "mpi": "tests/e2e/examples/test_applications.py",
     "pytorch": "tests/e2e/examples/test_applications.py",
     "tensorflow": "tests/e2e/demo/test_demo.py",

@@ -31,7 +31,6 @@ from tests.injector.replica_processes import (
     called,
     create,
     framework_pod,
-    manifests,
 )
 from tests.support.rows import each
 
@@ -128,15 +127,6 @@ def test_the_server_accepts_the_golden_pods_of_clusters_without_env_files(
         for case in cases:
             check_created(case, raw, namespace, EnvFiles.NONE)
         call(raw, injector.port)
-
-
-def test_the_injectors_own_pods_are_accepted_where_restricted_is_enforced(raw: RawClient, identity: Path) -> None:
-    (deployment,) = [one for one in manifests() if one["kind"] == "Deployment"]
-    enforced = raw.get(f"/api/v1/namespaces/{SYSTEM}")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
-    assert (enforced, deployment["spec"]["replicas"]) == ("restricted", 2)
-    pod = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
-    pod["metadata"] = {**pod["metadata"], "name": "as-deployed"}
-    raw.create(f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All", pod)
 
 
 def test_a_server_that_calls_twice_gets_one_barrier(raw: RawClient, injector: Replica, namespace: str) -> None:

@@ -1,7 +1,10 @@
-"""PyTorch, JAX and MPI find their peers by the files and variables of the barrier: two Pods each, on a real node.
+"""torchrun and MPI find their peers by the files and variables of the barrier: two Pods each, on a real node.
 
-TensorFlow does so in the tests of the demo, whose cluster has its image.
+JAX and PyTorch without torchrun do so in `gangs/test_exit`, TensorFlow in the tests of the demo, whose cluster has its
+image.
 """
+
+from typing import Any
 
 import pytest
 
@@ -55,20 +58,6 @@ def test_mpirun_distributes_its_ranks_over_the_hosts_of_the_hostfile(frameworks:
     assert seen["launcher-0"] == {"hosts": ["fw-launcher-0", "fw-worker-0", "fw-worker-0"], "sum": 1 + 2 + 3}
 
 
-ADDS_BY_JAX = """
-import os, sys
-sys.path.insert(0, "/opt/packages")
-import jax
-from jax.experimental import multihost_utils
-jax.distributed.initialize(
-    num_processes=int(os.environ["JAX_NUM_PROCESSES"]), process_id=int(os.environ["JAX_PROCESS_ID"])
-)
-mine = jax.numpy.asarray([10.0 ** jax.process_index()])
-everyones = multihost_utils.process_allgather(mine)
-report({"rank": jax.process_index(), "of": jax.process_count(), "sum": float(everyones.sum())})
-"""
-
-
 ADDS_BY_TORCH = """
 import os
 import torch
@@ -76,55 +65,33 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.tensor([10.0 ** dist.get_rank()])
 dist.all_reduce(total)
-if os.environ.get("LOCAL_RANK", "0") == "0":
-    seen = {"rank": dist.get_rank(), "of": dist.get_world_size(), "sum": float(total)}
-    seen |= {"at": os.environ["PET_RDZV_ENDPOINT"]} if "PET_LOCAL_ADDR" in os.environ else {}
-    report(seen)
+if os.environ["LOCAL_RANK"] == "0":
+    at = os.environ["PET_RDZV_ENDPOINT"]
+    report({"rank": dist.get_rank(), "of": dist.get_world_size(), "sum": float(total), "at": at})
 dist.barrier()
 """
 
 
 # PyTorch 1.13 on Python 3.11 fails with its own default of redirects and tee, which is 0.
 TORCHRUN = [DEBIANS_PYTHON, "-m", "torch.distributed.run", "--redirects=1", "--tee=1", "--no_python"]
-# The command, the barrier's settings, the TaskRoles, and the first rank, the number of ranks and the sum in each.
-GANGS: dict[str, tuple[list[str], dict[str, str], dict[str, int], dict[str, tuple[int, int, float]]]] = {
-    "JAX": (
-        [DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_JAX],
-        {"preset": "jax"},
-        {"worker": 2},
-        {"worker-0": (0, 2, 11.0), "worker-1": (1, 2, 11.0)},
-    ),
-    "PyTorch by the variables of init_process_group": (
-        [DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH],
-        {"preset": "pytorch"},
-        {"master": 1, "worker": 1},
-        {"master-0": (0, 2, 11.0), "worker-0": (1, 2, 11.0)},
-    ),
-    "torchrun without arguments about the gang": (
-        [*TORCHRUN, DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH],
-        {"preset": "pytorch", "nproc_per_node": "2"},
-        {"worker": 2},
-        {"worker-0": (0, 4, 1111.0), "worker-1": (2, 4, 1111.0)},
-    ),
-}
+
+
+def torchrun(frameworks: Frameworks, **settings: str) -> dict[str, Any]:
+    """Return what two Pods have computed that run torchrun without arguments about the gang."""
+    command = [*TORCHRUN, DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH]
+    frameworks.create("fw", role("worker", 2, pod=pod(command, image=TRAINING, preset="pytorch", **settings)))
+    return reports(frameworks, 240)
 
 
 @pytest.mark.usefixtures("training_image")
-@pytest.mark.parametrize("case", GANGS)
-def test_the_processes_of_two_pods_compute_together(case: str, frameworks: Frameworks) -> None:
-    command, settings, roles, expected = GANGS[case]
-    template = pod(command, image=TRAINING, **settings)
-    frameworks.create("fw", *(role(name, number, pod=template) for name, number in roles.items()))
-    seen = reports(frameworks, 180)
-    assert {name: (seen[name]["rank"], seen[name]["of"], seen[name]["sum"]) for name in expected} == expected
+def test_torchrun_needs_no_arguments_about_the_gang(frameworks: Frameworks) -> None:
+    found = torchrun(frameworks, nproc_per_node="2")
+    ranks = {name: (one["rank"], one["of"], one["sum"]) for name, one in found.items()}
+    assert ranks == {"worker-0": (0, 4, 1111.0), "worker-1": (2, 4, 1111.0)}
 
 
 @pytest.mark.usefixtures("training_image")
 def test_an_elastic_torchrun_meets_by_the_name_of_its_first_pod(frameworks: Frameworks) -> None:
-    settings = {"mode": "sidecar", "preset": "pytorch", "nnodes": "2:3", "max_restarts": "3"}
-    template = pod([*TORCHRUN, DEBIANS_PYTHON, "-c", REPORT + ADDS_BY_TORCH], image=TRAINING, **settings)
-    frameworks.create("fw", role("worker", 2, pod=template))
-    seen = reports(frameworks, 240)
-    assert {seen["worker-0"]["rank"], seen["worker-1"]["rank"]} == {0, 1}
-    for found in (seen["worker-0"], seen["worker-1"]):
-        assert (found["of"], found["sum"], found["at"]) == (2, 11.0, "fw-worker-0:29500")
+    found = torchrun(frameworks, mode="sidecar", nnodes="2:3", max_restarts="3")
+    assert sorted(one["rank"] for one in found.values()) == [0, 1]
+    assert [(one["of"], one["sum"], one["at"]) for one in found.values()] == [(2, 11.0, "fw-worker-0:29500")] * 2
