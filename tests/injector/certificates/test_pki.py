@@ -40,11 +40,6 @@ def first(profile: Profile = PROFILE, when: dt.datetime = START) -> pki.Bundle:
     return renewed(EMPTY, when, profile).bundle
 
 
-def why(bundle: pki.Bundle, profile: Profile = PROFILE, seconds: float = 0) -> str | None:
-    found = pki.renewed(bundle, profile, at(seconds))
-    return None if found is None else found.because
-
-
 def check_works(bundle: pki.Bundle, trust: bytes | None = None) -> None:
     server = server_context(bundle.certificate, bundle.key)
     for name in NAMES:
@@ -57,15 +52,30 @@ def test_an_empty_secret_gets_a_bundle_that_works_and_lasts() -> None:
     assert pki.renewed(bundle, PROFILE, now()) is None
 
 
-def test_a_bundle_survives_the_secret() -> None:
-    bundle = first()
-    assert pki.bundle_of(bundle.files()) == bundle
-    assert why(pki.bundle_of(bundle.files())) is None
+FIRST, OTHER = first(), first()
+ELSEWHERE = Profile(names=("elsewhere.svc", "192.0.2.7"), authority_seconds=1000, certificate_seconds=100)
+LOOKS = {
+    "a new one": (FIRST, PROFILE, 0, None),
+    "one that is read back": (pki.bundle_of(FIRST.files()), PROFILE, 0, None),
+    "before two thirds of its life": (FIRST, PROFILE, 60, None),
+    "at two thirds of its life": (FIRST, PROFILE, 66, "certificate at 2/3 of its life"),
+    "for names and an address": (first(ELSEWHERE), ELSEWHERE, 0, None),
+    "for other names": (FIRST, ELSEWHERE, 0, "certificate for other names"),
+    "of another authority": (
+        pki.Bundle(OTHER.authorities, OTHER.authority_key, FIRST.certificate, FIRST.key),
+        PROFILE,
+        0,
+        "certificate signed by another authority",
+    ),
+}
 
 
-@each("seconds, expected", [(0, None), (60, None), (66, "certificate at 2/3 of its life")])
-def test_a_certificate_is_replaced_at_two_thirds_of_its_life(seconds: float, expected: str | None) -> None:
-    assert why(first(), seconds=seconds) == expected
+@each("bundle, profile, seconds, expected", LOOKS.values(), ids=LOOKS)
+def test_a_certificate_is_replaced_for_a_reason(
+    bundle: pki.Bundle, profile: Profile, seconds: float, expected: str | None
+) -> None:
+    found = pki.renewed(bundle, profile, at(seconds))
+    assert (found and found.because) == expected
 
 
 def test_a_new_certificate_comes_from_the_same_authority() -> None:
@@ -73,7 +83,7 @@ def test_a_new_certificate_comes_from_the_same_authority() -> None:
     new = renewed(old, at(70)).bundle
     assert (new.authorities, new.authority_key) == (old.authorities, old.authority_key)
     assert new.certificate != old.certificate
-    assert why(new, seconds=70) is None
+    assert pki.renewed(new, PROFILE, at(70)) is None
 
 
 def test_an_authority_is_replaced_at_two_thirds_of_its_life_and_still_trusted() -> None:
@@ -121,18 +131,6 @@ def test_a_damaged_secret_is_repaired(part: str, value: bytes | None, expected: 
     found = renewed(pki.bundle_of(damaged), now())
     assert found.because == expected
     check_works(found.bundle)
-
-
-def test_a_certificate_of_another_authority_is_replaced() -> None:
-    bundle, other = first(), first()
-    mixed = pki.Bundle(other.authorities, other.authority_key, bundle.certificate, bundle.key)
-    assert why(mixed) == "certificate signed by another authority"
-
-
-def test_a_certificate_for_other_names_is_replaced() -> None:
-    profile = Profile(names=("elsewhere.svc", "192.0.2.7"), authority_seconds=1000, certificate_seconds=100)
-    assert why(first(), profile) == "certificate for other names"
-    assert why(first(profile), profile) is None
 
 
 def test_a_clock_that_is_a_minute_behind_accepts_a_new_certificate() -> None:
