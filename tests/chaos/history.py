@@ -54,7 +54,6 @@ class History:
         self.problems: list[str] = []
 
     def status(self, name: str) -> FrameworkStatus | None:
-        """Return the status of a Framework as stored last; None without one."""
         return self._status.get(name)
 
     def follow_pods(self) -> None:

@@ -63,7 +63,6 @@ class Hostile:
         self._journal.did(f"hostile {kind}", body["metadata"]["name"])
 
     def remove(self) -> None:
-        """Remove all that is left of the hostile objects."""
         while self._sent:
             self._remove_oldest()
 

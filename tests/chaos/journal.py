@@ -29,7 +29,6 @@ class Journal:
         self.note(f"{component} is back")
 
     def note(self, text: str) -> None:
-        """Write a line."""
         print(f"{self.seconds:8.1f} {text}", flush=True)
 
     def did(self, what: str, detail: str = "") -> None:

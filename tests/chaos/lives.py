@@ -56,7 +56,6 @@ class Life:
 
     @property
     def tasks(self) -> set[str]:
-        """The Tasks that its spec asks for."""
         return {f"{entry['name']}-{index}" for entry in self.roles for index in range(entry["taskNumber"])}
 
 

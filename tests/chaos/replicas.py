@@ -114,7 +114,6 @@ class Replica(ControllerProcess):
         self.is_down = False
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         self.is_down = True
         super().kill()
 
@@ -125,7 +124,6 @@ class Replica(ControllerProcess):
         self.frozen = True
 
     def thaw(self) -> None:
-        """Let it go on."""
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
         self.frozen = False

@@ -53,7 +53,6 @@ class Users:
             self._calm = True
 
     def step(self) -> None:
-        """Do what is due."""
         with self._lock:
             now = time.monotonic()
             if not self._calm and now >= self._harms_at:

@@ -38,7 +38,6 @@ def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture
 def frameworks(raw: RawClient, namespace: str) -> Frameworks:
-    """The Frameworks of the test's namespace."""
     return Frameworks(raw, namespace)
 
 

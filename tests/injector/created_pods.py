@@ -70,7 +70,6 @@ def check_created(case: str, raw: RawClient, namespace: str, env_files: EnvFiles
 
 
 def barrier_of(pod: JSON) -> JSON:
-    """Return the barrier container of a Pod."""
     (found,) = [one for one in pod["spec"]["initContainers"] if one["name"] == "frameworkbarrier"]
     return dict(found)
 

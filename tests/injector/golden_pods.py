@@ -23,12 +23,10 @@ def _read(case: str, name: str) -> JSON:
 
 
 def pod_of(case: str) -> JSON:
-    """Return the Pod that is reviewed."""
     return _read(case, "pod.yaml")
 
 
 def injected_of(case: str) -> JSON:
-    """Return the Pod after the injection."""
     return _read(case, "injected.yaml")
 
 
@@ -39,7 +37,6 @@ def _options_of(case: str) -> JSON:
 
 
 def env_files_of(case: str) -> EnvFiles:
-    """Return which env files the cluster of the case supports."""
     return EnvFiles(_options_of(case).get("envFiles", "quoted"))
 
 

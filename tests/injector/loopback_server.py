@@ -43,12 +43,10 @@ class ReviewClient:
     opened: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def issue(self, name: str = SERVICE) -> PemPair:
-        """Issue a certificate for a name."""
         issued = self.authority.issue_cert(name)
         return PemPair(issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes())
 
     def trust(self) -> ssl.SSLContext:
-        """Return a client's context that trusts the authority."""
         context = ssl.create_default_context(cadata=self.authority.cert_pem.bytes().decode())
         context.set_alpn_protocols(["http/1.1"])
         return context
@@ -63,7 +61,6 @@ class ReviewClient:
         return reader, writer
 
     def hang_up(self) -> None:
-        """Abort all connections of `connect`."""
         for writer in self.opened:
             writer.transport.abort()
         self.opened.clear()
@@ -107,7 +104,6 @@ class LoopbackServer(ReviewClient):
         self.served.publish(*pair, self.authority.cert_pem.bytes(), SERVICE)
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """Return the value of a metric."""
         return self.metrics.registry.get_sample_value(f"frameworkinjector_{name}", labels)
 
     def counted(self, slug: str) -> float | None:
@@ -127,7 +123,6 @@ def head(length: int) -> bytes:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait until a condition holds."""
 
     async def so() -> None:
         assert holds()
@@ -139,7 +134,6 @@ WHOLE_REQUEST = head(len(small_review())) + small_review()
 
 
 async def read_until_closed(reader: asyncio.StreamReader) -> bytes:
-    """Return what arrives before the server closes the connection."""
     async with asyncio.timeout(patience(10)):
         try:
             return await reader.read()

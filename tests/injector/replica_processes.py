@@ -52,7 +52,6 @@ class Replica:
     log: Path
 
     def health(self, path: str) -> tuple[int, str]:
-        """Return the status and text of a path on the health port."""
         return fetch(self.health_port, path)
 
     def wait_until_ready(self) -> None:
@@ -89,7 +88,6 @@ def installed_on(raw: RawClient) -> Iterator[None]:
 
 
 def point_to(configuration: JSON, port: int) -> None:
-    """Let a webhook configuration call a port on loopback."""
     for webhook in configuration["webhooks"]:
         webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/mutate"}
 
@@ -114,7 +112,6 @@ def spawn(folder: Path, *arguments: str, port: int | None = None) -> Replica:
 
 
 def start(identity: Path, folder: Path, *arguments: str, port: int | None = None) -> Replica:
-    """Start a replica with this kubeconfig."""
     return spawn(folder, f"--kubeconfig={identity}", "--extra-name=127.0.0.1", *arguments, port=port)
 
 
@@ -157,5 +154,4 @@ def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str)
 
 
 def create(raw: RawClient, namespace: str, pod: JSON) -> JSON:
-    """Create a Pod, and return it as the API server stores it."""
     return raw.create(f"/api/v1/namespaces/{namespace}/pods", pod)

@@ -48,6 +48,5 @@ def nodes(priorities: None, raw: RawClient, namespace: str) -> Iterator[list[str
 
 @pytest.fixture
 def grouping(cluster: Cluster, namespace: str, tmp_path: Path, scheduler: str) -> Iterator[ControllerProcess]:
-    """A controller that makes groups for the scheduler."""
     settings = {"namespaces": [namespace], "gangScheduling": {"schedulers": [scheduler]}}
     yield from run(ControllerProcess(cluster, tmp_path, settings))

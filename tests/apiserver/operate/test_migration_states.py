@@ -69,7 +69,6 @@ BARRIER = {"name": "frameworkbarrier", "image": "frameworkcontroller/frameworkba
 
 
 def going(state: State) -> Task:
-    """A Task that ends with its Framework's attempt."""
     return Task(state, Thing.RUNNING, code=-220)
 
 

@@ -49,7 +49,6 @@ def keeper(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[Control
 
 @pytest.fixture
 def gangs(raw: RawClient, kubelet: Kubelet, namespace: str) -> Gangs:
-    """The gangs of the test's namespace."""
     return Gangs(raw, kubelet, namespace)
 
 

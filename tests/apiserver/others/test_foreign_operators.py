@@ -36,7 +36,6 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
 @pytest.fixture(scope="module")
 def operators(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """All controllers run at once."""
     with operated(cluster, tmp_path_factory):
         yield
 

@@ -24,12 +24,10 @@ def demo_cluster(ending: str) -> Iterator[str]:
 
 
 def command(name: str, *arguments: str) -> list[str]:
-    """What a person types."""
     return [sys.executable, "-m", "frameworkdemo", *arguments, "--cluster", name]
 
 
 def finished(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Type it, and wait for its end."""
     done = subprocess.run(
         command(name, *arguments), cwd=REPOSITORY, capture_output=True, text=True, timeout=1500, check=False
     )

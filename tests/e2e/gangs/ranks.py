@@ -96,7 +96,6 @@ class Gang:
         return worker
 
     def attempt(self) -> Json:
-        """Return the status of its attempt."""
         found: Json = self.frameworks.status(NAME)["attemptStatus"]
         return found
 

@@ -41,11 +41,9 @@ class Pods:
         return f"{path}/{found['metadata']['name']}"
 
     def suspend(self, path: str, *, suspend: bool) -> None:
-        """Suspend or resume."""
         self._raw.merge(path, {"spec": {"suspend": suspend}})
 
     def delete(self, name: str) -> None:
-        """Delete a Pod at once."""
         self._raw.delete(f"/api/v1/namespaces/{self.namespace}/pods/{name}", {"gracePeriodSeconds": 0})
 
     def say(self, number: int, after: dict[str, str] | None = None) -> dict[str, str]:
@@ -87,7 +85,6 @@ def _here(spec: object, command: str) -> object:
 
 @pytest.fixture
 def pods(cluster: Cluster, raw: RawClient, namespace: str) -> Pods:
-    """The Pods of the test's namespace."""
     return Pods(cluster, raw, namespace)
 
 

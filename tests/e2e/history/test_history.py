@@ -88,7 +88,6 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The page of the archive."""
     found = Page(cluster, tmp_path_factory.mktemp("forward") / "log")
     yield found
     found.end()
@@ -96,7 +95,6 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def frameworks(raw: RawClient, namespace: str) -> Frameworks:
-    """The Frameworks of the test's namespace."""
     return Frameworks(raw, namespace)
 
 

@@ -277,7 +277,6 @@ def planned(preset: str, config: Config = CONFIG) -> Plan:
 
 
 def env_of(plan: Plan) -> list[str]:
-    """Return the names of the variables that the container gets."""
     (container,) = plan.containers
     assert container.env[-1] == {"name": names.VARIABLES, "value": ",".join(one["name"] for one in container.env[:-1])}
     return [one["name"] for one in container.env[:-1]]
