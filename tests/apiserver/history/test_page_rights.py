@@ -21,7 +21,7 @@ from frameworkkube.http.credentials import Endpoint, from_kubeconfig
 from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from testkit.frameworks import Frameworks, role
-from testkit.waiting import eventually
+from testkit.waiting import eventually, eventually_async
 from tests.history.page.served import Clock, Site, served
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside.player import Player
@@ -141,27 +141,22 @@ async def test_a_person_is_whom_the_token_names_and_sees_the_namespaces_of_their
     assert await people.may(viewer, "get", namespace), "it was asked anew within the seconds of the cache"
     clock.now += 10
 
-    async def lost_the_right() -> None:
+    async def has_lost_the_right() -> None:
         # The API server's own authorizer learns of it a moment later.
-        for _ in range(100):
-            clock.now += 10
-            if not await people.may(viewer, "get", namespace):
-                return
-            await asyncio.sleep(0.1)
-        pytest.fail("the right stays")
+        clock.now += 10
+        assert not await people.may(viewer, "get", namespace)
 
-    await lost_the_right()
+    await eventually_async(has_lost_the_right)
     assert await people.namespaces(viewer, [namespace]) == set()
 
     raw.delete(f"/api/v1/namespaces/{namespace}/serviceaccounts/viewer")
     assert await people.of_token(token) == viewer
-    for _ in range(100):
+
+    async def is_nobodys() -> None:
         clock.now += 30
-        if await people.of_token(token) is None:
-            break
-        await asyncio.sleep(0.1)
-    else:
-        pytest.fail("the token stays")
+        assert await people.of_token(token) is None
+
+    await eventually_async(is_nobodys)
 
 
 async def test_tokens_that_are_nobodys_and_those_for_others_than_the_api_server_are_refused(

@@ -1,13 +1,12 @@
 """Pods that controllers of Kubernetes create from templates with the label: Jobs, StatefulSets, Deployments."""
 
-import re
-
 import pytest
 
 from localcluster.client import RawClient
 from testkit.waiting import eventually
 from tests.injector.golden_pods import JSON
 from tests.injector.replica_processes import LABEL, PREFIX
+from tests.support.beside.foreign_gangs import environment
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 
@@ -41,21 +40,10 @@ def pods(raw: RawClient, namespace: str, count: int) -> list[JSON]:
     return eventually(created, 60)
 
 
-def variables(pod: JSON) -> JSON:
-    (barrier,) = pod["spec"]["initContainers"]
-    return {one["name"]: one.get("value") or one.get("valueFrom") for one in barrier["env"]}
-
-
 def selected(raw: RawClient, namespace: str, pod: JSON) -> set[str]:
     """Return the names of the Pods that the barrier of a Pod selects: what its selector finds at the API server."""
-    env = variables(pod)
-    values = {
-        name: pod["metadata"]["labels"][re.fullmatch(r"metadata\.labels\['(.+)'\]", source["fieldRef"]["fieldPath"])[1]]  # type: ignore[index]
-        for name, source in env.items()
-        if isinstance(source, dict) and "labels" in source["fieldRef"]["fieldPath"]
-    }
-    text = re.sub(r"\$\((\w+)\)", lambda match: values[match[1]], env["FB_SELECTOR"])
-    found = raw.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={text.replace('=', '%3D')}")["items"]
+    text = environment(pod)["FB_SELECTOR"].replace("=", "%3D")
+    found = raw.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={text}")["items"]
     return {one["metadata"]["name"] for one in found}
 
 
@@ -69,7 +57,7 @@ def test_the_pods_of_an_indexed_job_select_those_of_this_job_and_no_other(raw: R
         mine = {one["metadata"]["name"] for one in found if one["metadata"]["ownerReferences"] == owners}
         assert len(mine) == 2
         assert selected(raw, namespace, pod) == mine
-        assert variables(pod)["FB_ROLES"] == "worker=2"
+        assert environment(pod)["FB_ROLES"] == "worker=2"
         assert "batch.kubernetes.io/job-completion-index" in pod["metadata"]["labels"]
 
 
