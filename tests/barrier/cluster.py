@@ -42,13 +42,10 @@ def start(cluster: Cluster, account: Path, tmp_path: Path) -> Iterator[Callable[
         barrier.stop()
 
 
-def waiting(name: str, number: int, gpus: int = 0) -> Json:
+def waiting(name: str, number: int) -> Json:
     """A TaskRole whose Pods say that they have a barrier, so that the controller lets them read the roster."""
-    (container,) = POD["spec"]["containers"]
-    if gpus:
-        container = {**container, "resources": {"limits": {"nvidia.com/gpu": gpus}}}
     labels = {"frameworkcontroller.microsoft.com/barrier": "enabled"}
-    return role(name, number, pod={"metadata": {"labels": labels}, "spec": {**POD["spec"], "containers": [container]}})
+    return role(name, number, pod=POD | {"metadata": {"labels": labels}})
 
 
 def exported(barrier: Barrier, *names: str) -> list[str]:

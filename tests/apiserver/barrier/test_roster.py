@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,44 +134,6 @@ def test_the_token_of_the_pod_can_read_its_own_roster_during_the_attempt_and_not
         assert [frameworks.raw.get(f"{rbac}/{plural}")["items"] for plural in ("roles", "rolebindings")] == [[], []]
 
     eventually(gone, 30)
-
-
-# --- elastic programs ------------------------------------------------------------------------------------------------
-
-
-def hosts(barrier: Barrier) -> list[str]:
-    """What `horovodrun --host-discovery-script` would read."""
-    script = barrier.folder / "discover_hosts.sh"
-    return subprocess.run([script], capture_output=True, text=True, check=True).stdout.splitlines()
-
-
-def finds(barrier: Barrier, *expected: str) -> None:
-    def check() -> None:
-        assert hosts(barrier) == list(expected)
-
-    eventually(check, 30)
-
-
-@pytest.mark.usefixtures("controller")
-def test_horovods_script_lists_the_workers_of_each_rescale_with_slots_by_their_gpus(
-    frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
-) -> None:
-    frameworks.create("fw", waiting("launcher", 1), waiting("worker", 2, gpus=2))
-    ips = {"fw-launcher-0": "10.255.9.1", "fw-worker-0": "10.255.9.2", "fw-worker-1": "10.255.9.3"}
-    found = frameworks.created(*ips)
-    launcher = start(found["fw-launcher-0"], FB_MODE="sidecar", FB_PRESET="horovod")
-    for name, ip in ips.items():
-        kubelet.run(name, ip)
-    launcher.reports("open after")
-    assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
-    frameworks.merge("fw", taskRoles=[waiting("launcher", 1), waiting("worker", 3, gpus=2)])
-    frameworks.created(*ips, "fw-worker-2")
-    assert hosts(launcher) == ["10.255.9.2:2", "10.255.9.3:2"]
-    kubelet.run("fw-worker-2", "10.255.9.4")
-    finds(launcher, "10.255.9.2:2", "10.255.9.3:2", "10.255.9.4:2")
-    frameworks.merge("fw", taskRoles=[waiting("launcher", 1), waiting("worker", 1, gpus=2)])
-    finds(launcher, "10.255.9.2:2")
-    assert launcher.process.poll() is None
 
 
 @pytest.mark.usefixtures("controller")
