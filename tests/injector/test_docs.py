@@ -19,6 +19,7 @@ from testkit.frameworks import manifests_of
 from testkit.waiting import patience
 
 ROOT = Path(__file__).parents[2]
+SYSTEM = "frameworkcontroller-system"
 MANUAL = (ROOT / "docs" / "reference" / "injector.md").read_text()
 EXAMPLES: list[Any] = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", MANUAL, re.DOTALL)]
 
@@ -51,18 +52,12 @@ def test_the_first_example_is_injected() -> None:
 def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:
     webhook, question = manifest("frameworkinjector", "MutatingWebhookConfiguration")["webhooks"]
     assert webhook["objectSelector"] == {"matchLabels": {names.LABEL: names.LABEL_VALUE}}
-    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == [
-        "kube-system",
-        "frameworkcontroller-system",
-    ]
-    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Fail", "None")
-    assert (webhook["timeoutSeconds"], webhook["reinvocationPolicy"]) == (5, "IfNeeded")
-    assert webhook["admissionReviewVersions"] == ["v1"]
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", SYSTEM]
+    assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == ("Fail", "None", 5)
+    assert (webhook["reinvocationPolicy"], webhook["admissionReviewVersions"]) == ("IfNeeded", ["v1"])
     assert "caBundle" not in webhook["clientConfig"]
     assert question["objectSelector"] == {"matchLabels": {names.LABEL: names.QUESTION}}
-    assert question["namespaceSelector"] == {
-        "matchLabels": {"kubernetes.io/metadata.name": "frameworkcontroller-system"}
-    }
+    assert question["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": SYSTEM}}
     assert [rule["resources"] for rule in question["rules"]] == [["podtemplates"]]
     assert (question["failurePolicy"], question["sideEffects"]) == ("Ignore", "None")
     assert question["clientConfig"] == webhook["clientConfig"]
