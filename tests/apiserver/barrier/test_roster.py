@@ -15,6 +15,7 @@ from tests.barrier.cluster import account, exported, grant, start, waiting
 from tests.barrier.process import Barrier
 from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
+from tests.support.waiting import becomes, has
 
 pytestmark = pytest.mark.apiserver
 
@@ -37,11 +38,7 @@ def test_a_gang_opens_when_its_last_pod_has_an_address_and_is_recorded(
     kubelet.run("fw-worker-0", "10.255.9.2")
     kubelet.pending("fw-worker-1", message="0/3 nodes are available: 3 Insufficient cpu")
     why = "Pending: Unschedulable: 0/3 nodes are available: 3 Insufficient cpu"
-
-    def says_who_is_missing() -> None:
-        assert roster(frameworks)["waitingFor"] == [{"task": "worker-1", "why": why}]
-
-    eventually(says_who_is_missing, 15)
+    becomes(lambda: roster(frameworks)["waitingFor"], [{"task": "worker-1", "why": why}], 15)
     start(found["fw-ps-0"]).reports(f"waiting 2/3: worker-1 {why}")
     assert {barrier.process.poll() for barrier in barriers.values()} == {None}
     kubelet.run("fw-worker-1", "10.255.9.3")
@@ -129,11 +126,8 @@ def test_the_token_of_the_pod_can_read_its_own_roster_during_the_attempt_and_not
             pod_side.merge(own, {"data": {"roster": "{}"}})
     with player.playing():
         frameworks.wait("fw", "Completed")
-
-    def gone() -> None:
-        assert [frameworks.raw.get(f"{rbac}/{plural}")["items"] for plural in ("roles", "rolebindings")] == [[], []]
-
-    eventually(gone, 30)
+    for plural in ("roles", "rolebindings"):
+        becomes(lambda plural=plural: frameworks.raw.get(f"{rbac}/{plural}")["items"], [], 30)  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("controller")
@@ -160,11 +154,8 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
     assert exported(new, *shared) == before
     assert exported(new, "PET_LOCAL_ADDR", "NODE_RANK") == ["10.255.9.2", "1"]
 
-    def lists(barrier: Barrier, line: str) -> None:
-        assert line in barrier.read("hosts")
-
     assert "10.255.9.1\tfw-worker-0 " in new.read("hosts")
-    eventually(lambda: lists(old, "10.255.9.2\tfw-worker-1 "), 30)
+    has(lambda: old.read("hosts"), "10.255.9.2\tfw-worker-1 ")
     assert exported(old, *shared) == before
     kubelet.fail(first, 1)
 
@@ -174,5 +165,5 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
         return again
 
     kubelet.run(eventually(retried, 60), "10.255.9.77")
-    eventually(lambda: lists(new, "10.255.9.77\tfw-worker-0 "), 30)
+    has(lambda: new.read("hosts"), "10.255.9.77\tfw-worker-0 ")
     assert exported(new, *shared) == before

@@ -11,6 +11,7 @@ from testkit.waiting import eventually
 from tests.apiserver.gangs.conftest import ZONE
 from tests.support.beside.gangs import Gangs
 from tests.support.frameworkctl import Frameworkctl
+from tests.support.waiting import becomes
 
 pytestmark = [
     pytest.mark.apiserver,
@@ -134,9 +135,9 @@ def _ends(gangs: Gangs, seed: int, never: float = NEVER) -> bool:
         gangs.start(name, size)
     left, progress = dict(mix), time.monotonic()
     while left and time.monotonic() < progress + never:
-        for name in [
-            name for name, size in left.items() if gangs.get(name).get("status", {}).get("ready") == _all(size)
-        ]:
+        for name, size in [*left.items()]:
+            if gangs.get(name).get("status", {}).get("ready") != f"{size}/{size}":
+                continue
             # The garbage collector deletes its Pods, too, but takes up to a minute to know a new kind.
             gangs.merge(name, executionType="Stop")
             del left[name]
@@ -144,13 +145,5 @@ def _ends(gangs: Gangs, seed: int, never: float = NEVER) -> bool:
         time.sleep(0.1)
     for name in mix:
         gangs.raw.delete(f"{gangs.path}/{name}")
-
-    def are_gone() -> None:
-        assert not gangs.pods()
-
-    eventually(are_gone, 30)
+    becomes(gangs.pods, {}, 30)
     return not left
-
-
-def _all(size: int) -> str:
-    return f"{size}/{size}"

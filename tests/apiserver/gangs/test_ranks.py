@@ -17,6 +17,7 @@ from tests.apiserver.gangs.conftest import ZONE
 from tests.barrier.cluster import account, exported, start
 from tests.barrier.process import Barrier
 from tests.support.beside.gangs import CPU
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes")]
 __all__ = ["account", "start"]  # fixtures
@@ -78,9 +79,7 @@ def test_a_ring_leaves_each_zone_once_and_a_task_that_is_made_again_has_its_rank
 def test_of_pods_whose_barrier_may_be_older_the_ranks_are_their_indices(frameworks: Frameworks) -> None:
     begin(frameworks, "older", 6, {})
     assert "order" not in eventually(lambda: members(frameworks, "older"), 60)
-
-    def is_said() -> None:
-        told = [one["message"] for one in frameworks.events("older") if one["reason"] == "RanksByIndex"]
-        assert ["Pod older-worker-0 was added by an injector" in text for text in told] == [True]
-
-    eventually(is_said)
+    why = "Pod older-worker-0 was added by an injector"
+    becomes(
+        lambda: [why in one["message"] for one in frameworks.events("older") if one["reason"] == "RanksByIndex"], [True]
+    )

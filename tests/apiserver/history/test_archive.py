@@ -22,6 +22,7 @@ from tests.support.history import HistoryProcess
 from tests.support.http import fetch, serving
 from tests.support.postgres import postgres
 from tests.support.s3 import S3Server
+from tests.support.waiting import has
 
 pytestmark = pytest.mark.apiserver
 
@@ -238,9 +239,6 @@ def test_logs_are_kept_in_a_bucket_and_shown_from_there_those_of_a_time_when_it_
     def shows(name: str, words: str = "&lt;hello&gt;") -> None:
         assert words in history.page(f"/frameworks/{where}/{name}/log")
 
-    def is_tried_again() -> None:
-        assert "a log is tried again to be kept" in history.log
-
     with serving(lambda _: (200, log), tls=tls) as kubelet, ends_cleanly(process), player.playing(), history.running():
         endpoint = {"kubeletEndpoint": {"Port": int(kubelet.rpartition(":")[2])}}
         addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
@@ -253,7 +251,7 @@ def test_logs_are_kept_in_a_bucket_and_shown_from_there_those_of_a_time_when_it_
         s3.stop()
         shows("before", "cannot be read from where it is kept")
         frameworks.create("meanwhile", worker)
-        eventually(is_tried_again, 30)
+        has(lambda: history.log, "a log is tried again to be kept")
         s3.start()
         frameworks.wait("meanwhile", "Completed", 60)
         for name in ("before", "meanwhile"):

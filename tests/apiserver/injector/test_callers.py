@@ -13,17 +13,15 @@ from frameworkkube.http.credentials import from_kubeconfig
 from localcluster import Cluster
 from localcluster.client import RawClient
 from localcluster.processes.logs import complete_lines
-from testkit.waiting import eventually, eventually_async
+from testkit.waiting import eventually_async
 from tests.injector.replica_processes import SYSTEM, Replica, manifests, path_of
+from tests.support.waiting import has
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
 def test_a_replica_learns_from_where_the_api_server_calls(raw: RawClient, injector: Replica) -> None:
-    def found() -> None:
-        assert "frameworkinjector_callers 1.0" in injector.health("/metrics")[1].splitlines()
-
-    eventually(found, timeout=30)
+    has(lambda: injector.health("/metrics")[1], "\nframeworkinjector_callers 1.0\n")
     lines = [json.loads(line) for line in complete_lines(injector.log)]
     assert {line["source"] for line in lines if line["msg"] == "an API server calls from here"} == {"127.0.0.1"}
     assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == [], "the question stores nothing"

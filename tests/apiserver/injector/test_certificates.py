@@ -19,6 +19,7 @@ from testkit.waiting import eventually, patience
 from tests.injector.replica_processes import CONFIGURATION, PREFIX, SECRET, SYSTEM, Replica, call, framework_pod, start
 from tests.support.background import in_background
 from tests.support.http import tls_session
+from tests.support.waiting import has
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
@@ -126,12 +127,8 @@ def test_replicas_that_start_together_share_certificates_which_are_renewed_under
 
 def test_a_missing_secret_is_reported_and_not_created(identity: Path, tmp_path: Path) -> None:
     replica = start(identity, tmp_path, "--secret=frameworkinjector-other")
-
-    def logged() -> None:
-        assert "certificates not reconciled" in replica.log.read_text()
-
     try:
-        eventually(logged, timeout=15)
+        has(replica.log.read_text, "certificates not reconciled")
         # It may read one Secret by name, so the API server answers forbidden for another, not absent.
         code, text = replica.health("/readyz")
         assert (code, "forbidden" in text, replica.health("/healthz")[0]) == (503, True, 200)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from localcluster.client import ApiStatusError, RawClient
-from testkit.waiting import eventually
 from tests.injector.golden_pods import JSON
 from tests.injector.replica_processes import LABEL, Replica, called, create, framework_pod
 from tests.support.beside.refusals import refusal_of
 from tests.support.rows import each
+from tests.support.waiting import becomes, has
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector"), pytest.mark.usefixtures("injector")]
 
@@ -46,11 +46,7 @@ def dry_run(raw: RawClient, namespace: str, pod: JSON) -> JSON:
 def enforced(raw: RawClient, namespace: str, pod: JSON, refusal: str, kind: str, **spec: object) -> None:
     """Create a LimitRange or a quota, and wait until the server refuses this Pod by it."""
     raw.create(f"/api/v1/namespaces/{namespace}/{kind}", {"metadata": {"name": "limits"}, "spec": spec})
-
-    def is_refused() -> None:
-        assert refusal in refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", pod)
-
-    eventually(is_refused, timeout=30)
+    has(lambda: refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", pod), refusal)
 
 
 def both(**amounts: str) -> JSON:
@@ -176,8 +172,5 @@ def test_the_secrets_of_the_account_stay_and_those_of_the_barrier_are_added_once
         pod["spec"] |= spec
         return [one["name"] for one in dry_run(raw, namespace, pod)["spec"]["imagePullSecrets"]]
 
-    def merged() -> None:
-        assert secrets() == ["of-the-account", "for-the-barrier"]
-
-    eventually(merged, timeout=30)
+    becomes(secrets, ["of-the-account", "for-the-barrier"])
     assert secrets(imagePullSecrets=[{"name": "own"}]) == ["own", "for-the-barrier", "of-the-account"]

@@ -32,6 +32,7 @@ from tests.injector.replica_processes import (
     framework_pod,
 )
 from tests.support.rows import each
+from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,11 +176,7 @@ def test_an_overwritten_ca_bundle_is_repaired(raw: RawClient, injector: Replica,
     other = base64.b64encode(ssl.get_server_certificate(("127.0.0.1", injector.port)).encode()).decode()
     overwritten = {"webhooks": [{"name": before["name"], "clientConfig": {"caBundle": other}}]}
     raw.request("PATCH", CONFIGURATION, overwritten, "application/strategic-merge-patch+json")
-
-    def repaired() -> None:
-        assert raw.get(CONFIGURATION)["webhooks"] == [before, question]
-
-    eventually(repaired, timeout=20)
+    becomes(lambda: raw.get(CONFIGURATION)["webhooks"], [before, question])
     call(raw, injector.port)
     create(raw, namespace, framework_pod(namespace))
 

@@ -8,8 +8,8 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.spec import MAX_DEPENDENCIES, MAX_EDGES, MAX_ROLES
 from localcluster.client import ApiStatusError, Json, RawClient
 from testkit.frameworks import Frameworks, framework, manifests_of, role
-from testkit.waiting import eventually
 from tests.support.beside.refusals import refusal_of
+from tests.support.waiting import has
 
 pytestmark = pytest.mark.apiserver
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -43,10 +43,7 @@ def ask(raw: RawClient, namespace: str) -> Iterator[Callable[..., str]]:
         path = f"/apis/{names.API_VERSION}/namespaces/{namespace}/frameworks"
         return refusal_of(raw, path, framework(namespace, "fw", *roles))
 
-    def in_force() -> None:
-        assert "there is no TaskRole none" in refusal(*dependent(probe=("none",)))
-
-    eventually(in_force, 60)
+    has(lambda: refusal(*dependent(probe=("none",))), "there is no TaskRole none", 60)
     yield refusal
     for path in reversed(paths):
         raw.delete(path)

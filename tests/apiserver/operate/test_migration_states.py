@@ -29,6 +29,7 @@ from tests.support.beside.microsoft import Left, Task, Thing, leave
 from tests.support.beside.player import Player
 from tests.support.clusters import own_cluster
 from tests.support.pages import blocks, typed
+from tests.support.waiting import has
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.chart]
 
@@ -190,11 +191,7 @@ def make_older(cluster: Cluster) -> None:
     definition["spec"]["preserveUnknownFields"] = True
     value = b64encode(json.dumps(definition).encode()).decode()
     assert urllib3.request("POST", f"{etcd}/put", json={"key": key, "value": value}).status == 200
-
-    def is_older() -> None:
-        assert "preserveUnknownFields" in cluster.kubectl("get", "crd", CRD_NAME, "-o", "yaml")
-
-    eventually(is_older)
+    has(lambda: cluster.kubectl("get", "crd", CRD_NAME, "-o", "yaml"), "preserveUnknownFields")
 
 
 def check(frameworks: Frameworks, name: str, before: dict[str, Any], pods: dict[int, str]) -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from localcluster import Cluster
 from localcluster.client import RawClient
-from testkit.waiting import eventually
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
@@ -24,11 +24,7 @@ def test_the_requests_of_the_controller_have_a_level_of_their_own(cluster: Clust
     paths.append(f"{GROUP}/flowschemas/{schema['metadata']['name']}")
     uids = [raw.apply(path, body)["metadata"]["uid"] for path, body in zip(paths, (level, schema), strict=True)]
     try:
-
-        def is_served_by_it() -> None:
-            assert levels_of(cluster, "frameworkcontroller") == uids
-
-        eventually(is_served_by_it, 30)
+        becomes(lambda: levels_of(cluster, "frameworkcontroller"), uids)
         assert levels_of(cluster, "default")[0] != uids[0]
     finally:
         for path in reversed(paths):

@@ -13,6 +13,7 @@ from testkit.frameworks import ControllerProcess
 from testkit.waiting import eventually
 from tests.support.background import in_background
 from tests.support.beside.queued import CONFIG_MAPS, Queued, restarted, workers
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("queues")]
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
@@ -225,17 +226,13 @@ def test_a_queue_named_default_takes_pods_of_frameworks_unless_kueue_knows_their
     Their controller is the ConfigMap of the attempt, at which the search ends, unless the administrator names its kind
     as that of a job of others and lets Kueue read it.
     """
-
-    def taken() -> None:
-        assert created(raw, namespace, QUEUED) == GATED
-
     restarted(installed)
     kueue.quota(raw, namespace)
     assert created(raw, namespace, QUEUED) == created(raw, namespace, {}) == []
     kueue.quota(raw, namespace, local="default")
-    eventually(taken, 30)
+    becomes(lambda: created(raw, namespace, QUEUED), GATED)
     restarted(installed, "Framework.v1.frameworkcontroller.microsoft.com")
-    eventually(taken, 30)
+    becomes(lambda: created(raw, namespace, QUEUED), GATED)
     restarted(installed, CONFIG_MAPS)
     assert created(raw, namespace, QUEUED) == []
     restarted(installed, CONFIG_MAPS, manageJobsWithoutQueueName=True)

@@ -11,6 +11,7 @@ from testkit.frameworks import role
 from testkit.restarting_gang import TEMPLATE, RestartingGang
 from testkit.waiting import eventually
 from tests.support.beside.queued import Queued, pod, workers
+from tests.support.waiting import becomes
 
 pytestmark = [
     pytest.mark.apiserver,
@@ -241,9 +242,6 @@ def test_it_is_suspended_resumed_and_deleted_in_the_queue_and_while_it_runs_and_
     frameworks, player = queued.frameworks, queued.player
     player.plan = dict(STAY)
 
-    def are_queued(*names: str) -> None:
-        assert queued.listed() == set(names)
-
     with player.playing():
         queued.create("one", workers(2))
         frameworks.wait("one", "AttemptRunning")
@@ -251,10 +249,10 @@ def test_it_is_suspended_resumed_and_deleted_in_the_queue_and_while_it_runs_and_
         queued.waits("two")
         frameworks.merge("two", suspend=True)
         queued.waits("two", "Suspended")
-        eventually(lambda: are_queued("one"))
+        becomes(queued.listed, {"one"})
         frameworks.merge("one", suspend=True)
         queued.waits("one", "Suspended")
-        eventually(are_queued)
+        becomes(queued.listed, set())
         assert frameworks.pods() == {}
         for name in ("two", "one"):
             frameworks.merge(name, suspend=False)
@@ -279,7 +277,7 @@ def test_it_is_suspended_resumed_and_deleted_in_the_queue_and_while_it_runs_and_
         eventually(is_another)
         frameworks.wait("three", "AttemptRunning")
         assert frameworks.status("three")["attempts"] == 2
-        are_queued("three")
+        assert queued.listed() == {"three"}
 
 
 def test_topology_of_three_levels_chooses_the_nodes(raw: RawClient, namespace: str, queued: Queued) -> None:

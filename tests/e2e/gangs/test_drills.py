@@ -17,6 +17,7 @@ from testkit.frameworks import Frameworks, role
 from testkit.waiting import eventually
 from tests.e2e.gangs.outages import SYSTEM, without, without_replicas
 from tests.e2e.pods import all_run, events_of, log_of, pod, python
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.turns("drills")]
 
@@ -135,11 +136,7 @@ def test_dns_is_down(cluster: Cluster, frameworks: Frameworks) -> None:
         frameworks.create("fw", role("worker", 2, pod=pod(python(resolves))))
         all_run(frameworks, 2)
         address = frameworks.pods()["fw-worker-1"]["status"]["podIP"]
-
-        def resolved() -> None:
-            assert log_of(cluster, frameworks.namespace, "fw-worker-0", "main").split() == [address]
-
-        eventually(resolved, 30)
+        becomes(lambda: log_of(cluster, frameworks.namespace, "fw-worker-0", "main").split(), [address])
 
 
 def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from testkit.frameworks import Frameworks, role
-from testkit.waiting import eventually
 from tests.e2e.pods import DEBIANS_PYTHON, TRAINING, pod
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.node, pytest.mark.usefixtures("training_image")]
 
@@ -50,12 +50,9 @@ def start(frameworks: Frameworks, library: str, **settings: str) -> None:
 @pytest.mark.parametrize("library", PROGRAMS)
 def test_who_ends_first_stays_for_its_peers(library: str, frameworks: Frameworks) -> None:
     start(frameworks, library, exit="together")
-
-    def waits() -> None:
-        held = {name: task["attemptStatus"].get("held") for name, task in frameworks.tasks("fw").items()}
-        assert held == {"worker-0": True, "worker-1": False, "worker-2": False}
-
-    eventually(waits, timeout=120)
+    becomes(
+        lambda: [one["attemptStatus"].get("held") for one in frameworks.tasks("fw").values()], [True, False, False], 120
+    )
     end = frameworks.wait("fw", "Completed", 120)["attemptStatus"]["completionStatus"]
     assert end["code"] == 0, end
 

@@ -14,6 +14,7 @@ from testkit.waiting import eventually
 from tests.e2e.conftest import PROGRAMS
 from tests.e2e.onenamespace import chart_node, install_chart
 from tests.support.beside.foreign_gangs import MANIFESTS, operated
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.node, pytest.mark.chart, pytest.mark.long]
 STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'
@@ -111,9 +112,6 @@ def test_a_train_job_runs_to_its_end_as_a_gang(pods: Pods, raw: RawClient) -> No
     pods.create("TrainingRuntime")
     path = pods.create("TrainJob")
     pods.say(4)
-
-    def has_ended() -> None:
-        conditions = raw.get(path)["status"]["conditions"]
-        assert [one["type"] for one in conditions if one["status"] == "True"] == ["Complete"], conditions
-
-    eventually(has_ended, 60)
+    becomes(
+        lambda: [one["type"] for one in raw.get(path)["status"]["conditions"] if one["status"] == "True"], ["Complete"]
+    )

@@ -13,6 +13,7 @@ from testkit.frameworks import Frameworks, framework, role
 from testkit.waiting import eventually
 from tests.barrier.cluster import grant
 from tests.e2e.pods import PREFIX, REPORT, all_run, pod, printed, python, reports
+from tests.support.waiting import becomes
 
 pytestmark = pytest.mark.node
 
@@ -103,12 +104,7 @@ def test_an_indexed_job_needs_roles_only(cluster: Cluster, raw: RawClient, insta
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0, "template": made}
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     raw.create(jobs, {"metadata": {"name": "train"}, "spec": spec})
-
-    def complete() -> None:
-        status = raw.get(f"{jobs}/train").get("status") or {}
-        assert status.get("succeeded") == 2, status
-
-    eventually(complete, 180, 0.5)
+    becomes(lambda: raw.get(f"{jobs}/train")["status"]["succeeded"], 2, 180, 0.5)
     found = raw.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
     ranks = set()
     for one in found:

@@ -10,6 +10,7 @@ from testkit.frameworks import role
 from testkit.waiting import eventually
 from tests.e2e.gangs.ranks import NAME, Gang, rank
 from tests.e2e.pods import events_of, pod
+from tests.support.waiting import becomes
 
 pytestmark = [
     pytest.mark.node,
@@ -147,11 +148,7 @@ def test_ranks_may_die_in_any_way_two_at_once_and_during_the_restart(gang: Gang)
     last = gang.attempt()["gangEpoch"]
     assert last in {4, 5}
     gang.do(1, "17")
-
-    def is_closed() -> None:
-        assert (gang.attempt()["gangEpoch"], gang.attempt()["gangReleased"]) == (last + 1, 0)
-
-    eventually(is_closed, 30, 0.05)
+    becomes(lambda: (gang.attempt()["gangEpoch"], gang.attempt()["gangReleased"]), (last + 1, 0))
     for index in (0, 1, 2):
         # Whatever runs in the Pods at this moment; what does not run cannot be killed.
         with contextlib.suppress(AssertionError, KeyError, ProcessLookupError):

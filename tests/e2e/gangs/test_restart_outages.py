@@ -6,6 +6,7 @@ from localcluster import Cluster
 from testkit.waiting import eventually
 from tests.e2e.gangs.outages import SYSTEM, without, without_replicas
 from tests.e2e.gangs.ranks import Gang, rank
+from tests.support.waiting import becomes
 
 pytestmark = [
     pytest.mark.node,
@@ -20,12 +21,7 @@ def test_a_crash_while_there_is_no_controller(cluster: Cluster, gang: Gang) -> N
     before = gang.run_together(3, epoch=0)
     with without_replicas(cluster, "frameworkcontroller"):
         gang.do(1, "17")
-
-        def has_restarted() -> None:
-            (status, *_) = gang.frameworks.pods()["fw-worker-1"]["status"]["initContainerStatuses"]
-            assert status["restartCount"] == 1
-
-        eventually(has_restarted, 30)
+        becomes(lambda: gang.frameworks.pods()["fw-worker-1"]["status"]["initContainerStatuses"][0]["restartCount"], 1)
         # Its application must not run beside peers that have not restarted.
         assert gang.attempt()["gangEpoch"] == 0
     assert gang.run_together(3, epoch=1, timeout=120) == before

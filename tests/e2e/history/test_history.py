@@ -21,6 +21,7 @@ from tests.e2e.gangs.ranks import Gang, rank
 from tests.e2e.onenamespace import chart_node, install_chart
 from tests.e2e.pods import pod, python
 from tests.support.frameworkctl import Frameworkctl
+from tests.support.waiting import has
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
@@ -56,11 +57,7 @@ class Page:
         self.url = f"http://127.0.0.1:{port}"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen([*self._command, f"{port}:page"], stdout=output, stderr=subprocess.STDOUT)
-
-        def is_there() -> None:
-            assert "Forwarding" in self._log.read_text()
-
-        eventually(is_there, 30)
+        has(self._log.read_text, "Forwarding")
 
     def end(self) -> None:
         self._process.kill()

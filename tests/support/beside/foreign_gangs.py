@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -72,16 +72,6 @@ def environment(pod: Json) -> dict[str, str]:
         label = re.fullmatch(r"metadata\.labels\['(.+)'\]", path)
         found[one["name"]] = meta["labels"].get(label[1], "") if label else meta[path.removeprefix("metadata.")]
     return found
-
-
-def becomes(value: Callable[[], object], wanted: object) -> None:
-    """Wait until something has this value."""
-
-    def check() -> None:
-        found = value()
-        assert found == wanted, found
-
-    eventually(check, 60)
 
 
 class Gangs:

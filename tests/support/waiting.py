@@ -1,0 +1,28 @@
+"""Waiting until something has a value, or some text in it; what it is instead stands in the failure."""
+
+from collections.abc import Callable, Container
+from typing import TypeVar
+
+from testkit.waiting import eventually
+
+T = TypeVar("T")
+
+
+def becomes(value: Callable[[], T], wanted: T, timeout: float = 60, interval: float = 0.05) -> None:
+    """Wait until something has this value; see `eventually` for the times."""
+
+    def check() -> None:
+        found = value()
+        assert found == wanted, found
+
+    eventually(check, timeout, interval)
+
+
+def has(where: Callable[[], Container[T]], part: T, timeout: float = 30, interval: float = 0.05) -> None:
+    """Wait until this is a part of something, as a word of a log."""
+
+    def check() -> None:
+        found = where()
+        assert part in found, found
+
+    eventually(check, timeout, interval)
