@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localcluster import Cluster, kubeconfigs
-from localcluster.client import ApiStatusError, RawClient
+from localcluster.client import RawClient
 from localcluster.processes.ports import free_port
 from testkit.frameworks import manifests_of
 from testkit.waiting import eventually, patience
 from tests.injector.golden_pods import JSON, pod_of
 from tests.support.http import fetch
+from tests.support.waiting import answered
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "frameworkcontroller-system"
@@ -134,14 +135,7 @@ def call(raw: RawClient, port: int) -> None:
         {"name": one["name"], "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"}} for one in found["webhooks"]
     ]
     raw.request("PATCH", CONFIGURATION, {"webhooks": webhooks}, "application/strategic-merge-patch+json")
-
-    def is_called() -> None:
-        try:
-            raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default"))
-        except ApiStatusError as error:
-            raise AssertionError(str(error)) from error
-
-    eventually(is_called, timeout=30)
+    answered(lambda: raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default")))
 
 
 def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:

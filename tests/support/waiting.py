@@ -1,8 +1,9 @@
-"""Waiting until something has a value, or some text in it; what it is instead stands in the failure."""
+"""Waiting until something has a value, or a word in it, or is answered; what is there instead stands in the failure."""
 
 from collections.abc import Callable, Container
 from typing import TypeVar
 
+from localcluster.client import ApiStatusError
 from testkit.waiting import eventually
 
 T = TypeVar("T")
@@ -26,3 +27,15 @@ def has(where: Callable[[], Container[T]], part: T, timeout: float = 30, interva
         assert part in found, found
 
     eventually(check, timeout, interval)
+
+
+def answered(request: Callable[[], T], timeout: float = 30) -> T:
+    """Return the answer to a request, which the API server may refuse for a while."""
+
+    def check() -> T:
+        try:
+            return request()
+        except ApiStatusError as error:
+            raise AssertionError(str(error)) from error
+
+    return eventually(check, timeout)

@@ -15,7 +15,7 @@ from tests.barrier.cluster import account, exported, grant, start, waiting
 from tests.barrier.process import Barrier
 from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
-from tests.support.waiting import becomes, has
+from tests.support.waiting import answered, becomes, has
 
 pytestmark = pytest.mark.apiserver
 
@@ -99,15 +99,8 @@ def test_the_token_of_the_pod_can_read_its_own_roster_during_the_attempt_and_not
     rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{frameworks.namespace}"
     own = f"{base}/configmaps/fw-attempt"
     with contextlib.closing(RawClient(cluster, (account / "token").read_text())) as pod_side:
-
-        def may_read() -> None:
-            # The API server knows a new Role only when its watch has brought it.
-            try:
-                assert pod_side.get(own)["data"]["roster"]
-            except ApiStatusError as refusal:
-                raise AssertionError(refusal) from refusal
-
-        eventually(may_read)
+        # The API server knows a new Role only when its watch has brought it.
+        assert answered(lambda: pod_side.get(own)["data"]["roster"])
         (binding,) = frameworks.raw.get(f"{rbac}/rolebindings")["items"]
         assert [subject["name"] for subject in binding["subjects"]] == ["default"]
         for path in (

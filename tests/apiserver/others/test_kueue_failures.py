@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from localcluster.client import ApiStatusError, Json, RawClient
+from localcluster.client import Json, RawClient
 from testkit import kueue
 from testkit.frameworks import ControllerProcess
 from testkit.waiting import eventually
 from tests.support.background import in_background
 from tests.support.beside.queued import CONFIG_MAPS, Queued, restarted, workers
-from tests.support.waiting import becomes
+from tests.support.waiting import answered, becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.long, pytest.mark.turns("queues")]
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
@@ -202,20 +202,14 @@ def test_a_gang_that_stays_at_its_barrier_gives_its_quota_to_the_next_one(
 def created(raw: RawClient, namespace: str, labels: dict[str, str]) -> list[str]:
     """Create a Pod whose controller is a ConfigMap with these labels; return its gates."""
     maps, pods = f"/api/v1/namespaces/{namespace}/configmaps", f"/api/v1/namespaces/{namespace}/pods"
-    made = raw.create(maps, {"metadata": {"generateName": "attempt-", "labels": labels}})["metadata"]
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": made["name"], "uid": made["uid"], "controller": True}
+    found = raw.create(maps, {"metadata": {"generateName": "attempt-", "labels": labels}})["metadata"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": found["name"], "uid": found["uid"], "controller": True}
     body: Json = {
-        "metadata": {"name": f"{made['name']}-0", "ownerReferences": [owner]},
+        "metadata": {"name": f"{found['name']}-0", "ownerReferences": [owner]},
         "spec": {"containers": [{"name": "main", "image": "none"}]},
     }
-
-    def answer() -> Json:
-        try:
-            return raw.create(pods, body)
-        except ApiStatusError as error:
-            raise AssertionError(str(error)) from error
-
-    return [gate["name"] for gate in eventually(answer, 30)["spec"].get("schedulingGates", [])]
+    made = answered(lambda: raw.create(pods, body))
+    return [gate["name"] for gate in made["spec"].get("schedulingGates", [])]
 
 
 def test_a_queue_named_default_takes_pods_of_frameworks_unless_kueue_knows_their_config_maps(
