@@ -15,11 +15,10 @@ from localcluster.client import RawClient
 from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
 from tests.e2e.gangs.ranks import Gang
-from tests.e2e.onenamespace import release_for
+from tests.e2e.onenamespace import PROGRAMS, release_for
 from tests.e2e.pods import TRAINING
 from tests.support.clusters import once
 
-PROGRAMS = ("barrier", "controller", "injector")
 # Each test installs the chart for its namespace, as somebody without permissions of the cluster has it.
 ROLES_ONLY = os.environ.get("FRAMEWORKCONTROLLER_ROLES_ONLY") == "1"
 

@@ -13,15 +13,16 @@ from localcluster import Cluster, Depth
 from localcluster.images import images
 from tests.support.clusters import own_cluster, require_node
 
+PROGRAMS = ("barrier", "controller", "injector")
 TEAM = "team"
 SYSTEM = "team-system"
 
 
 @contextlib.contextmanager
-def chart_node(config: pytest.Config, name: str, programs: tuple[str, ...]) -> Iterator[Cluster]:
-    """A node with the images of programs under the names that the chart gives them, and nothing installed."""
+def chart_node(config: pytest.Config, name: str, *more: str) -> Iterator[Cluster]:
+    """A node with the images of the programs under the names that the chart gives them, and nothing installed."""
     require_node()
-    archives = images.build_all(programs)
+    archives = images.build_all((*PROGRAMS, *more))
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     with own_cluster(config, Depth.NODE, name) as node:
         for program, archive in archives.items():

@@ -23,7 +23,6 @@ from tests.support.pages import commands_of, typed
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
-PROGRAMS = ("barrier", "controller", "injector")
 HERE = f"--namespace={NAMESPACE}"
 # Holds the gang open until the file appears, which outlives an upgrade of the programs.
 RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
@@ -32,7 +31,7 @@ RUN = "import os, time\nwhile not os.path.exists('/tmp/end'): time.sleep(0.1)"
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the images under the names that the chart gives them, and nothing installed."""
-    with chart_node(pytestconfig, "helm", PROGRAMS) as node:
+    with chart_node(pytestconfig, "helm") as node:
         yield node
 
 

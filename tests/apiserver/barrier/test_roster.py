@@ -17,12 +17,11 @@ from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
 from tests.support.waiting import answered, becomes, has
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.usefixtures("controller")]
 
 __all__ = ["account", "start"]  # fixtures
 
 
-@pytest.mark.usefixtures("controller")
 def test_a_gang_opens_when_its_last_pod_has_an_address_and_is_recorded(
     cluster: Cluster, frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
 ) -> None:
@@ -67,7 +66,6 @@ def roster(frameworks: Frameworks) -> Json:
     return found
 
 
-@pytest.mark.usefixtures("controller")
 def test_a_framework_that_is_deleted_ends_the_wait_with_210(
     frameworks: Frameworks, raw: RawClient, start: Callable[..., Barrier]
 ) -> None:
@@ -88,7 +86,6 @@ def test_a_framework_that_is_deleted_ends_the_wait_with_210(
     assert "Framework attempt is over" in last
 
 
-@pytest.mark.usefixtures("controller")
 def test_the_token_of_the_pod_can_read_its_own_roster_during_the_attempt_and_nothing_else(
     frameworks: Frameworks, cluster: Cluster, account: Path, player: Player
 ) -> None:
@@ -123,7 +120,6 @@ def test_the_token_of_the_pod_can_read_its_own_roster_during_the_attempt_and_not
         becomes(lambda plural=plural: frameworks.raw.get(f"{rbac}/{plural}")["items"], [], 30)  # type: ignore[misc]
 
 
-@pytest.mark.usefixtures("controller")
 def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_name_survives_a_retry(
     frameworks: Frameworks, kubelet: Kubelet, start: Callable[..., Barrier]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.barrier.process import Barrier
 from tests.support.beside.gangs import CPU
 from tests.support.waiting import becomes
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.turns("gangs"), pytest.mark.usefixtures("nodes", "controller")]
 __all__ = ["account", "start"]  # fixtures
 READS = {names.BARRIER_READS_ANNOTATION: names.READS_ORDER}
 
@@ -58,7 +58,6 @@ def rank_of(frameworks: Frameworks, start: Callable[..., Barrier], index: int) -
     return int(rank)
 
 
-@pytest.mark.usefixtures("controller")
 def test_a_ring_leaves_each_zone_once_and_a_task_that_is_made_again_has_its_rank(
     raw: RawClient, frameworks: Frameworks, start: Callable[..., Barrier]
 ) -> None:
@@ -75,7 +74,6 @@ def test_a_ring_leaves_each_zone_once_and_a_task_that_is_made_again_has_its_rank
     assert rank_of(frameworks, start, order[2]) == 2
 
 
-@pytest.mark.usefixtures("controller")
 def test_of_pods_whose_barrier_may_be_older_the_ranks_are_their_indices(frameworks: Frameworks) -> None:
     begin(frameworks, "older", 6, {})
     assert "order" not in eventually(lambda: members(frameworks, "older"), 60)

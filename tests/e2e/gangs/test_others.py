@@ -11,7 +11,6 @@ from localcluster.client import Json, RawClient
 from localcluster.errors import LocalClusterError
 from localcluster.images import images
 from testkit.waiting import eventually
-from tests.e2e.conftest import PROGRAMS
 from tests.e2e.onenamespace import chart_node, install_chart
 from tests.support.beside.foreign_gangs import MANIFESTS, operated
 from tests.support.waiting import becomes
@@ -23,7 +22,7 @@ STAYS = 'echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR"; exec sleep 600'
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A node with the controllers of others, and then our programs by the chart."""
-    with chart_node(pytestconfig, "others", PROGRAMS) as node, operated(node, tmp_path_factory):
+    with chart_node(pytestconfig, "others") as node, operated(node, tmp_path_factory):
         install_chart(node, "--set=foreignGangs.enabled=true")
         yield node
 

@@ -25,7 +25,6 @@ from tests.support.waiting import has
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
 
-PROGRAMS = ("barrier", "controller", "injector", "history")
 # The first run of each Task fails after a line on each stream, the second one ends well.
 RUN = """
 import os, sys
@@ -38,7 +37,7 @@ sys.exit(0 if int(run) else 3)
 @pytest.fixture(scope="module")
 def cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
     """A node with the programs and the archive, installed by the chart."""
-    with chart_node(pytestconfig, "history", PROGRAMS) as node:
+    with chart_node(pytestconfig, "history", "history") as node:
         install_chart(node, "--set=history.enabled=true", "--set=history.persistence.enabled=false")
         yield node
 
