@@ -16,6 +16,7 @@ from localcluster import Cluster
 from testkit.waiting import eventually, patience
 from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
+from tests.support.waiting import has
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
 GUIDE = Path(__file__).parents[3] / "docs" / "sdk.md"
@@ -85,14 +86,11 @@ def test_logs_of_tasks_that_come_by_a_rescale_are_followed_too(client: Client) -
     def logs(**options: Any) -> Iterator[str]:
         return map(str, client.logs("counting", **options))
 
-    def has(line: str) -> None:
-        assert line in logs()
-
     reader = threading.Thread(target=lambda: seen.extend(logs(follow=True)), daemon=True)
     reader.start()
-    eventually(lambda: has("[counter-0] I am 0"), timeout=60, interval=0.5)
+    has(lambda: [*logs()], "[counter-0] I am 0", 60, 0.5)
     client.scale("counting", {"counter": 2})
-    eventually(lambda: has("[counter-1] I am 1"), timeout=60, interval=0.5)
+    has(lambda: [*logs()], "[counter-1] I am 1", 60, 0.5)
     assert list(logs(task="counter-1", grep="am", tail=1)) == ["[counter-1] I am 1"]
     client.stop("counting")
     reader.join(patience(60))
