@@ -32,9 +32,6 @@ from frameworkkube.serving.places import ConnectionLimits
 
 PATH: Final = "/mutate"
 QUIET_SECONDS: Final = 0.3
-# Of the line of a request and of each of its headers, of which an API server sends ten, all together in less.
-LINE_BYTES: Final = 2048
-HEADERS: Final = 32
 _log = structlog.get_logger("frameworkinjector")
 
 
@@ -75,10 +72,6 @@ class ReviewServer:
             keepalive_timeout=self._limits.connections.idle_seconds,
             access_log=None,
             logger=_FaultLog(metrics).logger(),
-            # A head without its end is kept as bytes and as text, of which a character may take four.
-            max_line_size=LINE_BYTES,
-            max_field_size=LINE_BYTES,
-            max_headers=HEADERS,
             # The server refuses Content-Encoding, so a compressed body is never expanded.
             auto_decompress=False,
             # Twice as much is kept of a body that is not read yet.

@@ -14,6 +14,8 @@ from aiohttp.web_protocol import _ErrInfo
 
 # Each error of aiohttp's parser quotes what it was given.
 PIECE_BYTES: Final = 16 * 1024
+HEAD_BYTES: Final = 32 * 1024
+"""Of the head of a request, about. aiohttp takes 1 MiB, and keeps it as text, too, of up to four bytes a character."""
 DECRYPTED_BYTES: Final = 16 * 1024
 """Of what a client sends, in one turn of the event loop: in records of one byte, 256 KiB take 30 ms."""
 
@@ -66,6 +68,7 @@ class Connection(asyncio.Protocol):
         # That of asyncio, which offers none of this to others; None without TLS, or with that of uvloop.
         self._tls: Any = None
         self._take_in: Any = None
+        self._head = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start to read: the connection is open, and its TLS handshake is done."""
@@ -80,13 +83,19 @@ class Connection(asyncio.Protocol):
             self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received
 
     def data_received(self, data: bytes) -> None:
-        """Hand on what arrives, up to what is no HTTP, or comes before the answer to a request.
+        """Hand on what arrives, up to what is no HTTP, has too long a head, or comes before the answer to a request.
 
         aiohttp would keep 32 requests or errors until then, and an error quotes what it was given.
         """
         for start in range(0, len(data), PIECE_BYTES):
-            self._inner.data_received(data[start : start + PIECE_BYTES])
-            waiting = self._inner._messages  # nothing else says what the parser has found
+            piece = data[start : start + PIECE_BYTES]
+            self._inner.data_received(piece)
+            # Nothing else says what the parser has found, and that what comes is a head.
+            waiting, waiter = self._inner._messages, self._inner._waiter
+            self._head = 0 if waiter is None or waiter.done() else self._head + len(piece)
+            if self._head > HEAD_BYTES:
+                self.abort()
+                return
             if len(waiting) > 1 or any(isinstance(message, _ErrInfo) or message.chunked for message, _ in waiting):
                 # After the answer; it takes in nothing more.
                 self._inner.close()
