@@ -83,7 +83,7 @@ class InEpochs(Gatekeeper):
             return
         if self._epoch is not None and gang.epoch > self._epoch:
             raise EpochEndedError(f"epoch {gang.epoch} begins: {gang.why or 'the gang restarts'}")
-        if self._epoch is None and not gang.complete and own in gang.behind:
+        if not gang.complete and own in gang.behind:
             raise EpochEndedError(f"epoch {gang.epoch} has begun without this start of the Pod: {gang.why}")
 
     def _gives_way_to(self, listed: int) -> bool:

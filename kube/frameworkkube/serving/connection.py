@@ -89,10 +89,10 @@ class Connection(asyncio.Protocol):
         """
         for start in range(0, len(data), PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
+            waiting = self._inner._messages  # nothing else says what the parser has found
+            found = len(waiting)
             self._inner.data_received(piece)
-            # Nothing else says what the parser has found, and that what comes is a head.
-            waiting, waiter = self._inner._messages, self._inner._waiter
-            self._head = 0 if waiter is None or waiter.done() else self._head + len(piece)
+            self._head = self._head + len(piece) if len(waiting) == found and self._awaits_head() else 0
             if self._head > HEAD_BYTES:
                 self.abort()
                 return
@@ -100,6 +100,15 @@ class Connection(asyncio.Protocol):
                 # After the answer; it takes in nothing more.
                 self._inner.close()
                 return
+
+    def _awaits_head(self) -> bool:
+        """Report whether what comes next belongs to no request that was found."""
+        if self._inner._messages:
+            return self._inner._messages[-1][1].is_eof()
+        if self.request is not None:
+            return self.request.content.is_eof()
+        # Otherwise the rest of a body is read that nobody asked for.
+        return self._inner._waiter is not None
 
     def _bytes_received(self, count: int) -> None:
         """Tell how long it takes to decrypt and parse what has come, in seconds of this thread."""

@@ -113,9 +113,14 @@ IN_PLACE: dict[str, list[tuple[float, dict[str, Any], str]]] = {
         (2, closed(4), CLOSED),
         (3, gang(4, 2, 2), "epoch 4 lists this start, which epoch 5 has released"),
     ],
+    "a restored etcd counts epochs anew, and the complete roster is missed": [
+        (0, gang(5, 2, 1), OPEN),
+        (1, closed(4, **behind(1)), CLOSED),
+        (2, closed(4, **behind(2)), "epoch 4 has begun without this start of the Pod"),
+    ],
     "the gate has opened, and its epoch goes on": [
         (0, gang(3, 2, 1), OPEN),
-        (1, closed(3, **behind(2)), CLOSED),
+        (1, closed(3, **behind(1)), CLOSED),
         (2, gang(3, 2, 1, generation=9), OPEN),
     ],
     "the gate has opened, and somebody writes who knows no epochs": [

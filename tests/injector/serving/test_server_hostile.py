@@ -58,10 +58,12 @@ async def test_a_body_that_comes_in_pieces_of_any_size_is_not_read(serve: Any) -
     assert serving.counted("not-a-review") == 1
 
 
-async def test_a_head_that_does_not_end_is_not_kept(serve: Any) -> None:
+@pytest.mark.parametrize("before", [b"", WHOLE_REQUEST], ids=["the first", "behind one that waits for its review"])
+async def test_a_head_that_does_not_end_is_not_kept(serve: Any, before: bytes) -> None:
     """The library takes 1 MiB of each, which were 4 MiB as text, so that one Pod ended the process."""
     serving, line = await serve(), b"X: " + b"x" * 8000 + b"\r\n"
-    assert await serving.exchange(b"POST /mutate HTTP/1.1\r\n" + 5 * line) == b""
+    async with serving.server._reviews.of(None), asyncio.timeout(patience(8)):
+        assert await serving.exchange(before + b"POST /mutate HTTP/1.1\r\n" + 12 * line) == b""
     assert not serving.closed("silent")
     assert (await serving.exchange(b"GET /x HTTP/1.1\r\nHost: x\r\n" + 3 * line + b"\r\n")).startswith(b"HTTP/1.1 404 ")
 
