@@ -96,6 +96,10 @@ class Driver:
         found = next((one for one in self.world.status.conditions or () if one.type == kind), None)
         return (found.status, found.reason, found.message) if found else ("", "", "")
 
+    def said(self, reason: str) -> list[str]:
+        """The messages of the Events with this reason."""
+        return [event.message for event in self.events if event.reason == reason]
+
     def edit(self, **fields: Any) -> None:
         """The user changes the spec."""
         self.world.spec.update(fields)

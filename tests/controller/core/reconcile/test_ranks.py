@@ -50,8 +50,7 @@ def test_the_order_is_in_the_roster_or_an_event_says_why_it_is_not(
 ) -> None:
     manual = gang(pod, nodes)
     assert order(manual) == expected
-    events = [event.message for event in manual.events if event.reason == "RanksByIndex"]
-    assert [said in text for text in events] == [True] * bool(said)
+    assert [said in text for text in manual.said("RanksByIndex")] == [True] * bool(said)
 
 
 def test_a_task_that_is_made_again_elsewhere_has_its_rank_also_by_the_next_controller() -> None:

@@ -37,7 +37,7 @@ def test_a_hidden_pod_that_is_not_ours_is_asked_for_with_pauses(found: Pod) -> N
     with pytest.raises(AssertionError, match="not over after"):
         run.to_the_end()
     assert world.history["FindPod"] < 20
-    assert sum(one.reason == "FailedCreate" for one in run.events) == 1
+    assert len(run.said("FailedCreate")) == 1
 
 
 class SickForPatches(Run):
@@ -57,9 +57,8 @@ def test_a_framework_ends_although_pods_cannot_be_let_go() -> None:
     run.to_the_end()
     assert world.status.state is S.COMPLETED
     assert world.history["RetainPod"] == TRIES_TO_RETAIN
-    assert "The Pod of worker-0 is deleted with its logs: 500 InternalError: failed calling webhook" in [
-        one.message for one in run.events if one.reason == "PodNotRetained"
-    ]
+    text = "The Pod of worker-0 is deleted with its logs: 500 InternalError: failed calling webhook"
+    assert text in run.said("PodNotRetained")
 
 
 def test_a_label_does_not_hide_a_pod_that_runs() -> None:
@@ -85,5 +84,5 @@ def test_pods_of_an_attempt_that_is_retried_are_deleted_with_it() -> None:
     run = Run(world)
     run.to_the_end()
     assert world.status.retry_policy_status.total_retried_count == 1
-    assert sum(one.reason == "FailedCreate" for one in run.events) == 0
+    assert not run.said("FailedCreate")
     assert world.retained

@@ -194,16 +194,16 @@ def test_a_gang_runs_again_in_the_same_pods(lags: tuple[int, int, int]) -> None:
     assert (attempt.gang_epoch, attempt.gang_restarts) == (1, 1)
     assert {name: len(uids) for name, uids in world.made.items()} == dict.fromkeys(world.made, 1)
     assert dict(world.in_place.runs) == {"ps-0": 2, "worker-0": 2, "worker-1": 2, "worker-2": 2}
-    reasons = [event.reason for event in runner.events]
-    assert (reasons.count("GangRestarting"), reasons.count("GangRestarted")) == (1, 1)
+    assert (len(runner.said("GangRestarting")), len(runner.said("GangRestarted"))) == (1, 1)
 
 
 def test_beyond_the_limit_the_exit_code_decides_as_that_of_a_failed_pod() -> None:
     runner = run(IN_PLACE["the limit is reached, and the Task is retried"])
     assert runner.world.status.attempt_status.gang_restarts == 2
-    assert "TaskRetried" in {event.reason for event in runner.events}
-    refused = next(event.message for event in runner.events if event.reason == "GangNotRestarted")
-    assert refused.startswith("worker-1 has exited, and its attempt ends: exits have restarted the gang 2 times")
+    assert runner.said("TaskRetried")
+    assert runner.said("GangNotRestarted")[0].startswith(
+        "worker-1 has exited, and its attempt ends: exits have restarted the gang 2 times"
+    )
 
 
 def test_two_crashes_that_are_seen_together_make_one_epoch() -> None:
