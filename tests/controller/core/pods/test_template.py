@@ -20,15 +20,7 @@ from frameworkcontroller.core.pods.facts import RoleFacts, SpecFacts, facts_of
 from frameworkcontroller.core.pods.template import MAX_POD_BYTES, PodTemplate, RoleAttempt, TemplateError
 from tests.controller.core.values import known, role, spec
 
-ATTEMPT = RoleAttempt(
-    namespace="a-namespace",
-    framework="fw",
-    framework_uid="framework-uid",
-    framework_attempt_id=3,
-    config_map_uid="config-map-uid",
-    role="worker",
-    role_uid="role-uid",
-)
+ATTEMPT = RoleAttempt("a-namespace", "fw", "framework-uid", 3, "config-map-uid", "worker", "role-uid")
 MINIMAL = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
 
 
@@ -79,15 +71,8 @@ def test_a_placeholder_is_replaced_wherever_a_string_is(text: str, expected: str
 
 # --- all rules, against a straightforward implementation --------------------------------------------------------------
 
-OWNER = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "name": "fw-attempt",
-    "uid": "config-map-uid",
-    "controller": True,
-    "blockOwnerDeletion": True,
-}
-
+OWNER: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "name": "fw-attempt", "uid": "config-map-uid"}
+OWNER |= {"controller": True, "blockOwnerDeletion": True}
 ANNOTATIONS = {
     "FC_FRAMEWORK_NAMESPACE": "a-namespace",
     "FC_FRAMEWORK_NAME": "fw",
@@ -104,18 +89,14 @@ ANNOTATIONS = {
     "FC_TASK_ATTEMPT_ID": "2",
 }
 OF_THE_VERSION = {"frameworkcontroller.microsoft.com/controller-version": __version__}
-LABELS = {"FC_FRAMEWORK_NAME": "fw", "FC_TASKROLE_NAME": "worker", "FC_TASK_INDEX": "7"}
+LABELS = ("FC_FRAMEWORK_NAME", "FC_TASKROLE_NAME", "FC_TASK_INDEX")
 OF_THE_POD = {"name": "FC_POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
 
 
 def straightforward(template: Any, index: int, task_uid: str, task_attempt: int) -> Any:
     """Section 4 of the Framework API read aloud: copy, replace, set."""
-    values = ANNOTATIONS | {
-        "FC_TASK_INDEX": str(index),
-        "FC_POD_NAME": f"fw-worker-{index}",
-        "FC_TASK_UID": task_uid,
-        "FC_TASK_ATTEMPT_ID": str(task_attempt),
-    }
+    values = ANNOTATIONS | {"FC_TASK_INDEX": str(index), "FC_POD_NAME": f"fw-worker-{index}"}
+    values |= {"FC_TASK_UID": task_uid, "FC_TASK_ATTEMPT_ID": str(task_attempt)}
     known = ("FRAMEWORK_NAMESPACE", "FRAMEWORK_NAME", "TASKROLE_NAME", "TASK_INDEX", "CONFIGMAP_NAME", "POD_NAME")
 
     def replaced(value: Any) -> Any:
@@ -195,48 +176,33 @@ def test_pods_of_one_template_differ_only_by_their_task() -> None:
         assert pod == straightforward(MINIMAL, index, task_uid, attempt)
 
 
-strings = st.lists(st.sampled_from([*PLACEHOLDERS, "", "a", "}}", "{{", "FC_POD_NAME", "$(X)", "é", '"', "\\"])).map(
-    "".join
-)
-scalars = (
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9).map(lambda x: round(x, 3)) | strings
-)
-anything = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3), max_leaves=6
-)
-maps = st.none() | st.dictionaries(strings, strings, max_size=3)
-
-
 def optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
 
-containers = optional(
-    name=strings,
-    args=st.lists(strings, max_size=2),
-    env=st.none() | st.lists(st.fixed_dictionaries({"name": strings, "value": strings}), max_size=2),
-    terminationMessagePolicy=st.sampled_from([None, "", "File"]),
-    new=anything,
+def few(one: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(one, max_size=2)
+
+
+parts = [*PLACEHOLDERS, "", "a", "}}", "{{", "FC_POD_NAME", "$(X)", "é", '"', "\\"]
+strings = st.lists(st.sampled_from(parts)).map("".join)
+numbers = st.integers(-(2**53), 2**53) | st.floats(-1e9, 1e9).map(lambda x: round(x, 3))
+anything = st.recursive(
+    st.none() | st.booleans() | numbers | strings,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(strings, inner, max_size=3),
+    max_leaves=6,
 )
-templates = optional(
-    kind=strings,
-    new=anything,
-    metadata=st.none()
-    | optional(
-        name=strings,
-        generateName=strings,
-        annotations=maps,
-        labels=maps,
-        ownerReferences=st.none() | st.lists(st.dictionaries(strings, strings, max_size=2), max_size=2),
-        new=anything,
-    ),
-    spec=st.none()
-    | optional(
-        containers=st.none() | st.lists(containers, max_size=2),
-        initContainers=st.none() | st.lists(containers, max_size=2),
-        new=anything,
-    ),
+maps = st.none() | st.dictionaries(strings, strings, max_size=3)
+variables = st.none() | few(st.fixed_dictionaries({"name": strings, "value": strings}))
+policies = st.sampled_from([None, "", "File"])
+container = optional(name=strings, args=few(strings), env=variables, terminationMessagePolicy=policies, new=anything)
+containers = st.none() | few(container)
+owners = st.none() | few(st.dictionaries(strings, strings, max_size=2))
+metadata = optional(
+    name=strings, generateName=strings, annotations=maps, labels=maps, ownerReferences=owners, new=anything
 )
+specs = optional(containers=containers, initContainers=containers, new=anything)
+templates = optional(kind=strings, new=anything, metadata=st.none() | metadata, spec=st.none() | specs)
 
 
 @settings(max_examples=300)
