@@ -48,6 +48,12 @@ def in_a_row(number: int) -> CrashLoops:
     return loops
 
 
+def tasks_pause(who: str, seconds: int) -> str:
+    again = f"their Pods are created again after pauses of up to {seconds} s"
+    until = "until crashLoopPause of the controller is false or the template changes"
+    return f"{who} ended within 10 s of their start five times in a row or more: {again}, {until}"
+
+
 def between(times: list[float]) -> list[float]:
     """The seconds from each to the next."""
     return [later - earlier for earlier, later in pairwise(times)]
@@ -131,11 +137,7 @@ def test_a_task_that_waits_is_named_until_it_does_not() -> None:
     assert (loops.why(KEY), loops.describe()) == ("", None), "it has not asked for a Pod"
     assert loops.hold(KEY, at(2)) == at(21)
     assert loops.why(KEY) == "paused for 20 s: its Pod ended within 10 s of its start 6 times in a row"
-    text = (
-        "worker-0 ended within 10 s of their start five times in a row or more: their Pods are created again after "
-        "pauses of up to 20 s, until crashLoopPause of the controller is false or the template changes"
-    )
-    assert loops.describe() == ("TasksPaused", text)
+    assert loops.describe() == ("TasksPaused", tasks_pause("worker-0", 20))
     assert loops.hold(KEY, at(21)) is None
     assert (loops.why(KEY), loops.describe()) == ("", None)
 
@@ -163,24 +165,23 @@ def pods(template: str, number: int = 1, name: str = "worker") -> TaskRoleSpec:
     return role(name, number, task=TaskSpec(pod=Raw(template.encode())))
 
 
-CHANGES: dict[str, tuple[list[TaskRoleSpec], bool, bool]] = {
-    "nothing that concerns it": ([pods("{}")], True, True),
-    "more Tasks and roles": ([pods("{}", 5), pods("{}", name="other")], True, True),
-    "another template": ([pods('{"a":1}')], False, False),
-    "scaled down": ([pods("{}", 0)], False, True),
-    "its role is removed": ([pods("{}", name="other")], False, False),
-    "all roles are removed": ([], False, False),
+CHANGES: dict[str, tuple[list[TaskRoleSpec], set[TaskKey]]] = {
+    "nothing that concerns it": ([pods("{}")], set()),
+    "more Tasks and roles": ([pods("{}", 5), pods("{}", name="other")], set()),
+    "another template": ([pods('{"a":1}')], {KEY, ATTEMPT}),
+    "scaled down": ([pods("{}", 0)], {KEY}),
+    "its role is removed": ([pods("{}", name="other")], {KEY, ATTEMPT}),
+    "all roles are removed": ([], {KEY, ATTEMPT}),
 }
 
 
-@pytest.mark.parametrize(("after", "waits", "attempt_waits"), CHANGES.values(), ids=CHANGES)
-def test_a_changed_template_starts_from_none(after: list[TaskRoleSpec], waits: bool, attempt_waits: bool) -> None:
+@pytest.mark.parametrize(("after", "going"), CHANGES.values(), ids=CHANGES)
+def test_a_changed_template_starts_from_none(after: list[TaskRoleSpec], going: set[TaskKey]) -> None:
     loops = in_a_row(5)
     for _ in range(5):
         end(loops, 0, 1, ended(-100, "transient"), key=ATTEMPT)
     for key in (KEY, ATTEMPT):
         loops.hold(key, at(1))
-    going = {key for key, waits_on in ((KEY, waits), (ATTEMPT, attempt_waits)) if not waits_on}
     assert loops.follow(spec(pods("{}")), spec(*after)) == going
     for key in (KEY, ATTEMPT):
         assert (loops.hold(key, at(1)) is None) is (key in going)
@@ -354,6 +355,11 @@ def test_who_suspends_and_resumes_a_framework_shortens_no_pause() -> None:
 
 # --- attempts that end at once ---------------------------------------------------------------------------------------
 
+SOON = "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins "
+UNTIL = ", until crashLoopPause of the controller is false or a template changes"
+WAITS = ("True", "AttemptPaused", f"{SOON}when others like it have begun, one a second{UNTIL}")
+PAUSES = ("True", "AttemptPaused", f"{SOON}after a pause of 40 s{UNTIL}")
+
 
 def retried(**more: Any) -> Life:
     """A Framework that is retried for ever."""
@@ -428,7 +434,7 @@ def test_of_a_namespace_ten_attempts_that_can_only_fail_begin_at_once_and_then_o
 def test_an_attempt_waits_for_its_turn_and_says_so(life: Life, before: int) -> None:
     life.live(15)
     assert (life.world.config_map, len(life.ended)) == (None, before)
-    assert life.pauses == ("True", "AttemptPaused", ATTEMPT_WAITS)
+    assert life.pauses == WAITS
     life.live(15)
     assert len(life.ended) == before + 1
     assert 21 <= life.ended[before] < 30
@@ -465,25 +471,12 @@ def test_nobody_pauses_if(life: Life) -> None:
 
 # --- whatever pauses -------------------------------------------------------------------------------------------------
 
-TASKS_PAUSE = (
-    "bad-0 and 2 more Tasks ended within 10 s of their start five times in a row or more: their Pods are created again "
-    "after pauses of up to 80 s, until crashLoopPause of the controller is false or the template changes"
-)
-ATTEMPT_WAITS = (
-    "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins when others "
-    "like it have begun, one a second, until crashLoopPause of the controller is false or a template changes"
-)
-ATTEMPT_PAUSES = (
-    "its attempt has ended soon after its start, or its Pods are refused for good: the next one begins after a pause "
-    "of 40 s, until crashLoopPause of the controller is false or a template changes"
-)
-
 
 @pytest.mark.parametrize(
     ("life", "seconds", "condition", "state"),
     [
-        (Life(retries=-2, tasks=3), 120, ("True", "TasksPaused", TASKS_PAUSE), S.RUNNING),
-        (retried(deleted=0), 30, ("True", "AttemptPaused", ATTEMPT_PAUSES), S.ATTEMPT_COMPLETED),
+        (Life(retries=-2, tasks=3), 120, ("True", "TasksPaused", tasks_pause("bad-0 and 2 more Tasks", 80)), S.RUNNING),
+        (retried(deleted=0), 30, PAUSES, S.ATTEMPT_COMPLETED),
     ],
     ids=["Tasks", "the attempt"],
 )

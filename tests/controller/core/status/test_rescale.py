@@ -200,17 +200,14 @@ def test_no_roles_at_all_are_no_error() -> None:
 
 
 wanted_numbers = st.dictionaries(st.sampled_from("ab"), st.integers(0, 4))
-moves = st.one_of(
-    wanted_numbers.map(lambda wish: ("ask", wish)),
-    st.just(("persist", None)),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda task_key: ("end", task_key)),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 3)).map(lambda task_key: ("run", task_key)),
-)
+task_keys = st.tuples(st.sampled_from("ab"), st.integers(0, 3))
+# A wish, what persists all, or the end or the run of a Task.
+moves = wanted_numbers | st.none() | st.tuples(st.just("end"), task_keys) | st.tuples(st.just("run"), task_keys)
 
 
 @given(st.lists(moves, max_size=30), wanted_numbers)
 def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
-    order: list[tuple[str, object]], last: dict[str, int]
+    order: list[dict[str, int] | tuple[str, tuple[str, int]] | None], last: dict[str, int]
 ) -> None:
     roles = Roles()
     wish: dict[str, int] = {}
@@ -232,16 +229,16 @@ def test_any_order_of_wishes_ends_with_what_is_wanted_and_loses_no_running_task(
             assert len(role_state.tasks) >= wish.get(name, 0)
             assert all(one.deletion_pending for one in role_state.tasks[wish.get(name, 0) :])
 
-    for kind, what in order:
-        match kind, what:
-            case "ask", dict():
-                wish = what
+    for move in order:
+        match move:
+            case dict():
+                wish = move
                 ask()
-            case "persist", _:
+            case None:
                 roles.persist()
-            case "end" | "run", (str(), int()) if what in roles.tasks:
-                if roles.tasks[what][0].state is State.CREATION_PENDING:
-                    getattr(roles, kind)(*what)
+            case kind, task_key if task_key in roles.tasks:
+                if roles.tasks[task_key][0].state is State.CREATION_PENDING:
+                    getattr(roles, kind)(*task_key)
     wish = last
     ask()
     for name, role_state in roles.role_states.items():
