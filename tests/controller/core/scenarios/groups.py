@@ -1,5 +1,6 @@
 """Lives of Frameworks whose Pods a scheduler places in groups."""
 
+import functools
 from collections.abc import Callable
 
 from frameworkcontroller.api import names
@@ -121,10 +122,7 @@ def lose_the_group(world: World) -> None:
     del world.groups.documents[FIRST]
 
 
-def grouped(code: int, ends: object = None, script: object = None, **more: object) -> Scenario:
-    return Scenario(code, ends or {}, script, **({"config": config()} | more))  # type: ignore[arg-type]
-
-
+grouped = functools.partial(Scenario, config=config())
 IN_GROUPS = {
     "one group": grouped(0),
     "a group for each role": grouped(0, config=config(PER_ROLE)),

@@ -47,14 +47,9 @@ def crash_the_next_one(world: World) -> None:
         world.plan.ends["worker-2"] = ["stay", 3, 0]
 
 
-def is_everybody_in(world: World, epoch: int) -> bool:
-    attempt = world.status.attempt_status if world.stored is not None else None
-    return attempt is not None and attempt.gang_epoch == epoch and bool(attempt.gang_released)
-
-
 def up_and_down(world: World) -> None:
     """Three workers become four, then two; each time all start again with the new number."""
-    if workers(world) == 3 and is_everybody_in(world, 0) and all_run(world):
+    if workers(world) == 3 and is_open(world, 0, 4):
         scale(world, 4)
     elif workers(world) == 4 and "worker-3" in tasks(world) and world.in_place.runs["worker-3"] and all_run(world):
         scale(world, 2)
@@ -71,6 +66,8 @@ def fail_after_a_success(world: World, end: int | str = 5) -> None:
 
 def is_open(world: World, epoch: int, members: int) -> bool:
     """Whether the gate of this epoch has opened for so many Tasks, which then run."""
+    if world.stored is None:
+        return False
     attempt = world.status.attempt_status
     ready = all(task_key.startswith("tool") or task.state is State.RUNNING for task_key, task in tasks(world).items())
     return (attempt.gang_epoch, attempt.gang_released) == (epoch, members) and ready

@@ -114,8 +114,7 @@ def when(is_time: Callable[[World], bool], act: Callable[[World], object]) -> Sc
 
 
 def workers(world: World) -> int:
-    number = next(role["taskNumber"] for role in world.spec["taskRoles"] if role["name"] == "worker")
-    assert isinstance(number, int)
+    number: int = next(role["taskNumber"] for role in world.spec["taskRoles"] if role["name"] == "worker")
     return number
 
 

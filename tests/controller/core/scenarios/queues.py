@@ -1,5 +1,7 @@
 """Lives of Frameworks in a queue of Kueue."""
 
+import functools
+
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import QUEUE_LABEL
 from tests.controller.core.scenarios.added import UNRETRIED, resume, suspend_while_all_run
@@ -9,8 +11,6 @@ from tests.controller.core.values import core_config
 from tests.controller.core.world import World
 
 MINE = "metadata: {labels: {kueue.x-k8s.io/podset: mine}}"
-QUEUED = core_config(kueue=True)
-LABELS = {QUEUE_LABEL: "main"}
 
 
 def is_queued(world: World) -> bool:
@@ -125,10 +125,7 @@ def install_kueue(world: World) -> None:
     world.kueue.known = world.stored is not None and world.status.queue is not None
 
 
-def queued(code: int, ends: object = None, script: object = None, **more: object) -> Scenario:
-    return Scenario(code, ends or {}, script, config=QUEUED, labels=LABELS, **more)  # type: ignore[arg-type]
-
-
+queued = functools.partial(Scenario, config=core_config(kueue=True), labels={QUEUE_LABEL: "main"})
 FULL = {"capacity": 0}
 
 
