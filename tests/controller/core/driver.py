@@ -12,7 +12,7 @@ from frameworkcontroller.core.effects import Dropped, Failed, Refused
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.policies.shares import Shares
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
-from frameworkcontroller.core.status.reports import Transition
+from frameworkcontroller.core.status.reports import Milestone, Transition
 from tests.controller.core import checks
 from tests.controller.core.caches import Caches
 from tests.controller.core.values import events_in
@@ -55,6 +55,8 @@ class Driver:
         self.transitions: list[str] = []
         self.events: list[KubeEvent] = []
         self.hangs: list[Hang] = []
+        self.seconds: dict[str, float] = {}
+        """How long each phase of a gang took."""
         self.failures: dict[EffectKey, str] = {}
         """What the last try of an effect met with."""
         self.wake_at: datetime | None = None
@@ -135,8 +137,13 @@ class Driver:
             checks.ledger_of_a_pass(self.reconciler)
         self.events += events_in(decision.reports)
         self.hangs += [one for one in decision.reports if isinstance(one, Hang)]
+        self.seconds |= {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision
+
+    def said(self, reason: str) -> list[str]:
+        """The messages of the Events with this reason."""
+        return [event.message for event in self.events if event.reason == reason]
 
     def at_turn(self, effect: Effect) -> Effect | None:
         """What is performed of an effect now."""

@@ -1,14 +1,19 @@
 """A controller that works on a world, through caches that may lag, until nothing is left to do."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Effect, Outcome, WriteStatus
 from tests.controller.core import checks
 from tests.controller.core.driver import Driver
 from tests.controller.core.world import World
+
+if TYPE_CHECKING:
+    from frameworkcontroller.api.status import FrameworkStatus
 
 MOMENT = timedelta(milliseconds=600)
 """So short a wait is over before anything else happens."""
@@ -32,6 +37,8 @@ class Run(Driver):
         self.script, self.limit = script, limit
         self.cuts: dict[str, World] | None = None
         """The world right before and after each effect, if they are remembered."""
+        self.written: list[tuple[datetime, FrameworkStatus]] = []
+        """What was persisted, and when."""
         self.effects = 0
         self.times_stale = 0
 
@@ -98,10 +105,19 @@ class Run(Driver):
         if not self._late:
             checks.may_lose_logs(self.world, effect)
         outcome = super().send(effect)
-        if self.script is not None and isinstance(effect, WriteStatus):
-            self.script(self.world)
+        if isinstance(effect, WriteStatus):
+            self.written.append((self.world.now, self.world.status))
+            if self.script is not None:
+                self.script(self.world)
         self._remember("after")
         return outcome
+
+    @property
+    def gang_ready(self) -> list[tuple[str, str, str]]:
+        """Value, reason and message of the condition GangReady, each time it said something else."""
+        found = [checks.gang_ready_of(status) for _, status in self.written]
+        said = [(one.status, one.reason, one.message) for one in found if one is not None]
+        return [one for one, _ in itertools.groupby(said)]
 
     def _remember(self, when: str) -> None:
         if self.cuts is None:

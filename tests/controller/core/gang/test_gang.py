@@ -12,7 +12,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Identity, Meta
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import Condition
-from frameworkcontroller.core.effects import Effect, Failed, Outcome, RolesSummary, WriteRoster, WriteStatus
+from frameworkcontroller.core.effects import Failed, RolesSummary, WriteRoster
 from frameworkcontroller.core.gang.gang import Gang, attempt_name
 from frameworkcontroller.core.gang.publisher import Phase
 from frameworkcontroller.core.pods.facts import SpecFacts
@@ -24,11 +24,11 @@ from frameworkcontroller.core.status import gang_ready
 from frameworkcontroller.core.status.gang_ready import EVERY, GangReport
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.summary import summarize
-from tests.controller.core.checks import gang_ready_of
+from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.lives import RESTARTED, SIDECAR, STAY, TWO_ROLES, WITH_BARRIER, Scenario, all_run
 from tests.controller.core.values import START, at, events_in, framework, pod, role, spec, task
-from tests.controller.core.world import World, framework_of
+from tests.controller.core.world import World
 
 AGAIN = timedelta(seconds=1)
 """So long after a request that has failed the controller looks again."""
@@ -379,40 +379,25 @@ def stop_late(world: World) -> None:
         world.stop()
 
 
-class Told(Run):
-    """A whole life: the statuses that were written, each with its time, and what the condition has said."""
-
-    def __init__(self, spec: str, **plan: object) -> None:
-        super().__init__(World(framework_of(spec), Scenario(-210, STAY, plan=plan).new_plan()), script=stop_late)
-        self.written: list[tuple[datetime, bytes | None]] = []
-        self.told: list[tuple[str, str, str] | None] = [None]
-        self.to_the_end()
-
-    def send(self, effect: Effect) -> Outcome:
-        outcome = super().send(effect)
-        if isinstance(effect, WriteStatus):
-            self.written.append((self.world.now, self.world.stored))
-            found = gang_ready_of(self.world.status)
-            said = None if found is None else (found.status, found.reason, found.message)
-            self.told += [said] if said != self.told[-1] else []
-        return outcome
+def started(spec: str, **plan: object) -> Run:
+    """The life of a gang that starts."""
+    return run(Scenario(-210, STAY, stop_late, spec=spec, plan=plan))
 
 
 @pytest.mark.parametrize("spec", [WITH_BARRIER, RESTARTED, SIDECAR], ids=["label", "init container", "sidecar"])
 def test_the_statuses_of_a_gang_that_starts_at_once_are_those_without_a_barrier(spec: str) -> None:
-    assert Told(spec).written == Told(TWO_ROLES).written
+    assert started(spec).written == started(TWO_ROLES).written
 
 
 def test_a_late_gang_says_for_whom_it_waits_and_that_it_is_ready_but_not_without_a_barrier() -> None:
-    run, without = (Told(spec, no_node={"worker-2": 45}) for spec in (SIDECAR, TWO_ROLES))
-    assert run.told == [
-        None,
+    late, without = (started(spec, no_node={"worker-2": 45}) for spec in (SIDECAR, TWO_ROLES))
+    assert late.gang_ready == [
         ("False", "Unschedulable", "3/4: worker-2 Unschedulable: 3 Insufficient nvidia.com/gpu"),
         ("True", "AllTasksReady", "4/4"),
     ]
-    assert without.told == [None]
+    assert without.gang_ready == []
     # What it says does not change, so that it costs one write.
-    assert len(run.written) == len(without.written) + 1
+    assert len(late.written) == len(without.written) + 1
 
 
 CLOSED, WHY = Gate(1, 0, "worker-1 exited with 7"), "epoch 1: worker-1 exited with 7"

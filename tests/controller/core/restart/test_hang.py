@@ -142,12 +142,12 @@ def test_a_port_that_there_cannot_be_is_never_asked(text: str, port: int) -> Non
 )
 def test_each_hang_is_one_event_and_is_counted_once(name: str, hangs: int) -> None:
     life = run(HANGS[name])
-    assert ([event.reason for event in life.events].count("GangHung"), len(life.hangs)) == (hangs, hangs)
+    assert (len(life.said("GangHung")), len(life.hangs)) == (hangs, hangs)
 
 
 def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> None:
     life = run(HANGS["a gang hangs, and all start again in their Pods"])
-    status, (event,) = life.world.status, (one for one in life.events if one.reason == "GangHung")
+    status, (message,) = life.world.status, life.said("GangHung")
     assert status.hangs
     assert status.ledger
     text = (
@@ -157,5 +157,5 @@ def test_the_status_and_an_event_say_what_hung_and_the_ledger_for_how_long() -> 
     assert status.hangs.last.text == text
     (restart,) = status.attempt_status.last_gang_restarts or ()
     assert (restart.reason, restart.why) == ("Hung", text[:200])
-    assert text in event.message
+    assert text in message
     assert status.ledger.total.hung > 0

@@ -7,13 +7,11 @@ import pytest
 
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import Effect
-from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.task_pass import TASKS_IN_A_ROW
-from frameworkcontroller.core.status.reports import Milestone
 from tests.controller.core import checks
-from tests.controller.core.checks import gang_ready_of
 from tests.controller.core.driver import Driver
 from tests.controller.core.manual import Manual
+from tests.controller.core.reconcile.test_runs import run
 from tests.controller.core.run import Run
 from tests.controller.core.scenarios.in_place import (
     ANNOTATIONS,
@@ -25,7 +23,7 @@ from tests.controller.core.scenarios.in_place import (
     then_ok,
 )
 from tests.controller.core.scenarios.in_place import POD as GANG_POD
-from tests.controller.core.scenarios.lives import POD, STAY, Script, all_run, tasks
+from tests.controller.core.scenarios.lives import POD, STAY, Scenario, Script, all_run, tasks
 from tests.controller.core.world import Ends, Plan, World, framework_of
 
 PREPARED = f"""
@@ -44,35 +42,13 @@ taskRoles:
 """
 
 
-class Life(Run):
-    """A whole life: how long its phases took, and all that the condition GangReady has said."""
-
-    def __init__(self, spec: str, ends: Ends, script: Script | None = None) -> None:
-        self.seconds: dict[str, float] = {}
-        self.gang_ready: list[str] = []
-        super().__init__(World(framework_of(spec), Plan({"ps-0": ["stay"], **ends})), script=script)
-        self.to_the_end()
-
-    def decide(self) -> Decision:
-        decision = super().decide()
-        self.seconds |= {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
-        found = None if self.world.stored is None else gang_ready_of(self.world.status)
-        if found is not None and found.message not in self.gang_ready[-1:]:
-            self.gang_ready.append(found.message)
-        return decision
-
-    def said(self, reason: str) -> list[str]:
-        """The messages of the Events with this reason."""
-        return [one.message for one in self.events if one.reason == reason]
-
-
-def life_of(name: str) -> Life:
-    scenario = IN_PLACE[name]
-    return Life(scenario.spec, scenario.ends, scenario.script)
+def lived(spec: str, ends: Ends, script: Script | None = None) -> Run:
+    """A whole life, however it ends."""
+    return run(Scenario(None, ends, script, spec))
 
 
 def test_a_role_without_a_barrier_that_has_succeeded_does_not_forbid_restarts() -> None:
-    life = Life(PREPARED, {"prep-0": [0], **then_ok(1, 0)})
+    life = lived(PREPARED, {"prep-0": [0], **then_ok(1, 0)})
     assert life.said("GangNotRestarted") == []
     assert tasks(life.world)["worker-1"].retry_policy_status.total_retried_count == 0
 
@@ -95,7 +71,7 @@ def test_pods_of_a_template_that_was_edited_do_not_hold_the_gang_up() -> None:
             world.terminate("fw-worker-1")
 
     ends = STAY | {"worker-0": ["stay", 1, 0], "worker-2": ["stay", "stay", 0]}
-    assert Life(GANG, ends, script).world.status.state is State.COMPLETED
+    assert lived(GANG, ends, script).world.status.state is State.COMPLETED
 
 
 SERVED = PREPARED.replace("name: prep, status: Complete", "name: prep, status: Ready").replace(
@@ -106,7 +82,7 @@ SERVED = PREPARED.replace("name: prep, status: Complete", "name: prep, status: R
 def test_roles_that_restart_together_must_begin_together() -> None:
     """Otherwise those that run would be restarted as soon as the others begin."""
     assert SERVED.count("restart-limit") == 2
-    life = Life(SERVED, {})
+    life = lived(SERVED, {})
     end = tasks(life.world)["prep-0"].completion
     assert end.code == -200
     assert "must begin together, but their dependsOn differ (prep: nothing; worker: prep)" in end.diagnostics
@@ -121,7 +97,7 @@ def test_an_instance_that_never_stays_while_its_gang_waits_ends_its_task() -> No
         if gate and not world.status.attempt_status.gang_released and tasks(world)["worker-1"].completion is None:
             world.in_place.crash_barrier("fw-worker-1")
 
-    life = Life(GANG, STAY | {"worker-1": [1]}, script)
+    life = lived(GANG, STAY | {"worker-1": [1]}, script)
     text = "worker-1 has exited, and its attempt ends: it has started 10 times more while its gang waited"
     assert text in life.said("GangNotRestarted")
     assert life.world.status.state is State.COMPLETED
@@ -142,11 +118,11 @@ def test_nothing_is_counted_of_tasks_that_have_not_started_again() -> None:
     "name", ["a rank crashes, and all run again in their Pods", "tools without a barrier are scaled"]
 )
 def test_the_seconds_until_all_applications_run_are_measured(name: str) -> None:
-    assert {"restart-open", "restart-running"} <= life_of(name).seconds.keys()
+    assert {"restart-open", "restart-running"} <= run(IN_PLACE[name]).seconds.keys()
 
 
 def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> None:
-    life = life_of("tools without a barrier begin late")
+    life = run(IN_PLACE["tools without a barrier begin late"])
     complete = [one["complete"] for one in life.world.rosters]
     assert complete == sorted(complete), "a roster of a gang that runs is not complete any more"
     assert life.world.rosters[-1]["total"] == 6
@@ -154,15 +130,15 @@ def test_a_role_without_a_barrier_that_begins_late_leaves_the_gate_open() -> Non
 
 
 def test_a_gang_restarts_without_a_role_that_has_no_barrier_and_names_only_its_members() -> None:
-    life = life_of("a tool without a barrier finds no node, and a rank crashes")
+    life = run(IN_PLACE["a tool without a barrier finds no node, and a rank crashes"])
     rosters = life.world.rosters
     assert {(one["epoch"], one["complete"]) for one in rosters} >= {(0, True), (1, False), (1, True)}
     again = [one for one in rosters if one["epoch"] == 1]
     assert {one["total"] for one in again if not one["complete"]} == {4}
     assert not any(entry["task"].startswith("tool") for one in again for entry in one["waitingFor"])
     assert again[-1]["total"] == 4 + len(next(one["tasks"] for one in again[-1]["taskRoles"] if one["name"] == "tool"))
-    assert life.gang_ready[-1] == "4/4"
-    assert not [one for one in life.gang_ready if "tool" in one]
+    assert life.gang_ready[-1] == ("True", "AllTasksReady", "4/4")
+    assert not [message for *_, message in life.gang_ready if "tool" in message]
     assert life.said("GangRestarting") == [
         "Epoch 1: worker-1 exited with 1: exit 1; the gang restarts in its Pods (1 of 2 by exits)"
     ]
@@ -215,7 +191,7 @@ def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None
         if world.in_place.runs["worker-0"]:
             world.stop()
 
-    life = Life(PREPARED, STAY | {"prep-0": ["stay"]}, script)
+    life = lived(PREPARED, STAY | {"prep-0": ["stay"]}, script)
     assert life.said("GangWaiting") == []
     assert life.seconds["open"] < 30
     assert life.seconds["released"] < 30
@@ -236,7 +212,7 @@ def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
             if world.notes["since"] > 30:
                 world.stop()
 
-    Life(GANG, STAY, script)
+    lived(GANG, STAY, script)
 
 
 def test_a_pod_that_leaves_between_two_turns_of_a_pass_ends_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
