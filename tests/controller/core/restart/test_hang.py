@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from frameworkcontroller.api import names
-from frameworkcontroller.api.pod import ContainerState, InitContainerStatus, LastState, Pod, Running, Terminated
+from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.status import Culprit, Hangs, HungNode
 from frameworkcontroller.core.restart.annotations import hang_limit, progress_port
 from frameworkcontroller.core.restart.hang import EXIT_CODE, Verdict, as_hang, counted, verdict_of
@@ -23,11 +23,9 @@ TEXT = said("hang 10 worker-2", 3)
 
 
 def with_last_line(message: str, code: int = EXIT_CODE, *, runs_again: bool = True) -> Pod:
-    end, name = Terminated(exit_code=code, message=message), names.BARRIER_CONTAINER
-    ended = InitContainerStatus(name, ContainerState(terminated=end))
-    again = InitContainerStatus(name, ContainerState(running=Running()), LastState(end))
-    found = pod("Running")
-    return replace(found, status=replace(found.status, init_container_statuses=(again if runs_again else ended,)))
+    ended = {"terminated": {"exitCode": code, "message": message}}
+    states = {"state": {"running": {}}, "lastState": ended} if runs_again else {"state": ended}
+    return pod("Running", initContainerStatuses=[{"name": names.BARRIER_CONTAINER} | states])
 
 
 @pytest.mark.parametrize("runs_again", [True, False])

@@ -23,7 +23,7 @@ from tests.controller.core.scenarios.in_place import (
     then_ok,
 )
 from tests.controller.core.scenarios.in_place import POD as GANG_POD
-from tests.controller.core.scenarios.lives import POD, STAY, Scenario, Script, all_run, tasks
+from tests.controller.core.scenarios.lives import POD, STAY, Scenario, Script, all_run, has_lasted, tasks
 from tests.controller.core.world import Ends, Plan, World, framework_of
 
 PREPARED = f"""
@@ -57,11 +57,9 @@ def test_pods_of_a_template_that_was_edited_do_not_hold_the_gang_up() -> None:
     """The annotation is removed while all run, a Pod is lost, and then a rank crashes."""
 
     def script(world: World) -> None:
-        if world.stored is not None and world.status.attempt_status.gang_epoch == 2:
-            world.notes["since"] = world.notes.get("since", 0) + 1
-            if world.notes["since"] > 100:
-                assert world.status.attempt_status.gang_released, "the gang never leaves epoch 2's closed gate"
-                world.stop()
+        if world.stored is not None and world.status.attempt_status.gang_epoch == 2 and has_lasted(world, 100):
+            assert world.status.attempt_status.gang_released, "the gang never leaves epoch 2's closed gate"
+            world.stop()
         if all_run(world) and "edited" not in world.notes:
             world.notes["edited"] = True
             for role in world.spec["taskRoles"]:
@@ -184,10 +182,8 @@ def test_a_gang_whose_members_wait_for_others_is_as_old_as_its_members() -> None
 
     def script(world: World) -> None:
         prep = tasks(world).get("prep-0")
-        if prep is not None and prep.state is State.RUNNING:
-            world.notes["waited"] = world.notes.get("waited", 0) + 1
-            if world.notes["waited"] > 60:
-                world.plan.ends["prep-0"] = [0]
+        if prep is not None and prep.state is State.RUNNING and has_lasted(world, 60):
+            world.plan.ends["prep-0"] = [0]
         if world.in_place.runs["worker-0"]:
             world.stop()
 
@@ -202,14 +198,13 @@ def test_a_template_that_makes_no_pod_any_more_restarts_nobody() -> None:
 
     def script(world: World) -> None:
         if not world.notes and all_run(world) and is_open(world, 0, 4):
-            world.notes["since"] = 0
+            world.notes["edited"] = True
             world.spec["taskRoles"][0]["task"]["pod"]["spec"].pop("initContainers")
             world.spec["taskRoles"][1]["task"]["pod"]["spec"]["containers"][0]["env"] = "x"
             world.edited()
         elif world.notes:
-            world.notes["since"] += 1
             assert world.status.attempt_status.gang_epoch == 0
-            if world.notes["since"] > 30:
+            if has_lasted(world, 30):
                 world.stop()
 
     lived(GANG, STAY, script)

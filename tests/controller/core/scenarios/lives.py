@@ -4,6 +4,7 @@ import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from frameworkcontroller.api.states import COMPLETING, State
@@ -111,6 +112,12 @@ def when(is_time: Callable[[World], bool], act: Callable[[World], object]) -> Sc
             act(world)
 
     return script
+
+
+def has_lasted(world: World, seconds: int) -> bool:
+    """Whether so many seconds have passed since this was asked first."""
+    since: datetime = world.notes.setdefault("since", world.now)
+    return world.now > since + timedelta(seconds=seconds)
 
 
 def workers(world: World) -> int:
