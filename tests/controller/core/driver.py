@@ -199,10 +199,15 @@ class Driver:
         self.touch_workload()
         self.touch_groups()
 
+    def second(self, seconds: float = 1) -> None:
+        """A second passes in the world, and more on the clock."""
+        self.world.tick()
+        self.world.now += timedelta(seconds=seconds - 1)
+        self.see()
+
     def go_on(self, seconds: int) -> None:
         """The controller and the world go on for so long."""
         for _ in range(seconds):
             for _ in range(4):
                 self.turn()
-            self.world.tick()
-            self.see()
+            self.second()

@@ -1,6 +1,5 @@
 """A controller that is driven by hand: each request is answered as a test wants it."""
 
-from datetime import timedelta
 from typing import TypeVar
 
 from frameworkcontroller.core.effects import Effect, Outcome
@@ -49,11 +48,6 @@ class Manual(Driver):
 
     def answer_as_the_server(self, effect: Effect) -> None:
         self.answer(effect, self.send(effect))
-
-    def second(self, seconds: float = 1) -> None:
-        self.world.tick()
-        self.world.now += timedelta(seconds=seconds - 1)
-        self.see()
 
     def live(self, seconds: int) -> None:
         """For so long, whatever the controller asks for is answered at once, however often it asks in a second."""

@@ -58,8 +58,7 @@ def live(driver: Driver, seconds: int) -> None:
         if driver.wake_at is not None:
             # A deletion that is due in 30 s, the longest grace period before it, and the longest timeout after that.
             assert (driver.wake_at - driver.world.now).total_seconds() <= 2 * MAX_SECONDS + 30
-        driver.world.tick()
-        driver.see()
+        driver.second()
 
 
 @settings(max_examples=60)
