@@ -28,12 +28,34 @@ _STACK = [
     "/app/conformer/train.py:23 in main",
 ]
 _HANG = {"attempt": 0, "epoch": 0, "step": 8400, "silent": 240, "limit": 240, "why": "does not reach the collective"}
-_KILLED = {"code": 137, "phrase": "ContainerTransientFailed", "result": "Failed"}
 
 
 def iso(seconds: float) -> str:
     """Return a time as Kubernetes writes it."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def row(**columns: Any) -> Row:
+    """Return a row by its columns."""
+    return columns
+
+
+def end(code: int, phrase: str, diagnostics: str | None = None) -> Row:
+    """Return the columns of an end."""
+    told = {} if diagnostics is None else {"diagnostics": diagnostics}
+    return {"code": code, "phrase": phrase, "result": "Failed" if code else "Succeeded", **told}
+
+
+def framework_row(own: str, person: str, created: float, version: int, **columns: Any) -> Row:
+    """Return the row of a Framework `namespace/name`."""
+    namespace, _, name = own.partition("/")
+    names = row(namespace=namespace, name=name, person=person, created=created, version=str(version))
+    return {**names, "generation": 1, "attempts": 1, "document": b"{}", **columns}
+
+
+def stored(document: FrameworkView) -> bytes:
+    """Return a Framework as the archive has it."""
+    return json.dumps(document.to_dict()).encode()
 
 
 def spans(began: float, attempt: int, told: str) -> list[Row]:
@@ -54,13 +76,38 @@ def spent(rows: list[Row]) -> dict[str, float]:
     return dict(found)
 
 
+def _runs(own: str, attempt: int, begins: float, ran: float, ended: float | None, ends: list[Row]) -> list[Row]:
+    """Return the run of each worker of an attempt, which ends so."""
+    namespace, _, name = own.partition("/")
+    state = "Completed" if ended else "AttemptRunning"
+    same = row(attempt=attempt, role="worker", run=0, namespace=namespace, state=state, ended=ended)
+    found = []
+    for n, one in enumerate(ends):
+        pod = row(node=f"gpu-{(5 if attempt == 0 else 3) + n:02}", pod=f"{name}-worker-{n}")
+        found.append({**same, **pod, "index": n, "pod_uid": f"{name}-{attempt}-{n}", "started": begins + n, **one})
+        found[-1]["ran"] = ran + 2 * n
+    return found
+
+
+def _log(own: str, attempt: int, n: int) -> Row:
+    key = f"{own}-{attempt}-{n}"
+    task = row(attempt=attempt, role="worker", index=n, run=0, gap="")
+    return task | row(pod_uid=key, container="main", restart=0, key=key, bytes=48_211 + 977 * n, taken=NOW)
+
+
 # --- one that runs ----------------------------------------------------------------------------------------------------
 
 _FIRST = spans(BEGAN, 0, "queued 780 scheduling 50 starting 140 gate 25 running 3120 hung 240 ending 35 backoff 60")
 _LATER = "scheduling 40 starting 95 gate 20 running 2400 restarting 45 running 1150 restarting 150 running"
 _SECOND = spans(_FIRST[-1]["ended"], 1, _LATER)
+_RESTARTS = [
+    {"epoch": 1, "reason": "Exited", "task": "worker-2", "code": 137, "message": "OOMKilled"},
+    {"epoch": 2, "reason": "PodReplaced", "task": "worker-1", "message": "node gpu-05 is gone"},
+]
 _EPOCHS = [_SECOND[4]["began"], _SECOND[6]["began"]]
+"""When each of these began."""
 _GPUS = {"resources": {"limits": {"nvidia.com/gpu": 8}}}
+_HUNG = "the gang made no progress for 240 s after step 8400 (limit 240 s); culprit: worker-2 on gpu-07"
 
 
 def _template(tag: str) -> Row:
@@ -87,24 +134,6 @@ def running() -> FrameworkView:
     total["running"] -= 420.0 + NOW - _SECOND[-1]["began"]
     attempt = spent(_SECOND)
     attempt["running"] -= NOW - _SECOND[-1]["began"]
-    ledger = {"state": "running", "since": iso(_SECOND[-1]["began"]), "total": total, "attempt": attempt}
-    restarts = [
-        {
-            "epoch": 1,
-            "time": iso(_EPOCHS[0]),
-            "reason": "Exited",
-            "task": "worker-2",
-            "code": 137,
-            "message": "OOMKilled",
-        },
-        {
-            "epoch": 2,
-            "time": iso(_EPOCHS[1]),
-            "reason": "PodReplaced",
-            "task": "worker-1",
-            "message": "node gpu-05 is gone",
-        },
-    ]
     progress = {"time": iso(NOW - 4), "slowest": 21_930, "fastest": 21_936, "perMinute": 148.2, "ranks": 4}
     return framework(
         worker,
@@ -113,9 +142,9 @@ def running() -> FrameworkView:
         tasks={"worker": [task_of(n, node=f"gpu-{n + 3:02}", ip=f"10.0.3.{n + 11}") for n in range(4)]},
         attempt=1,
         ready="4/4",
-        restarts=restarts,
+        restarts=[one | {"time": iso(at)} for one, at in zip(_RESTARTS, _EPOCHS, strict=True)],
         hangs={"inARow": 1, "bestStep": 8400, "last": hang},
-        ledger=ledger,
+        ledger={"state": "running", "since": iso(_SECOND[-1]["began"]), "total": total, "attempt": attempt},
         of_attempt={"gangEpoch": 2, "progress": progress},
     )
 
@@ -132,129 +161,42 @@ def running_pods() -> dict[str, TaskPod]:
     return found
 
 
-def _runs(own: str, attempt: int, begins: float, ran: float, ended: float | None, ends: list[Row]) -> list[Row]:
-    return [
-        {
-            "attempt": attempt,
-            "role": "worker",
-            "index": n,
-            "run": 0,
-            "namespace": own.partition("/")[0],
-            "state": "Completed" if ended else "AttemptRunning",
-            "node": f"gpu-{(5 if attempt == 0 else 3) + n:02}",
-            "pod": f"{own.partition('/')[2]}-worker-{n}",
-            "pod_uid": f"{own.partition('/')[2]}-{attempt}-{n}",
-            "started": begins + n,
-            "ran": ran + 2 * n,
-            "ended": ended,
-            **end,
-        }
-        for n, end in enumerate(ends)
-    ]
-
-
 def _running_changes() -> Changes:
-    ends = [{"code": -280, "phrase": "TaskHung", "result": "Failed", "diagnostics": "made no progress for 4m"}]
-    ends = [{}, {}, ends[0], {}]
-    first = {"attempt": 0, "namespace": "speech", "started": BEGAN, "ran": _FIRST[3]["ended"], "tasks": 4, "gpus": 32}
-    first |= {
-        "ended": _FIRST[5]["ended"],
-        "trigger": "worker-2",
-        "code": -270,
-        "phrase": "GangHung",
-        "result": "Failed",
-    }
-    first |= {
-        "diagnostics": "the gang made no progress for 240 s after step 8400 (limit 240 s); culprit: worker-2 on gpu-07"
-    }
-    second = {
-        "attempt": 1,
-        "namespace": "speech",
-        "started": _SECOND[0]["began"],
-        "ran": _SECOND[2]["ended"],
-        "tasks": 4,
-    }
-    began = _SECOND[0]["began"]
-    runs = _runs("speech/conformer", 0, _FIRST[0]["ended"], _FIRST[2]["ended"], _FIRST[5]["ended"], ends)
-    runs += _runs("speech/conformer", 1, began, _SECOND[2]["ended"], None, [{}] * 4)
-    gone = {
-        "ended": _EPOCHS[1],
-        "code": -200,
-        "phrase": "PodNodeLost",
-        "result": "Failed",
-        "diagnostics": "node gpu-05 is gone",
-    }
-    runs[5] |= {"node": "gpu-05", **gone}
-    runs.append(
-        runs[5] | {"run": 1, "node": "gpu-04", "started": _EPOCHS[1] + 12, "ran": _EPOCHS[1] + 120, "ended": None}
-    )
-    runs[-1] |= {"code": None, "phrase": None, "result": None, "diagnostics": None, "pod_uid": "conformer-1-1"}
-    killed = {"reason": "Exited", "task": "worker-2", "code": 137, "message": "OOMKilled"}
-    epochs = [
-        {"attempt": 1, "epoch": 0, "began": _SECOND[2]["ended"]},
-        {"attempt": 1, "epoch": 1, "began": _EPOCHS[0], **killed},
-        {
-            "attempt": 1,
-            "epoch": 2,
-            "began": _EPOCHS[1],
-            "reason": "PodReplaced",
-            "task": "worker-1",
-            "message": "node gpu-05 is gone",
-        },
-    ]
+    own, began, ran, hung = "speech/conformer", _SECOND[0]["began"], _SECOND[2]["ended"], _FIRST[5]["ended"]
+    same = row(namespace="speech", tasks=4, gpus=32)
+    first = same | row(attempt=0, started=BEGAN, ran=_FIRST[3]["ended"], ended=hung, trigger="worker-2", lost=420.0)
+    second = same | row(attempt=1, started=began, ran=ran, restarts=2, lost=0.0)
+    ends = [{}, {}, end(-280, "TaskHung", "made no progress for 4m"), {}]
+    runs = _runs(own, 0, _FIRST[0]["ended"], _FIRST[2]["ended"], hung, ends)
+    runs += _runs(own, 1, began, ran, None, [{}] * 4)
+    runs.append(runs[5] | row(run=1, node="gpu-04", started=_EPOCHS[1] + 12, ran=_EPOCHS[1] + 120))
+    runs[-1] |= dict.fromkeys(("code", "phrase", "result", "diagnostics"))
+    runs[5] |= {"node": "gpu-05", "ended": _EPOCHS[1], **end(-200, "PodNodeLost", "node gpu-05 is gone")}
+    of_pod, of_gang = "Pod conformer-worker-", "Framework conformer"
+    unschedulable = "0/12 nodes are available: 12 Insufficient nvidia.com/gpu."
     events = [
-        (
-            "Normal",
-            "Scheduled",
-            "Assigned speech/conformer-worker-1 to gpu-04",
-            "Pod conformer-worker-1",
-            _EPOCHS[1] + 20,
-            1,
-        ),
-        ("Normal", "GangRestarted", "epoch 2: worker-1 was replaced", "Framework conformer", _EPOCHS[1], 1),
-        ("Warning", "NodeNotReady", "Node is not ready", "Pod conformer-worker-1", _EPOCHS[1] - 42, 1),
-        ("Normal", "GangRestarted", "epoch 1: worker-2 exited with 137", "Framework conformer", _EPOCHS[0], 1),
-        ("Warning", "GangHung", first["diagnostics"], "Framework conformer", _FIRST[5]["ended"], 1),
-        (
-            "Warning",
-            "FailedScheduling",
-            "0/12 nodes are available: 12 Insufficient nvidia.com/gpu.",
-            "Pod conformer-worker-3",
-            BEGAN + 700,
-            9,
-        ),
+        ("Normal", "Scheduled", f"Assigned {own}-worker-1 to gpu-04", f"{of_pod}1", _EPOCHS[1] + 20, 1),
+        ("Normal", "GangRestarted", "epoch 2: worker-1 was replaced", of_gang, _EPOCHS[1], 1),
+        ("Warning", "NodeNotReady", "Node is not ready", f"{of_pod}1", _EPOCHS[1] - 42, 1),
+        ("Normal", "GangRestarted", "epoch 1: worker-2 exited with 137", of_gang, _EPOCHS[0], 1),
+        ("Warning", "GangHung", _HUNG, of_gang, hung, 1),
+        ("Warning", "FailedScheduling", unschedulable, f"{of_pod}3", BEGAN + 700, 9),
     ]
-    row = {
-        "namespace": "speech",
-        "name": "conformer",
-        "person": "mira",
-        "created": BEGAN,
-        "seen": NOW,
-        "version": "9000",
-    }
-    row |= {
-        "generation": 2,
-        "state": "AttemptRunning",
-        "attempts": 2,
-        "tasks": 4,
-        "gpus": 32,
-        "restarts": 2,
-        "ready": "4/4",
-    }
-    row |= spent(_FIRST + _SECOND) | {"lost": 420.0, "document": json.dumps(running().to_dict()).encode()}
-    specs = [(1, BEGAN, _spec("2.4.0", 6, "3e-4")), (2, began - 30, _spec("2.4.1", 4, "2e-4"))]
     columns = ("type", "reason", "message", "object", "last", "count")
+    state = row(state="AttemptRunning", generation=2, attempts=2, tasks=4, gpus=32, restarts=2, ready="4/4", seen=NOW)
+    spending = spent(_FIRST + _SECOND) | {"lost": 420.0, "document": stored(running())}
+    specs = [(1, BEGAN, _spec("2.4.0", 6, "3e-4")), (2, began - 30, _spec("2.4.1", 4, "2e-4"))]
     return Changes(
         "conformer",
         "speech",
-        row,
+        framework_row(own, "mira", BEGAN, 9000, **state, **spending),
         labels={"team": "asr", "user": "mira"},
         specs=[{"generation": n, "seen": at, "document": json.dumps(one).encode()} for n, at, one in specs],
-        attempts=[
-            first | spent(_FIRST) | {"lost": 420.0},
-            second | spent(_SECOND) | {"gpus": 32, "restarts": 2, "lost": 0.0},
+        attempts=[spent(_FIRST) | first | end(-270, "GangHung", _HUNG), spent(_SECOND) | second],
+        epochs=[
+            {"attempt": 1, "began": at, **one}
+            for one, at in zip([{"epoch": 0}, *_RESTARTS], [ran, *_EPOCHS], strict=True)
         ],
-        epochs=epochs,
         runs=runs,
         spans=_FIRST + _SECOND,
         events=[
@@ -263,18 +205,6 @@ def _running_changes() -> Changes:
         ],
         logs=[_log("conformer", 0, n) for n in range(4)],
     )
-
-
-def _log(own: str, attempt: int, n: int, gap: str = "") -> Row:
-    found = {"pod_uid": f"{own}-{attempt}-{n}", "container": "main", "restart": 0, "attempt": attempt, "role": "worker"}
-    found |= {
-        "index": n,
-        "run": 0,
-        "key": "" if gap else f"{own}-{attempt}-{n}",
-        "bytes": 48_211 + 977 * n,
-        "taken": NOW,
-    }
-    return found | {"gap": gap}
 
 
 # --- one that has failed ----------------------------------------------------------------------------------------------
@@ -291,61 +221,45 @@ _TRIED = [
 
 def failed() -> Changes:
     """`vision/detector`: the second attempt has failed as the first one, and that was the last."""
-    end = {"code": 1, "phrase": "ContainerPermanentFailed", "result": "Failed"}
-    whole = completion(1, "ContainerPermanentFailed", "Permanent", diagnostics=f"worker-1: {_TRACE}")
-    whole["trigger"] = {"message": f"worker-1 failed: {_TRACE}", "taskRoleName": "worker", "taskIndex": 1}
-    ended = _TRIED[1][-2]["ended"]
+    own, phrase, why = "vision/detector", "ContainerPermanentFailed", f"worker-1: {_TRACE}"
+    ended, lost = _TRIED[1][-2]["ended"], {"lost": 0.0}
     spans_of = _TRIED[0] + _TRIED[1]
-    total = spent(spans_of)
-    ends: list[Row] = [{}, end | {"diagnostics": f"container main exited with 1: {_TRACE}"}, {}]
-    attempts, runs = [], []
-    for n, own in enumerate(_TRIED):
-        at = {one["state"]: one["ended"] for one in own}
-        attempt = {
-            "attempt": n,
-            "namespace": "vision",
-            "started": own[0]["began"],
-            "ran": at["gate"],
-            "tasks": 3,
-            "gpus": 3,
-        }
-        attempt |= {"ended": at["running"], "trigger": "worker-1", **end, "diagnostics": f"worker-1: {_TRACE}"}
-        attempts.append(attempt | spent(own) | {"lost": 0.0})
-        runs += _runs("vision/detector", n, at["scheduling"] - 15, at["starting"], at["running"], ends)
-    names = {"name": "detector", "namespace": "vision", "uid": "detector", "creationTimestamp": iso(_DETECTOR)}
+    attempts, runs = list[Row](), list[Row]()
+    for n, times in enumerate(_TRIED):
+        at = {one["state"]: one["ended"] for one in times}
+        told = row(namespace="vision", started=times[0]["began"], ran=at["gate"], ended=at["running"])
+        told |= row(attempt=n, tasks=3, gpus=3, trigger="worker-1")
+        attempts.append(told | end(1, phrase, why) | spent(times) | lost)
+        ends = [{}, end(1, phrase, f"container main exited with 1: {_TRACE}"), {}]
+        runs += _runs(own, n, at["scheduling"] - 15, at["starting"], at["running"], ends)
+    whole = completion(1, phrase, "Permanent", diagnostics=why)
+    whole["trigger"] = {"message": f"worker-1 failed: {_TRACE}", "taskRoleName": "worker", "taskIndex": 1}
+    total = spent(spans_of) | lost
     tasks = [task_of(0, "Completed", attempt=1), task_of(1, "Completed", attempt=1, end=whole), task_of(2, "Completed")]
-    times = {"startTime": iso(_DETECTOR), "completionTime": iso(ended)}
-    ledger = {
-        "state": "",
-        "since": iso(ended),
-        "total": total | {"lost": 0.0},
-        "attempt": attempts[-1] and spent(_TRIED[1]),
-    }
     document = framework(
         role("worker", 3),
-        metadata=names,
+        metadata={"name": "detector", "namespace": "vision", "uid": "detector", "creationTimestamp": iso(_DETECTOR)},
         state="Completed",
         tasks={"worker": tasks},
         attempt=1,
         end=whole,
-        ledger=ledger,
-        **times,
+        ledger={"state": "", "since": iso(ended), "total": total, "attempt": spent(_TRIED[1])},
+        startTime=iso(_DETECTOR),
+        completionTime=iso(ended),
     )
-    row = {"namespace": "vision", "name": "detector", "person": "jon", "created": _DETECTOR, "completed": ended}
-    row |= {
-        "deleted": NOW - 3600,
-        "seen": NOW - 3600,
-        "version": "500",
-        "generation": 1,
-        "state": "Completed",
-        "attempts": 2,
-    }
-    row |= {"tasks": 3, "gpus": 3, **end, **total, "lost": 0.0, "document": json.dumps(document.to_dict()).encode()}
-    gap = {"container": "sidecar", "gap": "the node was gone before its log was read", "key": ""}
+    state = row(state="Completed", attempts=2, tasks=3, gpus=3, completed=ended, deleted=NOW - 3600, seen=NOW - 3600)
     logs = [_log("detector", attempt, n) for attempt in range(2) for n in range(3)]
-    labels = {"team": "vision", "user": "jon"}
-    own_rows = {"attempts": attempts, "runs": runs, "spans": spans_of, "logs": [*logs, logs[3] | gap]}
-    return Changes("detector", "vision", row, labels=labels, **own_rows)
+    logs.append(logs[3] | row(container="sidecar", gap="the node was gone before its log was read", key=""))
+    return Changes(
+        "detector",
+        "vision",
+        framework_row(own, "jon", _DETECTOR, 500, **state, **end(1, phrase), **total, document=stored(document)),
+        labels={"team": "vision", "user": "jon"},
+        attempts=attempts,
+        runs=runs,
+        spans=spans_of,
+        logs=logs,
+    )
 
 
 def archived_log(n: int) -> bytes:
@@ -373,16 +287,10 @@ def live_line(step: int) -> tuple[str, str]:
 
 # --- the others -------------------------------------------------------------------------------------------------------
 
-_OTHERS = (
-    *("speech/tokenizer", "language/llamasft", "language/llamaeval", "vision/resnet50sweep", "vision/segmentation"),
-    *(
-        "language/rewardmodel",
-        "speech/wav2vecpretrain",
-        "vision/vithuge",
-        "language/datadedup",
-        "speech/ttsvocoder",
-    ),
-)
+_OTHERS = """
+speech/tokenizer language/llamasft language/llamaeval vision/resnet50sweep vision/segmentation language/rewardmodel
+speech/wav2vecpretrain vision/vithuge language/datadedup speech/ttsvocoder
+"""
 _WHY = (
     ("ContainerTransientFailed", 137, 5),
     ("ContainerPermanentFailed", 1, 4),
@@ -390,13 +298,18 @@ _WHY = (
     ("PodNodeLost", -200, 2),
     ("PodEvicted", -201, 1),
 )
+_THERE = (
+    ("language/llamasft161", "AttemptRunning", 16, 2500.0),
+    ("vision/vithuge162", "AttemptCreationPending", 8, 0.0),
+    ("language/llamaeval163", "AttemptPreparing", 1, 0.0),
+)
 
 
 def others() -> list[Changes]:
     """A week of Frameworks that have ended, the last of them an hour ago, and three that are there."""
     draw, found = random.Random(34), list[Changes]()
     for number in range(160):
-        namespace, _, name = draw.choice(_OTHERS).partition("/")
+        own = draw.choice(_OTHERS.split())
         began = NOW - 5000 - number * 3700 - draw.randrange(2000)
         tasks = draw.choice((1, 1, 2, 4, 8))
         is_bad = draw.random() < 0.22
@@ -404,78 +317,33 @@ def others() -> list[Changes]:
         told += f"gate {draw.randrange(3, 40)} running {draw.randrange(1200, 14_000)} "
         told += f"hung {draw.choice((0, 0, 0, 300))} restarting {draw.choice((0, 0, 60, 240))} "
         told += f"ending {draw.randrange(5, 40)}"
-        own = spans(began, 0, told)
+        of_time = spans(began, 0, told)
         lost = draw.randrange(1800) * is_bad
-        times = spent(own) | {"lost": float(lost)}
+        times = spent(of_time) | {"lost": float(lost)}
         times["running"] = max(0, times["running"] - lost)
         phrase, code, _ = draw.choices(_WHY, [one[2] for one in _WHY])[0] if is_bad else ("Succeeded", 0, 0)
-        end = {"code": code, "phrase": phrase, "result": "Failed" if is_bad else "Succeeded"}
-        ended = own[-1]["ended"]
-        uid, name = f"uid-{number}", f"{name}{160 - number}"
-        row = {
-            "namespace": namespace,
-            "name": name,
-            "person": draw.choice(("mira", "jon", "aiko", "sam")),
-            "created": began,
-        }
-        row |= {
-            "completed": ended,
-            "deleted": ended + 3600 if ended + 3600 < NOW else None,
-            "seen": min(NOW, ended + 3600),
-        }
-        row |= {"version": str(number + 1), "generation": 1, "state": "Completed", "attempts": 1, "tasks": tasks}
-        row |= {"gpus": 8 * tasks, **end, **times, "document": b"{}"}
-        attempt = {
-            "attempt": 0,
-            "namespace": namespace,
-            "started": began,
-            "ended": ended,
-            "tasks": tasks,
-            **end,
+        ended = of_time[-1]["ended"]
+        told_of_end = {"namespace": own.partition("/")[0], "attempt": 0, "started": began, "ended": ended}
+        told_of_end |= end(code, phrase)
+        whole = framework_row(
+            f"{own}{160 - number}",
+            draw.choice(("mira", "jon", "aiko", "sam")),
+            began,
+            number + 1,
+            **row(state="Completed", completed=ended, seen=min(NOW, ended + 3600), tasks=tasks, gpus=8 * tasks),
+            deleted=ended + 3600 if ended + 3600 < NOW else None,
+            **end(code, phrase),
             **times,
-        }
-        run = {
-            "attempt": 0,
-            "role": "worker",
-            "index": 0,
-            "run": 0,
-            "namespace": namespace,
-            "state": "Completed",
-            **end,
-        }
-        run |= {
-            "node": f"gpu-{draw.choice((3, 4, 5, 7, 7, 7, 9)):02}",
-            "started": began,
-            "ran": began + 60,
-            "ended": ended,
-        }
-        found.append(Changes(uid, namespace, row, attempts=[attempt], runs=[run] if is_bad else []))
-    for place, (name, state, tasks) in enumerate(
-        (
-            ("language/llamasft161", "AttemptRunning", 16),
-            ("vision/vithuge162", "AttemptCreationPending", 8),
-            ("language/llamaeval163", "AttemptPreparing", 1),
         )
-    ):
-        namespace, _, own_name = name.partition("/")
-        row = {
-            "namespace": namespace,
-            "name": own_name,
-            "person": "aiko",
-            "created": NOW - 2900 + 1300 * place,
-            "seen": NOW,
-        }
-        row |= {
-            "version": "1",
-            "generation": 1,
-            "state": state,
-            "attempts": 1,
-            "tasks": tasks,
-            "gpus": 8 * tasks,
-            "document": b"{}",
-        }
-        row |= {"queued": 240.0, "running": 2500.0 if place == 0 else 0.0, "lost": 0.0}
-        found.append(Changes(own_name, namespace, row))
+        run = told_of_end | row(role="worker", index=0, run=0, state="Completed", ran=began + 60)
+        run["node"] = f"gpu-{draw.choice((3, 4, 5, 7, 7, 7, 9)):02}"
+        attempts, runs = [told_of_end | times | {"tasks": tasks}], [run] if is_bad else []
+        found.append(Changes(f"uid-{number}", whole["namespace"], whole, attempts=attempts, runs=runs))
+    for place, (own, state, tasks, seconds) in enumerate(_THERE):
+        times = row(queued=240.0, running=seconds, lost=0.0)
+        columns = row(state=state, tasks=tasks, gpus=8 * tasks, seen=NOW, **times)
+        whole = framework_row(own, "aiko", NOW - 2900 + 1300 * place, 1, **columns)
+        found.append(Changes(whole["name"], whole["namespace"], whole))
     return found
 
 
