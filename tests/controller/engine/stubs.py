@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
+import msgspec
 import pytest
 
 from frameworkcontroller.api import names
@@ -37,10 +39,11 @@ def owned(name: str, by: str = "fw", **more: Any) -> dict[str, Any]:
 
 
 class Client:
-    """Lists these Frameworks, and watches what a test puts into the queue.
+    """Lists these objects, and watches what a test shows or raises then.
 
     Attributes:
         others: objects of other kinds, by their plurals.
+        watched: events of each kind, and errors that end its watch.
         reads: what reads answer or raise, in their order; after that, what is listed.
         read_seconds: what a read takes.
         at: the paths that were read.
@@ -51,7 +54,7 @@ class Client:
 
     def __init__(self, *frameworks: dict[str, Any], **others: list[dict[str, Any]]) -> None:
         self.frameworks, self.others = frameworks, others
-        self.events: asyncio.Queue[bytes] = asyncio.Queue()
+        self.watched: defaultdict[str, asyncio.Queue[bytes | Exception]] = defaultdict(asyncio.Queue)
         self.reads, self.at, self.recorded = list[Any](), list[str](), list[dict[str, Any]]()
 
     async def request(self, method: str, path: str, **_more: Any) -> bytes:
@@ -64,9 +67,11 @@ class Client:
     ) -> AsyncIterator[bytes]:
         refuse_to_list(query)
         on_open()
-        while path == FRAMEWORKS:
-            yield await self.events.get()
-        await asyncio.Event().wait()
+        while True:
+            found = await self.watched[path.rpartition("/")[2]].get()
+            if isinstance(found, Exception):
+                raise found
+            yield found
 
     async def get(self, path: str, **_more: Any) -> bytes:
         self.at.append(path)
@@ -87,8 +92,8 @@ class Client:
         self.recorded.append(json.loads(body))
         return json.dumps(framework(name="event")).encode()
 
-    def shows(self, kind: str, seen: dict[str, Any]) -> None:
-        self.events.put_nowait(json.dumps({"type": kind, "object": seen}).encode())
+    def shows(self, kind: str, seen: Mapping[str, Any], of: str = names.PLURAL) -> None:
+        self.watched[of].put_nowait(msgspec.json.encode({"type": kind, "object": seen}))
 
 
 class Performs(Protocol):

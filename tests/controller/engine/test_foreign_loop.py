@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 from unittest.mock import Mock
@@ -31,21 +30,14 @@ from frameworkcontroller.engine.foreign import PODS, ForeignGangs
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.metrics import Metrics
 from tests.controller.engine import stubs
-from tests.controller.engine.stubs import beside, running, until
+from tests.controller.engine.stubs import Client, beside, running, until
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.beside import foreign_pods as make
 
 
-class Client(stubs.Client):
-    """Lists a Pod of each of these Jobs, and watches nothing."""
-
-    def __init__(self, *pods: str) -> None:
-        super().__init__()
-        self.pods = pods
-
-    async def request(self, method: str, path: str, **more: Any) -> bytes:
-        items = [make.of_job(0, name=name, ip="10.1.0.1") for name in self.pods] if path.endswith("/pods") else []
-        return json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+def of_jobs(*names: str) -> Client:
+    """A client that lists a Pod of each of these Jobs."""
+    return Client(pods=[make.of_job(0, name=name, ip="10.1.0.1") for name in names])
 
 
 class Performer:
@@ -66,13 +58,13 @@ class Performer:
         return Done("uid", "5")
 
 
-def made(client: Client, performer: Performer, metrics: Metrics) -> ForeignGangs:
+def made(client: Client, performer: Performer, metrics: Metrics | None = None) -> ForeignGangs:
     return ForeignGangs(
         cast("Any", client),
         (),
         cast("Any", performer),
         EventRecorder(cast("Any", client)),
-        metrics,
+        metrics or Metrics(),
         grants=True,
         slots=4,
         may_act=lambda: True,
@@ -80,11 +72,17 @@ def made(client: Client, performer: Performer, metrics: Metrics) -> ForeignGangs
     )
 
 
+def config_map(version: int, of: str = "good.uid-of-good", uid: str = "u", **more: Any) -> dict[str, Any]:
+    """The ConfigMap of the gang of a Job."""
+    metadata = {"name": f"gang-job.{of}-attempt", "namespace": "default", "uid": uid, "resourceVersion": f"{version}"}
+    return {"metadata": metadata | more}
+
+
 @in_virtual_time
 async def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
     performer, metrics = Performer(), Metrics()
     with capture_logs() as logs:
-        async with beside(made(Client("bad", "good", "worse"), performer, metrics).run()):
+        async with beside(made(of_jobs("bad", "good", "worse"), performer, metrics).run()):
             await asyncio.sleep(30)
     assert 'frameworkcontroller_foreign_gangs{phase="gathering"} 0.0' in metrics.text().decode()
     since = datetime.fromtimestamp(1000, UTC)
@@ -104,39 +102,25 @@ async def test_a_gang_that_raises_is_told_and_the_others_go_on() -> None:
 @in_virtual_time
 async def test_of_many_new_gangs_of_a_namespace_a_hundred_begin_at_once_and_ten_a_second() -> None:
     """A Pod that named another gang fifty times a second cost 157 requests a second."""
-    performer, many = Performer(), Client(*(f"many{number}" for number in range(300)))
-    async with beside(made(many, performer, Metrics()).run()):
+    performer, many = Performer(), of_jobs(*(f"many{number}" for number in range(300)))
+    async with beside(made(many, performer).run()):
         for seconds, number in ((0.5, 100), (10, 200), (10, 300)):
             await asyncio.sleep(seconds)
             assert number - 5 <= len({name for name, _ in performer.done}) <= number + 10
 
 
-class Watching(Client):
-    """Watches the ConfigMaps that a test shows."""
-
-    async def stream(
-        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
-    ) -> AsyncIterator[bytes]:
-        stubs.refuse_to_list(query)
-        on_open()
-        while path.endswith("/configmaps"):
-            yield await self.events.get()
-        await asyncio.Event().wait()
-
-
 @in_virtual_time
 async def test_of_a_config_map_that_waits_to_be_gone_and_has_no_pods_nothing_is_kept() -> None:
     """10,000 of them with a finalizer took 45 MiB."""
-    client, performer = Watching(), Performer()
-    gangs = made(client, performer, Metrics())
+    client, performer = Client(), Performer()
+    gangs = made(client, performer)
     async with beside(gangs.run()):
-        meta = {"name": "gang-job.left.u-attempt", "namespace": "default", "uid": "u", "resourceVersion": "2"}
-        client.shows("ADDED", {"metadata": meta})
+        client.shows("ADDED", config_map(2, "left.u"), "configmaps")
         await until(lambda: ("left", DeleteConfigMap) in performer.done)
-        gone = {"resourceVersion": "3", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
-        client.shows("MODIFIED", {"metadata": meta | gone})
+        gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
+        client.shows("MODIFIED", config_map(3, "left.u", **gone), "configmaps")
         await until(lambda: not gangs._gangs)
-        client.shows("DELETED", {"metadata": meta | gone | {"resourceVersion": "4"}})
+        client.shows("DELETED", config_map(4, "left.u", **gone), "configmaps")
         await asyncio.sleep(10)
     assert performer.done.count(("left", DeleteConfigMap)) == 1
 
@@ -144,17 +128,15 @@ async def test_of_a_config_map_that_waits_to_be_gone_and_has_no_pods_nothing_is_
 @in_virtual_time
 async def test_of_a_gang_whose_config_map_is_deleted_again_and_again_one_more_is_made_in_ten_seconds() -> None:
     """Ten a second, with 7,000 Pods as owners, were 22 MB a second."""
-    client, performer, shown = Watching("good"), Performer(), 0
-    async with beside(made(client, performer, Metrics()).run()):
+    client, performer, shown = of_jobs("good"), Performer(), 0
+    async with beside(made(client, performer).run()):
         for _ in range(300):
             await asyncio.sleep(0.1)
             if performer.done.count(("good", CreateConfigMap)) > shown:
                 shown += 1
-                name = "gang-job.good.uid-of-good-attempt"
-                meta = {"name": name, "namespace": "default", "uid": "u", "resourceVersion": f"{shown + 1}"}
-                client.shows("ADDED", {"metadata": meta})
+                client.shows("ADDED", config_map(shown + 1), "configmaps")
                 await asyncio.sleep(0.1)
-                client.shows("DELETED", {"metadata": meta})
+                client.shows("DELETED", config_map(shown + 1), "configmaps")
     assert 5 <= shown <= 7
 
 
@@ -164,18 +146,17 @@ async def test_whoever_hides_or_replaces_the_config_map_has_the_roster_written_o
     uids: list[str],
 ) -> None:
     """Ten a second were written of a gang whose ConfigMap was hidden as often: with 1,000 Pods 1.1 MB a second."""
-    client, performer, versions = Watching("good"), Performer(), itertools.count(2)
-    async with beside(made(client, performer, Metrics()).run()):
+    client, performer, versions = of_jobs("good"), Performer(), itertools.count(2)
+    async with beside(made(client, performer).run()):
         for _, uid in zip(range(300), itertools.cycle(uids), strict=False):
             for kind in ("ADDED", "DELETED"):
-                meta = {"name": "gang-job.good.uid-of-good-attempt", "namespace": "default", "uid": uid}
-                client.shows(kind, {"metadata": meta | {"resourceVersion": str(next(versions))}})
+                client.shows(kind, config_map(next(versions), uid=uid), "configmaps")
                 await asyncio.sleep(0.05)
     assert 4 <= performer.done.count(("good", WriteRoster)) <= 8
 
 
 def test_a_large_pod_that_is_gone_takes_no_room() -> None:
-    gangs = made(Client(), Performer(), Metrics())
+    gangs = made(Client(), Performer())
     large = make.of_job(0)
     large["spec"]["initContainers"] = [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(100)]
     kept = gangs._slim_pods(FOREIGN_POD_DECODER.decode(json.dumps(large)))
@@ -185,7 +166,7 @@ def test_a_large_pod_that_is_gone_takes_no_room() -> None:
     assert len(gangs._slim_pods.large) == 0
 
 
-class Late(stubs.Client):
+class Late(Client):
     """Lists no Pods of other controllers until it is told to."""
 
     def __init__(self) -> None:

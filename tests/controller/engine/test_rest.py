@@ -291,7 +291,7 @@ class Acceptor(Performer):
             return self.outcomes.pop()
         seen = self._frameworks.pop(subject.name)
         written = seen | {"status": effect.status, "metadata": seen["metadata"] | {"resourceVersion": "100"}}
-        self._client.events.put_nowait(msgspec.json.encode({"type": "MODIFIED", "object": written}))
+        self._client.shows("MODIFIED", written)
         return Done(resource_version="100")
 
 

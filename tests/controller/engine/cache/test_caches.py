@@ -5,7 +5,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from typing import Any, cast
 from unittest.mock import Mock, call
 
@@ -17,107 +17,16 @@ from frameworkcontroller.engine.cache.caches import Caches, Listener
 from frameworkcontroller.engine.cache.companions import Companions, _kept_workload
 from frameworkkube.errors import GoneError
 from tests.controller.core.values import core_config
-from tests.controller.engine.stubs import beside
-from tests.kube.scripted import refuse_to_list
+from tests.controller.engine.stubs import Client, beside
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.memory import memory
 
-PODS = "/api/v1/pods"
-
 
 def pod(name: str, **more: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "3"}
+    metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "1"}
     metadata |= {"labels": {"FC_FRAMEWORK_NAME": "fw"}} | more
     status = {"phase": "Failed", "podIP": "10.0.0.1"}
     return {"metadata": metadata, "spec": {"nodeName": "node", "hostNetwork": True}, "status": status}
-
-
-def event(kind: str, seen: dict[str, Any]) -> bytes:
-    return json.dumps({"type": kind, "object": seen}).encode()
-
-
-class Client:
-    """Lists two Pods, then none; the watch in between shows the deletion of the first one, and expires."""
-
-    def __init__(self) -> None:
-        self.lists = 0
-        self.first = [pod("fw-a-0"), pod("fw-a-1")]
-        self.expires = asyncio.Event()
-
-    def items(self, path: str) -> list[dict[str, Any]]:
-        self.lists += path == PODS
-        return self.first if path == PODS and self.lists == 1 else []
-
-    async def pods(self) -> AsyncIterator[bytes]:
-        if self.lists == 1:
-            yield event("DELETED", pod("fw-a-0"))
-            await self.expires.wait()
-            raise GoneError(410, "Expired", "too old")
-
-    async def request(self, _method: str, path: str, **_more: Any) -> bytes:
-        return json.dumps({"metadata": {"resourceVersion": "5"}, "items": self.items(path)}).encode()
-
-    async def stream(
-        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **_more: Any
-    ) -> AsyncIterator[bytes]:
-        refuse_to_list(query)
-        on_open()
-        if path == PODS:
-            async for one in self.pods():
-                yield one
-        await asyncio.Event().wait()
-
-
-class LargeClient(Client):
-    """Lists Pods and ConfigMaps into which somebody has written what nobody reads."""
-
-    def items(self, path: str) -> list[dict[str, Any]]:
-        items: list[Any] = []
-        large = {f"key-{entry}": str(entry) * 100 for entry in range(200)}
-        for number in range(20 if path in {PODS, "/api/v1/configmaps"} else 0):
-            owner = {"kind": f"{number}" + "k" * 100_000, "name": "n" * 100_000, "uid": "u" * 100_000}
-            found = pod(f"fw-a-{number}", annotations=large, ownerReferences=[owner, owner | {"controller": True}])
-            found["metadata"]["labels"] |= large
-            items.append(found if path == PODS else {"metadata": found["metadata"]})
-        return items
-
-    async def pods(self) -> AsyncIterator[bytes]:
-        for _ in ():
-            yield b""
-
-
-class Relabelling(Client):
-    """Somebody changes the label of a Pod, which then ends."""
-
-    async def pods(self) -> AsyncIterator[bytes]:
-        owner = {"kind": "ConfigMap", "name": "fw-attempt", "uid": "u", "controller": True}
-        for version in ("6", "7"):
-            labels = {"FC_FRAMEWORK_NAME": "other"}
-            yield event("MODIFIED", pod("fw-a-0", labels=labels, ownerReferences=[owner], resourceVersion=version))
-
-
-class InTheWay(Client):
-    """An object of others has a name of the Framework's, the label of another one and no owner, and is deleted."""
-
-    def __init__(self, path: str, name: str) -> None:
-        super().__init__()
-        self.path, self.found = path, pod(name, labels={"FC_FRAMEWORK_NAME": "other"})
-
-    def items(self, path: str) -> list[dict[str, Any]]:
-        return [self.found] if path == self.path else []
-
-    async def stream(
-        self, path: str, query: Mapping[str, str], *, on_open: Callable[[], None], **more: Any
-    ) -> AsyncIterator[bytes]:
-        if path == self.path:
-            await asyncio.sleep(10)
-            yield event("DELETED", self.found)
-        async for one in super().stream(path, query, on_open=on_open, **more):
-            yield one
-
-    async def pods(self) -> AsyncIterator[bytes]:
-        for _ in ():
-            yield b""
 
 
 @contextlib.asynccontextmanager
@@ -134,63 +43,81 @@ async def running(client: Client) -> AsyncIterator[tuple[Caches, Mock]]:
 @in_virtual_time
 async def test_a_framework_is_told_of_a_pod_whose_label_somebody_has_changed() -> None:
     """And not of the second event, of which nothing is kept that is new: 40 a second took a third of a core."""
-    async with running(Relabelling()) as (_, told):
+    owner = {"kind": "ConfigMap", "name": "fw-attempt", "uid": "u", "controller": True}
+    async with running(client := Client(pods=[pod("fw-a-0")])) as (_, told):
+        for version in ("6", "7"):
+            labels = {"FC_FRAMEWORK_NAME": "other"}
+            changed = pod("fw-a-0", labels=labels, ownerReferences=[owner], resourceVersion=version)
+            client.shows("MODIFIED", changed, "pods")
         await asyncio.sleep(1)
     heard = [call.args for call in told.on_pod.call_args_list]
-    assert heard.count((("n", "fw"), "fw-a-0")) == 2
-    assert {key for key, _ in heard} == {("n", "fw")}, "it is no Task's Pod of the other"
+    assert heard == [(("n", "fw"), "fw-a-0")] * 2, "it is no Task's Pod of the other"
 
 
+@pytest.mark.parametrize(
+    ("plural", "name", "method", "heard"),
+    [
+        pytest.param("pods", "fw-a-0", "on_pod", call(("n", "fw"), "fw-a-0"), id="a Pod"),
+        pytest.param("configmaps", "fw-attempt", "on_config_map", call(("n", "fw")), id="its ConfigMap"),
+    ],
+)
 @in_virtual_time
-async def test_a_framework_is_told_that_the_name_of_a_pod_is_free_that_others_had() -> None:
+async def test_a_framework_is_told_that_a_name_of_its_own_is_free_that_others_had(
+    plural: str, name: str, method: str, heard: object
+) -> None:
     """Its Task waited for ever: only the Framework was told that the label named."""
-    async with running(InTheWay(PODS, "fw-a-0")) as (_, told):
+    in_the_way = pod(name, labels={"FC_FRAMEWORK_NAME": "other"})
+    async with running(client := Client(**{plural: [in_the_way]})) as (_, told):
         await asyncio.sleep(5)
-        told.on_pod.reset_mock()
-        await asyncio.sleep(10)
-    assert told.on_pod.call_args_list == [call(("n", "fw"), "fw-a-0")]
-
-
-@in_virtual_time
-async def test_a_framework_is_told_that_the_name_of_its_config_map_is_free_that_others_had() -> None:
-    async with running(InTheWay("/api/v1/configmaps", "fw-attempt")) as (_, told):
+        told.reset_mock()
+        client.shows("DELETED", in_the_way, plural)
         await asyncio.sleep(5)
-        told.on_config_map.reset_mock()
-        await asyncio.sleep(10)
-    assert told.on_config_map.call_args_list == [call(("n", "fw"))]
+    assert getattr(told, method).call_args_list == [heard]
 
 
 @in_virtual_time
 async def test_the_caches_keep_nothing_of_what_others_write_into_an_object() -> None:
     """100 Pods with owners of some MiB, or 40 ConfigMaps with labels, took 400 to 600 MiB."""
+    large, found = {f"key-{entry}": str(entry) * 100 for entry in range(200)}, list[dict[str, Any]]()
+    for number in range(20):
+        owner = {"kind": f"{number}" + "k" * 100_000, "name": "n" * 100_000, "uid": "u" * 100_000}
+        found.append(pod(f"fw-a-{number}", annotations=large, ownerReferences=[owner, owner | {"controller": True}]))
+        found[-1]["metadata"]["labels"] |= large
+    client = Client(pods=found, configmaps=[{"metadata": one["metadata"]} for one in found])
     with memory() as used:
-        async with running(LargeClient()) as (caches, _):
+        async with running(client) as (caches, _):
             assert used() < 500_000
             assert caches.sizes["pods"] == 20
 
 
+def forget(client: Client) -> None:
+    """Let the watch of Pods expire, when there are none any more."""
+    client.others["pods"] = []
+    client.watched["pods"].put_nowait(GoneError(410, "Expired", "too old"))
+
+
 @in_virtual_time
 async def test_large_pods_that_are_gone_take_no_room_whether_that_was_watched_or_not() -> None:
-    client = Client()
     init = [{"name": f"s{place}", "restartPolicy": "Always"} for place in range(100)]
-    client.first = [pod(name) | {"spec": {"initContainers": init}} for name in ("fw-a-0", "fw-a-1")]
+    client = Client(pods=[pod(name) | {"spec": {"initContainers": init}} for name in ("fw-a-0", "fw-a-1")])
     async with running(client) as (caches, _):
+        client.shows("DELETED", pod("fw-a-0"), "pods")
         await asyncio.sleep(10)
         assert len(caches._slim_pods.large) == 1
-        client.expires.set()
+        forget(client)
         await asyncio.sleep(60)
         assert len(caches._slim_pods.large) == 0
 
 
 @in_virtual_time
 async def test_a_pod_whose_deletion_no_watch_showed_is_reported_with_what_the_cache_held() -> None:
-    client = Client()
-    async with running(client) as (_, told):
+    async with running(client := Client(pods=[pod("fw-a-0"), pod("fw-a-1")])) as (_, told):
+        client.shows("DELETED", pod("fw-a-0"), "pods")
         await asyncio.sleep(10)
         (watched,) = (json.loads(call.args[0]) for call in told.on_pod_gone.call_args_list)
         assert watched["metadata"]["name"] == "fw-a-0"
         assert watched["spec"]["hostNetwork"], "the whole Pod"
-        client.expires.set()
+        forget(client)
         await asyncio.sleep(60)
     _, missed = (json.loads(call.args[0]) for call in told.on_pod_gone.call_args_list)
     assert (missed["metadata"]["uid"], missed["spec"]["nodeName"]) == ("uid-fw-a-1", "node")
@@ -200,14 +127,9 @@ async def test_a_pod_whose_deletion_no_watch_showed_is_reported_with_what_the_ca
 @in_virtual_time
 async def test_of_the_config_maps_with_the_label_only_that_of_the_framework_concerns_it() -> None:
     """A patch of any other one cost a pass over 1,000 TaskRoles: 100 a second took half of the loop."""
-
-    class Labelled(Client):
-        def items(self, path: str) -> list[dict[str, Any]]:
-            found = [pod("fw-attempt"), pod("mine"), pod("fw-attempt-1", labels={"FC_FRAMEWORK_NAME": "other"})]
-            return [{"metadata": one["metadata"]} for one in found] if path == "/api/v1/configmaps" else []
-
-    async with running(Labelled()) as (_, told):
-        assert [call.args for call in told.on_config_map.call_args_list] == [(("n", "fw"),)]
+    labelled = [pod("fw-attempt"), pod("mine"), pod("fw-attempt-1", labels={"FC_FRAMEWORK_NAME": "other"})]
+    async with running(Client(configmaps=[{"metadata": one["metadata"]} for one in labelled])) as (_, told):
+        assert told.on_config_map.call_args_list == [call(("n", "fw"))]
 
 
 PROGRAM = """
