@@ -14,7 +14,7 @@ import pytest
 from frameworkclient.views.events import EVENT_DECODER, EventView
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import Database
 from frameworkhistory.follow import records
 from frameworkhistory.follow.follower import Follower
@@ -78,10 +78,28 @@ async def at_work(*parts: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
             one.cancel()
 
 
-def id_of(follower: Follower, name: str = "fw") -> int:
-    row = follower._reader.framework("lab", name)
+async def comes(found: Callable[[], object], wanted: object) -> None:
+    """Wait until this is found."""
+
+    async def check() -> None:
+        assert found() == wanted
+
+    await eventually_async(check, timeout=5)
+
+
+def losses(follower: Follower) -> list[str]:
+    """How many rows each gap says that were lost."""
+    return [str(one["what"].split()[0]) for one in follower._reader.gaps(0)]
+
+
+def row_of(follower: Follower) -> Row:
+    row = follower._reader.framework("lab", "fw")
     assert row is not None
-    return int(row["id"])
+    return row
+
+
+def id_of(follower: Follower) -> int:
+    return int(row_of(follower)["id"])
 
 
 async def written(follower: Follower) -> None:
@@ -159,11 +177,7 @@ async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes
             follower._on_event(event(number))
         async with at_work(follower._write_always()):
             assert await asyncio.wait_for(saving, 5)
-
-            async def check() -> None:
-                assert [one["what"].split()[0] for one in follower._reader.gaps(0)] == ["20"]
-
-            await eventually_async(check, timeout=5)
+            await comes(lambda: losses(follower), ["20"])
         assert len(follower._reader.events(id_of(follower))) == 10
 
 
@@ -175,11 +189,7 @@ async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(tm
         refused.logs[0]["restart"] = 2**70
         async with at_work(follower._write_always()):
             assert await asyncio.wait_for(asyncio.gather(follower.save(refused), follower.save(log())), 5)
-
-            async def check() -> None:
-                assert [one["what"].split()[0] for one in follower._reader.gaps(0)] == ["1"]
-
-            await eventually_async(check, timeout=5)
+            await comes(lambda: losses(follower), ["1"])
         assert [one["restart"] for one in follower._reader.logs(id_of(follower))] == [0]
         assert (follower.refused, follower.errors) == (1, 0)
 
@@ -192,13 +202,7 @@ async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(tmp_path: Path) 
         follower._frameworks[0].synced.set()
         follower._on_framework(None, state(version=3, gpus="4"))
         async with at_work(follower._write_always()):
-
-            async def check() -> None:
-                row = follower._reader.framework("lab", "fw")
-                assert row is not None
-                assert (row["version"], row["gpus"]) == ("3", 8)
-
-            await eventually_async(check, timeout=5)
+            await comes(lambda: [(one := row_of(follower))["version"], one["gpus"]], ["3", 8])
 
 
 async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,12 +216,8 @@ async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monk
             await asyncio.sleep(0.3)
             assert (follower._reader.gaps(0), follower._reader.mark("at-work")) == ([], None)
             informers[1]._record_activity()
-
-            async def check() -> None:
-                assert [round(one["ended"] - one["began"], -1) for one in follower._reader.gaps(0)] == [1000]
-                assert follower._reader.mark("at-work") is not None
-
-            await eventually_async(check, timeout=5)
+            await comes(lambda: [round(one["ended"] - one["began"], -1) for one in follower._reader.gaps(0)], [1000])
+            await comes(lambda: follower._reader.mark("at-work") is None, False)
 
 
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,25 +253,35 @@ async def test_who_changes_much_lets_others_wait_for_two_transactions(
     assert not pending._waiting
 
 
-async def test_namespaces_take_turns_when_frameworks_are_let_go(tmp_path: Path) -> None:
-    async with following(tmp_path) as follower:
+async def let_go(folder: Path, *held: Framework) -> list[str]:
+    """Hold these, and return their names as they are let go one by one; the API server refuses that of `refused`."""
+    async with following(folder) as follower:
         released: list[str] = []
 
-        async def release(held: Framework) -> None:
-            released.append(held.metadata.name)
+        async def release(one: Framework) -> None:
+            if one.metadata.name == "refused":
+                raise ApiStatusError(403, "Forbidden", "a policy says no")
+            released.append(one.metadata.name)
 
         follower._release = release  # type: ignore[method-assign] # -- the answers of the API server
-        for number in range(5):
-            follower._hold(state(f"flood{number}", deleting=True, namespace="other"))
-        follower._hold(state("own", deleting=True))
+        for one in held:
+            follower._hold(one)
+        names = {one.metadata.name for one in held} - {"refused"}
         async with at_work(follower._release_always()):
+            await comes(lambda: set(released), names)
+        assert len(released) == len(names)
+        assert len(names) < len(held) or not follower._held
+    return released
 
-            async def check() -> None:
-                assert len(released) == 6
 
-            await eventually_async(check, timeout=5)
-        assert released[:3] == ["flood0", "own", "flood1"]
-        assert not follower._held
+async def test_namespaces_take_turns_when_frameworks_are_let_go(tmp_path: Path) -> None:
+    flood = [state(f"flood{number}", deleting=True, namespace="other") for number in range(5)]
+    assert (await let_go(tmp_path, *flood, state("own", deleting=True)))[:3] == ["flood0", "own", "flood1"]
+
+
+async def test_a_framework_whose_release_is_refused_holds_up_no_other(tmp_path: Path) -> None:
+    held = (state(name, deleting=True) for name in ("first", "second", "refused"))
+    assert await let_go(tmp_path, *held) == ["first", "second"]
 
 
 FLOODS: dict[str, Callable[[Pending, int], None]] = {
@@ -309,25 +319,3 @@ async def test_what_waits_of_one_namespace_pushes_out_nothing_of_another(
     assert sum(one.namespace == "lab" for one in found) == 5
     assert len(found) + len(pending.take_early((), time.time() + 1)) == 205 - pending.passed_over
     assert (pending._spare, pending._sizes) == ({}, {})
-
-
-async def test_a_framework_whose_release_is_refused_holds_up_no_other(tmp_path: Path) -> None:
-    async with following(tmp_path) as follower:
-        released: list[str] = []
-
-        async def release(held: Framework) -> None:
-            if held.metadata.name == "refused":
-                raise ApiStatusError(403, "Forbidden", "a policy says no")
-            released.append(held.metadata.name)
-
-        follower._release = release  # type: ignore[method-assign] # -- the answers of the API server
-        for name in ("first", "second", "refused"):
-            follower._hold(state(name, deleting=True))
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(follower._release_always())
-
-            async def check() -> None:
-                assert released == ["first", "second"]
-
-            await eventually_async(check, timeout=5)
-            task.cancel()

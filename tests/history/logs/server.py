@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from frameworkclient.views.pods import TASK_POD_DECODER
 from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.logs.collector import Collector, Limits
 from frameworkhistory.logs.storage import Storage
@@ -195,14 +196,19 @@ class Scene:
     collector: Collector
     shown: dict[str, Any] = field(default_factory=dict)
 
-    def show(self, document: Json | None, name: str = "training-worker-0", *, is_late: bool = False) -> None:
-        """Change a Pod, at the server and then, as an informer does, for the collector; None: it is gone."""
-        from frameworkclient.views.pods import TASK_POD_DECODER
+    def show(self, document: Json | None, log: Log | None = None) -> None:
+        """Change a Pod and its log, at the server and then, as an informer does, for the collector.
 
+        Args:
+            document: The Pod; None: that of worker-0 is gone.
+            log: What its container writes, None if that is as before.
+        """
+        name = "training-worker-0" if document is None else document["metadata"]["name"]
+        if log is not None:
+            self.server.logs[name] = log
         if document is not None:
-            name = document["metadata"]["name"]
             self.server.pods[name] = document
-        elif not is_late:
+        else:
             self.server.pods.pop(name, None)
         after = None if document is None else TASK_POD_DECODER.decode(msgspec.json.encode(document))
         self.collector.on_change(self.shown.get(name), after)

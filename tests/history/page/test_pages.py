@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import threading
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from frameworkhistory.page.tables import Row, as_csv
 from testkit.waiting import eventually_async
 from tests.client.documents import pod, training, workers
 from tests.client.documents import task as task_of
-from tests.history.page.rooms import HOSTILE, NAME, NOW, framework_row, hostile, lines, log_row, plain, room, run
+from tests.history.page.rooms import HOSTILE, NAME, NOW, Room, framework_row, hostile, lines, log_row, plain, room, run
 from tests.support.rows import each
 
 ONE = "/frameworks/demo/training"
@@ -52,6 +53,13 @@ FILES = (
 )
 
 
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Room]:
+    """A page that shows a Framework."""
+    async with room(tmp_path, plain()) as found:
+        yield found
+
+
 async def test_who_asks_for_many_pages_keeps_no_turn_from_others(tmp_path: Path) -> None:
     async with room(tmp_path) as page:
         ends = threading.Event()
@@ -68,22 +76,21 @@ async def test_who_asks_for_many_pages_keeps_no_turn_from_others(tmp_path: Path)
             await asyncio.gather(*many)
 
 
-async def test_each_page_is_shown_and_well_formed(tmp_path: Path) -> None:
-    async with room(tmp_path, plain()) as page:
-        page.keep(zero=lines("hello"), one=lines("world"))
-        for path in PAGES:
-            await page.page(path)
-        for path, words in {
-            "/": ("training", "alice", "20m ago", "86 %", 'scope="col"'),
-            f"{ONE}?done=stop": ("Asked for: stop.", "team=vision"),
-            ONE: ("it is Completed and has failed", "deleted", "s-queued", "epoch 1, after worker-1 Exited", "BackOff"),
-            f"{ONE}/tasks/worker/1": ("it broke", "the kubelet was away", "ContainerPermanentFailed (1)"[:24]),
-            f"{ONE}/spec": ('<span class="removed">-', '<span class="added">+', "generation 2"),
-            f"{ONE}/log": ("hello", "world", "worker-0/main", "worker-1/side: the kubelet was away"),
-            "/statistics?since=2025-12-31": ("1 attempts ended", "node-1", "2026-01-01, 75 %"),
-        }.items():
-            text = await page.page(path)
-            assert all(word in text for word in words), (path, [word for word in words if word not in text])
+async def test_each_page_is_shown_and_well_formed(page: Room) -> None:
+    page.keep(zero=lines("hello"), one=lines("world"))
+    for path in PAGES:
+        await page.page(path)
+    for path, words in {
+        "/": ("training", "alice", "20m ago", "86 %", 'scope="col"'),
+        f"{ONE}?done=stop": ("Asked for: stop.", "team=vision"),
+        ONE: ("it is Completed and has failed", "deleted", "s-queued", "epoch 1, after worker-1 Exited", "BackOff"),
+        f"{ONE}/tasks/worker/1": ("it broke", "the kubelet was away", "ContainerPermanentFailed (1)"[:24]),
+        f"{ONE}/spec": ('<span class="removed">-', '<span class="added">+', "generation 2"),
+        f"{ONE}/log": ("hello", "world", "worker-0/main", "worker-1/side: the kubelet was away"),
+        "/statistics?since=2025-12-31": ("1 attempts ended", "node-1", "2026-01-01, 75 %"),
+    }.items():
+        text = await page.page(path)
+        assert all(word in text for word in words), (path, [word for word in words if word not in text])
 
 
 async def test_hostile_text_is_text_on_each_page_and_in_each_file(tmp_path: Path) -> None:
@@ -146,12 +153,11 @@ REFUSED = [
 ]
 
 
-async def test_what_is_refused_says_why(tmp_path: Path) -> None:
-    async with room(tmp_path, plain()) as page:
-        for person, path, status, words in REFUSED:
-            found = await page.get(path, person)
-            assert found[0] == status, (path, found)
-            assert words in found[2], (path, found)
+async def test_what_is_refused_says_why(page: Room) -> None:
+    for person, path, status, words in REFUSED:
+        found = await page.get(path, person)
+        assert found[0] == status, (path, found)
+        assert words in found[2], (path, found)
 
 
 async def test_a_person_sees_their_namespaces_alone(tmp_path: Path) -> None:
@@ -217,22 +223,21 @@ async def test_what_fails_again_and_again_stays_small(tmp_path: Path) -> None:
         assert "140 more, left out" in await page.page(ONE)
 
 
-async def test_the_interface_for_programs_has_the_object_and_what_is_known_beside(tmp_path: Path) -> None:
-    async with room(tmp_path, plain()) as page:
-        page.keep(zero=lines("hello", "world"))
-        found = await page.json(f"/api/v1{ONE}")
-        assert found["framework"]["metadata"]["name"] == "training"
-        assert found["archive"] == {"uid": "framework-uid", "deleted": NOW - 30, "seen": NOW - 30, "gap": ""}
-        assert found["attempts"][0]["trigger"] == "worker-1"
-        assert found["epochs"][0]["epoch"] == 1
-        assert (await page.json(f"/api/v1{ONE}/events"))["events"][0]["reason"] == "BackOff"
-        assert await page.json(f"/api/v1{ONE}/roster") == {"complete": True}
-        assert (await page.get(f"/api/v1{ONE}/roster?attempt=7"))[0] == 404
-        assert [one["key"] for one in (await page.json(f"/api/v1{ONE}/logs?index=1"))["logs"]] == ["one", ""]
-        assert [one["index"] for one in (await page.json(f"{ONE}/tasks.json?role=worker&index=1"))["tasks"]] == [1]
-        log = await page.get(f"/api/v1{ONE}/logs/pod-0/main/0")
-        assert log[:2] == (200, "text/plain")
-        assert log[2].splitlines()[1] == "2026-01-01T12:00:01.000000000Z world"
+async def test_the_interface_for_programs_has_the_object_and_what_is_known_beside(page: Room) -> None:
+    page.keep(zero=lines("hello", "world"))
+    found = await page.json(f"/api/v1{ONE}")
+    assert found["framework"]["metadata"]["name"] == "training"
+    assert found["archive"] == {"uid": "framework-uid", "deleted": NOW - 30, "seen": NOW - 30, "gap": ""}
+    assert found["attempts"][0]["trigger"] == "worker-1"
+    assert found["epochs"][0]["epoch"] == 1
+    assert (await page.json(f"/api/v1{ONE}/events"))["events"][0]["reason"] == "BackOff"
+    assert await page.json(f"/api/v1{ONE}/roster") == {"complete": True}
+    assert (await page.get(f"/api/v1{ONE}/roster?attempt=7"))[0] == 404
+    assert [one["key"] for one in (await page.json(f"/api/v1{ONE}/logs?index=1"))["logs"]] == ["one", ""]
+    assert [one["index"] for one in (await page.json(f"{ONE}/tasks.json?role=worker&index=1"))["tasks"]] == [1]
+    log = await page.get(f"/api/v1{ONE}/logs/pod-0/main/0")
+    assert log[:2] == (200, "text/plain")
+    assert log[2].splitlines()[1] == "2026-01-01T12:00:01.000000000Z world"
 
 
 async def test_a_newer_framework_of_the_name_is_another_one(tmp_path: Path) -> None:
@@ -265,28 +270,27 @@ async def test_a_framework_that_exists_is_told_from_what_it_is_now(tmp_path: Pat
         assert "/retry" not in await page.page(task)
 
 
-async def test_logs_are_merged_by_time_cut_and_paged(tmp_path: Path) -> None:
-    async with room(tmp_path, plain()) as page:
-        page.keep(zero=lines(*(f"even {n}" for n in range(9))), one=lines("odd", second=3))
-        text = await page.page(f"{ONE}/log")
-        assert text.index("even 2") < text.index("odd") < text.index("even 4")
-        many = "".join(f"2026-01-01T12:00:00.{n:09}Z line {n}.\n" for n in range(5000))
-        page.keep(zero=gzip.compress(many.encode()), one=b"damaged")
-        text = await page.page(f"{ONE}/log?index=0")
-        assert "line 4999." in text
-        assert "line 2999." not in text
-        assert "skip=" in text
-        assert "line 0." in await page.page(f"{ONE}/log?index=0&skip=3500")
-        assert "No lines." in await page.page(f"{ONE}/log?index=0&skip=999999")
-        assert "cannot be read from where it is kept" in await page.page(f"{ONE}/log?index=1")
-        assert (await page.get(f"/api/v1{ONE}/logs/pod-1/main/0"))[0] == 503
-        huge = b"2026-01-01T12:00:00.000000000Z " + b"<" * 50_000_000
-        page.keep(
-            zero=gzip.compress(huge),
-            one=gzip.compress(huge + b"\n2026-01-01T12:00:01.0000000Z end\n"),
-        )
-        await page.page(f"{ONE}/log?index=0")
-        assert " end" in await page.page(f"{ONE}/log?index=1")
+async def test_logs_are_merged_by_time_cut_and_paged(page: Room) -> None:
+    page.keep(zero=lines(*(f"even {n}" for n in range(9))), one=lines("odd", second=3))
+    text = await page.page(f"{ONE}/log")
+    assert text.index("even 2") < text.index("odd") < text.index("even 4")
+    many = "".join(f"2026-01-01T12:00:00.{n:09}Z line {n}.\n" for n in range(5000))
+    page.keep(zero=gzip.compress(many.encode()), one=b"damaged")
+    text = await page.page(f"{ONE}/log?index=0")
+    assert "line 4999." in text
+    assert "line 2999." not in text
+    assert "skip=" in text
+    assert "line 0." in await page.page(f"{ONE}/log?index=0&skip=3500")
+    assert "No lines." in await page.page(f"{ONE}/log?index=0&skip=999999")
+    assert "cannot be read from where it is kept" in await page.page(f"{ONE}/log?index=1")
+    assert (await page.get(f"/api/v1{ONE}/logs/pod-1/main/0"))[0] == 503
+    huge = b"2026-01-01T12:00:00.000000000Z " + b"<" * 50_000_000
+    page.keep(
+        zero=gzip.compress(huge),
+        one=gzip.compress(huge + b"\n2026-01-01T12:00:01.0000000Z end\n"),
+    )
+    await page.page(f"{ONE}/log?index=0")
+    assert " end" in await page.page(f"{ONE}/log?index=1")
 
 
 async def test_the_newest_of_many_logs_are_shown(tmp_path: Path) -> None:
@@ -370,27 +374,25 @@ async def test_a_file_whose_rest_cannot_be_read_breaks_off(tmp_path: Path, monke
                 await answer.read()
 
 
-async def test_the_feed_tells_whom_it_concerns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_feed_tells_whom_it_concerns(page: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "PAUSE_SECONDS", 0.01)
-    async with room(tmp_path, plain()) as page:
-        headers = {"Authorization": "Bearer demo"}
-        async with page.session.get(f"{page.url}/feed", headers=headers) as answer:
-            assert answer.content_type == "text/event-stream"
-            assert await answer.content.readuntil(b"\n\n") == b":\n\n"
-            page.site.feed.publish("other", "other-uid")
-            page.site.feed.publish("demo", "framework-uid")
-            assert await answer.content.readuntil(b"\n\n") == b"data: changed\n\n"
-            monkeypatch.setattr(feeds, "SUBSCRIBERS", 1)
-            assert (await page.get("/feed"))[0] == 503
+    headers = {"Authorization": "Bearer demo"}
+    async with page.session.get(f"{page.url}/feed", headers=headers) as answer:
+        assert answer.content_type == "text/event-stream"
+        assert await answer.content.readuntil(b"\n\n") == b":\n\n"
+        page.site.feed.publish("other", "other-uid")
+        page.site.feed.publish("demo", "framework-uid")
+        assert await answer.content.readuntil(b"\n\n") == b"data: changed\n\n"
+        monkeypatch.setattr(feeds, "SUBSCRIBERS", 1)
+        assert (await page.get("/feed"))[0] == 503
 
 
-async def test_an_archive_that_is_away_is_said(tmp_path: Path) -> None:
-    async with room(tmp_path, plain()) as page:
-        with page.site.reader._engine.begin() as connection:
-            connection.exec_driver_sql("ALTER TABLE frameworks RENAME TO gone")
-        status, _, text = await page.get("/")
-        assert status == 503
-        assert "cannot be read now" in text
+async def test_an_archive_that_is_away_is_said(page: Room) -> None:
+    with page.site.reader._engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE frameworks RENAME TO gone")
+    status, _, text = await page.get("/")
+    assert status == 503
+    assert "cannot be read now" in text
 
 
 @each("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx"])
