@@ -13,15 +13,15 @@ import tracemalloc
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 MIB = 1024 * 1024
-Genome: TypeAlias = Mapping[str, object]
+Genome: TypeAlias = Mapping[str, Any]
 """What an input is made of, as a JSON object: numbers and short texts, never the input itself."""
 Step: TypeAlias = Callable[[], object]
-Play: TypeAlias = Generator[Step, object, None]
+Play: TypeAlias = Generator[Step, Any, None]
 """Yields each step and is sent what it returned."""
 OVERDUE_SECONDS = 10.0
 """Of CPU time: a step that takes so long is stopped, and this counts as its cost."""

@@ -75,7 +75,6 @@ class Outputs:
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:
         """Change a piece, or the way."""
         way, chunk, pieces = genome["way"], genome.get("chunk", 1000), genome["pieces"]
-        assert isinstance(pieces, list)
         if draw.random() < 0.1:
             way, chunk = draw.choice(WAYS), draw.choice(CHUNKS)
         changed = [list(piece) for piece in mutated_pieces(pieces, ALPHABET, draw, LINE_BYTES)]
@@ -83,8 +82,6 @@ class Outputs:
 
     def case(self, genome: Genome) -> "Output | None":
         pieces, chunk = genome["pieces"], genome.get("chunk", 1000)
-        assert isinstance(pieces, list)
-        assert isinstance(chunk, int)
         text = joined(pieces, LINE_BYTES)
         return None if text is None else Output(str(genome["way"]), text, chunk)
 

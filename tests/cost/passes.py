@@ -10,7 +10,7 @@ import random
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -327,10 +327,10 @@ class Engine:
         while len(self._outcomes) > DEFAULT_SLOTS:
             # No more of them come between two turns than are performed at a time.
             yield self._take_in
-        while unread := cast("dict[bytes, Raw]", (yield self._begin)):
+        while unread := (yield self._begin):
             facts: dict[bytes, RoleFacts] = {}
             for key, template in unread.items():
-                facts[key] = cast("RoleFacts", (yield partial(read, template)))
+                facts[key] = yield partial(read, template)
             self.driver.learn(facts)
         while self._steps is not None:
             yield self._go_on
@@ -360,16 +360,16 @@ class Engine:
         except StopIteration as end:
             self.decision, self._steps = end.value, None
 
-    def perform(self, effect: Effect) -> Generator[Step, object, int]:
+    def perform(self, effect: Effect) -> Generator[Step, Any, int]:
         """Perform an effect, and keep the outcome for the next pass; return how many requests that takes."""
-        wanted = cast("Effect | None", (yield partial(self.driver.at_turn, effect)))
+        wanted: Effect | None = yield partial(self.driver.at_turn, effect)
         if wanted is None:
             self._outcomes.append((effect, Dropped()))
             return 0
         if isinstance(wanted, WriteStatus):
             yield partial(msgspec.json.encode, wanted.status)
         if isinstance(wanted, CreatePod) and (made := _made_of(wanted)) not in self._world.refused:
-            template = cast("PodTemplate | str", (yield partial(_prepared, wanted)))
+            template: PodTemplate | str = yield partial(_prepared, wanted)
             self._world.refused[made] = template if isinstance(template, str) else ""
             if isinstance(template, PodTemplate):
                 yield partial(wanted.body, template)

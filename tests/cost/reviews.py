@@ -89,7 +89,6 @@ class Reviews:
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:
         """Add a mutation or take one away, or change some genes."""
         draws = genome.get("draws", [])
-        assert isinstance(draws, list)
         changed: dict[str, object] = {key: value for key, value in genome.items() if key != "draws"}
         match draw.randrange(3):
             case 0 if draws:
@@ -108,7 +107,6 @@ class Reviews:
         if genes["entries"]:
             body = body.replace(b'"HERE"', ",".join([genes["entry"]] * genes["entries"]).encode())
         draws = genome.get("draws", [])
-        assert isinstance(draws, list)
         for number in draws:
             if len(body) > REQUEST_BYTES // 4:
                 # What is large is not decoded for each mutation.

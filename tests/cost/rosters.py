@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -87,13 +87,13 @@ class Roster:
         publisher = Publisher(config_map, IDENTITY, members, behind, "1")
         why = genes["character"] * genes["why"]
         missing = [(f"role0-{index}", why) for index in range(genes["tasks"])]
-        found = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100), "1")))
+        found: Publication = yield partial(publisher.decide, summary, lambda: missing, at(100), "1")
         assert found.write is not None
         document = found.write.document
         self.written = len(document)
-        again = cast("Publication", (yield partial(publisher.decide, summary, lambda: missing, at(100), "2")))
+        again: Publication = yield partial(publisher.decide, summary, lambda: missing, at(100), "2")
         assert again.write is not None, "somebody has changed it"
-        packed = cast("bytes", (yield partial(gzip.compress, document, 6, mtime=0)))
+        packed: bytes = yield partial(gzip.compress, document, 6, mtime=0)
         yield partial(_read, {"data": {names.ROSTER_KEY: document.decode()}})
         yield partial(_read, {"binaryData": {names.ROSTER_GZIP_KEY: b64encode(packed).decode()}})
 
@@ -181,13 +181,11 @@ class ForeignRosters:
     def mutated(self, genome: Genome, draw: random.Random) -> Genome:
         """Change a piece, or whether it is packed."""
         pieces = genome["pieces"]
-        assert isinstance(pieces, list)
         packed = bool(genome.get("packed")) is not (draw.random() < 0.1)
         return {"packed": packed, "pieces": [list(one) for one in mutated_pieces(pieces, ALPHABET, draw, 4 * MIB)]}
 
     def case(self, genome: Genome) -> "ForeignRoster | None":
         pieces = genome["pieces"]
-        assert isinstance(pieces, list)
         # What is packed may be 64 MiB long; this much shows as well what it costs.
         text = joined(pieces, 4 * MIB if genome.get("packed") else ROSTER_BYTES)
         if text is None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from frameworkcontroller.api import names
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
@@ -119,11 +119,11 @@ class Template:
     def play(self) -> Play:
         """Prepare the template, and render a Pod of it."""
         self.bound = "template"
-        made = yield self._prepared
+        made: PodTemplate | None = yield self._prepared
         if made is None:
             self.bound = "refused template"
             return
-        yield partial(self._rendered, cast("PodTemplate", made))
+        yield partial(self._rendered, made)
 
     def _prepared(self) -> PodTemplate | None:
         try:
