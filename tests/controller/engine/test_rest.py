@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     CreateConfigMap,
@@ -437,41 +438,40 @@ def test_all_that_wait_where_too_many_tasks_have_no_pod_look_ten_times_a_second(
     assert (pauses[0], pauses[-1]) == (LONGEST_LOOK_SECONDS, 100)
 
 
+def look_seconds(
+    tasks: int = 300,
+    status: dict[str, str] | None = PENDING,
+    others: int = MOST_IDLE,
+    left: Partial | None = None,
+    **more: Any,
+) -> list[float]:
+    """How long a Framework waits until it is read: beside so many idle Tasks of others, and beside none."""
+    metadata = GOING if more.pop("going", False) else {}
+    found = decoded(large(0, tasks, **more) | metadata | ({"status": status} if status else {}))
+    crowded = IdleTasks()
+    crowded.note("others", others)
+    looks = Beginning(lambda _namespace: crowded), Beginning(lambda _namespace: IdleTasks())
+    return [look.wait_seconds(("n", "fw"), found, left) for look in looks]
+
+
 @each(
-    "tasks, more, status, waits",
+    "seen, waits",
     [
-        pytest.param(300, {}, PENDING, True, id="its Tasks come along"),
-        pytest.param(100, {}, PENDING, False, id="it has few"),
-        pytest.param(100, {"others": 2 * MOST_IDLE}, PENDING, True, id="it has few, as all others have"),
-        pytest.param(300, {}, {"state": "AttemptRunning"}, False, id="it has begun"),
-        pytest.param(300, {}, None, False, id="it is new: it gets no Tasks yet"),
-        pytest.param(300, {"executionType": "Stop"}, PENDING, False, id="it is to stop"),
-        pytest.param(300, {"executionType": "Create"}, PENDING, False, id="it will be at rest"),
-        pytest.param(300, {"suspend": True}, PENDING, False, id="it is suspended"),
-        pytest.param(300, {"suspend": True, "going": True}, PENDING, True, id="it is never at rest, being deleted"),
-        pytest.param(
-            300, {"suspend": True, "left": config_map()}, PENDING, True, id="its ConfigMap is to be deleted first"
-        ),
-        pytest.param(
-            300,
-            {"suspend": True, "left": config_map(deleted=True)},
-            PENDING,
-            False,
-            id="a finalizer holds its ConfigMap",
-        ),
+        pytest.param({}, True, id="its Tasks come along"),
+        pytest.param({"tasks": 100}, False, id="it has few"),
+        pytest.param({"tasks": 100, "others": 2 * MOST_IDLE}, True, id="it has few, as all others have"),
+        pytest.param({"status": {"state": "AttemptRunning"}}, False, id="it has begun"),
+        pytest.param({"status": None}, False, id="it is new: it gets no Tasks yet"),
+        pytest.param({"executionType": "Stop"}, False, id="it is to stop"),
+        pytest.param({"executionType": "Create"}, False, id="it will be at rest"),
+        pytest.param({"suspend": True}, False, id="it is suspended"),
+        pytest.param({"suspend": True, "going": True}, True, id="it is never at rest, being deleted"),
+        pytest.param({"suspend": True, "left": config_map()}, True, id="its ConfigMap is to be deleted first"),
+        pytest.param({"suspend": True, "left": config_map(deleted=True)}, False, id="a finalizer holds its ConfigMap"),
     ],
 )
-def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(
-    tasks: int, more: dict[str, Any], status: dict[str, str] | None, waits: bool
-) -> None:
-    spec = dict(more)
-    left, idle = spec.pop("left", None), IdleTasks()
-    idle.note("others", spec.pop("others", MOST_IDLE))
-    going = GOING if spec.pop("going", False) else {}
-    found = decoded(large(0, tasks, **spec) | going | ({} if status is None else {"status": status}))
-    full, free = Beginning(lambda _namespace: idle), Beginning(lambda _namespace: IdleTasks())
-    assert full.wait_seconds(("n", "fw"), found, left) == (LONGEST_LOOK_SECONDS if waits else 0)
-    assert free.wait_seconds(("n", "fw"), found, left) == 0
+def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(seen: dict[str, Any], waits: bool) -> None:
+    assert look_seconds(**seen) == [LONGEST_LOOK_SECONDS if waits else 0, 0]
 
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
