@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
 from frameworkhistory.archive.changes import Changes, Known
 from frameworkhistory.follow import records
+from tests.client import documents
+from tests.client.documents import Json
 
 KEYS = {
     "attempts": ("attempt",),
@@ -30,75 +32,44 @@ def seconds(second: int) -> float:
     return 1_767_225_600.0 + second
 
 
-def task(index: int, run: int, *, ended: bool = False, code: int = 0) -> dict[str, Any]:
-    end = {"code": code, "phrase": "Failed", "type": {"name": "Failed", "attributes": []}, "diagnostics": "x"}
-    return {
-        "index": index,
-        "instanceUID": f"t{index}",
-        "startTime": stamp(0),
-        "state": "AttemptCompleted" if ended else "AttemptRunning",
-        "transitionTime": stamp(0),
-        "attemptStatus": {
-            "id": run,
-            "startTime": stamp(run),
-            "podName": f"fw-worker-{index}",
-            "podUID": f"pod-{index}-{run}",
-            "podNodeName": "node-1",
-            **({"completionTime": stamp(run + 1), "completionStatus": end} if ended else {}),
-        },
-        "retryPolicyStatus": {"totalRetriedCount": run, "accountableRetriedCount": 0},
-    }
+def task(index: int, run: int, *, ended: bool = False, code: int = 0) -> Json:
+    end = documents.completion(code, "Failed", diagnostics="x") if ended else None
+    own = {"startTime": stamp(run), "podUID": f"pod-{index}-{run}", "completionTime": stamp(run + 1) if ended else None}
+    state = "AttemptCompleted" if ended else "AttemptRunning"
+    return documents.task(index, state, attempt=run, end=end, node="node-1", of_attempt=own)
+
+
+def worker(gpus: str) -> Json:
+    """A TaskRole of two Tasks with so many GPUs each."""
+    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+    return documents.role("worker", 2) | {"task": {"pod": pod}}
 
 
 def framework(
-    *tasks: dict[str, Any],
+    *tasks: Json,
     version: int = 1,
     attempt: int = 0,
-    state: str = "AttemptRunning",
     ledger: tuple[str, int] = ("running", 0),
     epochs: tuple[int, ...] = (),
-    deleting: bool = False,
+    metadata: Json | None = None,
+    gpus: str = "4",
     **more: Any,
 ) -> Framework:
+    """A Framework `fw` as it is stored, of some user."""
     restarts = [{"epoch": one, "time": stamp(one), "reason": "Exited", "task": "worker-0", "code": 1} for one in epochs]
-    manifest = {
-        "metadata": {
-            "name": "fw",
-            "namespace": "lab",
-            "uid": "uid-1",
-            "resourceVersion": str(version),
-            "generation": 1,
-            "creationTimestamp": stamp(0),
-            "labels": {"user": "ada"},
-            "managedFields": [{"manager": "kubectl"}],
-            "finalizers": ["frameworkcontroller.microsoft.com/history", "other"],
-            **({"deletionTimestamp": stamp(9)} if deleting else {}),
-        },
-        "spec": {
-            "taskRoles": [
-                {
-                    "name": "worker",
-                    "taskNumber": 2,
-                    "task": {"pod": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}},
-                }
-            ]
-        },
-        "status": {
-            "startTime": stamp(0),
-            "state": state,
-            "transitionTime": stamp(0),
-            "retryPolicyStatus": {"totalRetriedCount": attempt, "accountableRetriedCount": 0},
-            "ledger": {"since": stamp(ledger[1]), "state": ledger[0], "total": {"running": 5.0}, "attempt": {}},
-            "attemptStatus": {
-                "id": attempt,
-                "startTime": stamp(attempt),
-                "configMapName": "fw-attempt",
-                "taskRoleStatuses": [{"name": "worker", "instanceUID": "r", "taskStatuses": list(tasks)}],
-                **({"lastGangRestarts": restarts, "gangEpoch": max(epochs)} if restarts else {}),
-            },
-        },
-    }
-    return FRAMEWORK_DECODER.decode(msgspec.json.encode(manifest | more))
+    names = {"name": "fw", "namespace": "lab", "uid": "uid-1", "resourceVersion": str(version)}
+    times = {"creationTimestamp": stamp(0), "managedFields": [{"manager": "kubectl"}]}
+    own = {"startTime": stamp(attempt)} | ({"gangEpoch": max(epochs)} if epochs else {})
+    found = documents.framework(
+        worker(gpus),
+        metadata={**names, **times, "labels": {"user": "ada"}, **(metadata or {})},
+        tasks={"worker": list(tasks)},
+        attempt=attempt,
+        restarts=restarts,
+        of_attempt=own,
+        ledger={"since": stamp(ledger[1]), "state": ledger[0], "total": {"running": 5.0}, "attempt": {}},
+    )
+    return FRAMEWORK_DECODER.decode(msgspec.json.encode(found.to_dict() | more))
 
 
 class Store:
@@ -139,15 +110,8 @@ def look(state: Framework, before: Known = NOTHING, now: int = 100, *, is_gone: 
 def test_a_state_becomes_rows() -> None:
     found, _ = look(framework(task(0, 0), task(1, 2, ended=True, code=7), attempt=1, version=5))
     assert found.framework is not None
-    row = {key: found.framework[key] for key in ("uid", "namespace", "name", "person", "version", "state")}
-    assert row == {
-        "uid": "uid-1",
-        "namespace": "lab",
-        "name": "fw",
-        "person": "ada",
-        "version": "5",
-        "state": "AttemptRunning",
-    }
+    row = [found.framework[key] for key in ("uid", "namespace", "name", "person", "version", "state")]
+    assert row == ["uid-1", "lab", "fw", "ada", "5", "AttemptRunning"]
     assert (found.framework["attempts"], found.framework["tasks"], found.framework["gpus"]) == (2, 2, 8)
     assert (found.framework["created"], found.framework["running"], found.framework["code"]) == (seconds(0), 5.0, None)
     assert found.labels == {"user": "ada"}
@@ -158,10 +122,7 @@ def test_a_state_becomes_rows() -> None:
     assert len(whole["status"]["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"]) == 2
     ended = next(one for one in found.runs if one["index"] == 1 and one["run"] == 2)
     assert (ended["code"], ended["pod_uid"], ended["node"], ended["ended"]) == (7, "pod-1-2", "node-1", seconds(3))
-    assert [(one["run"], one["gap"]) for one in found.runs if "gap" in one] == [
-        (0, records.UNSEEN),
-        (1, records.UNSEEN),
-    ]
+    assert {one["run"]: one["gap"] for one in found.runs if "gap" in one} == dict.fromkeys((0, 1), records.UNSEEN)
     assert [(one["attempt"], "gap" in one) for one in found.attempts] == [(0, True), (1, False)]
 
 
@@ -210,7 +171,9 @@ def test_what_was_not_over_when_its_framework_went_has_no_end() -> None:
 
 def test_the_deletion_ends_what_the_time_goes_to() -> None:
     _, then = look(framework(task(0, 0), ledger=("running", 10)))
-    found, after = look(framework(task(0, 0), deleting=True, ledger=("ending", 20)), then, 30, is_gone=True)
+    found, after = look(
+        framework(task(0, 0), metadata={"deletionTimestamp": stamp(9)}, ledger=("ending", 20)), then, 30, is_gone=True
+    )
     assert [(one["state"], one["began"], one["ended"]) for one in found.spans] == [
         ("running", seconds(10), seconds(20)),
         ("ending", seconds(20), seconds(30)),
@@ -228,17 +191,14 @@ def test_what_came_while_the_archive_was_away_is_no_part_of_the_last_span() -> N
 
 @pytest.mark.parametrize("gpus", ["9" * 30, "-7", "x", "9" * 5000])
 def test_no_number_of_gpus_keeps_a_framework_out(gpus: str) -> None:
-    pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
-    roles = [{"name": "worker", "taskNumber": 2, "task": {"pod": pod}}]
-    found, _ = look(framework(task(0, 0), spec={"taskRoles": roles}))
+    found, _ = look(framework(task(0, 0), gpus=gpus))
     assert found.framework is not None
     assert found.framework["gpus"] == (2**31 - 1 if gpus == "9" * 30 else 0)
 
 
 def test_of_very_many_labels_the_first_are_kept_and_the_person() -> None:
     labels = {f"{number:05}": "" for number in reversed(range(20_000))} | {"user": "ada"}
-    metadata = {"name": "fw", "namespace": "lab", "uid": "uid-1", "resourceVersion": "1", "labels": labels}
-    found, _ = look(framework(task(0, 0), metadata=metadata))
+    found, _ = look(framework(task(0, 0), metadata={"labels": labels}))
     assert found.labels == {f"{number:05}": "" for number in range(records.LABELS)}
     assert found.framework is not None
     assert found.framework["person"] == "ada"
