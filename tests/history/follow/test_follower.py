@@ -28,15 +28,9 @@ from testkit.waiting import eventually_async
 def state(
     name: str = "fw", version: int = 1, *, deleting: bool = False, gpus: str = "1", namespace: str = "lab"
 ) -> Framework:
-    metadata: dict[str, Any] = {
-        "name": name,
-        "namespace": namespace,
-        "uid": f"uid-{name}",
-        "resourceVersion": str(version),
-        "generation": 1,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "finalizers": [names.HISTORY_FINALIZER],
-    }
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    metadata |= {"resourceVersion": str(version), "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    metadata |= {"finalizers": [names.HISTORY_FINALIZER]}
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T01:00:00Z"
     container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
@@ -57,11 +51,11 @@ async def following(folder: Path) -> AsyncIterator[Follower]:
             await client.close()
 
 
-def event(number: int, name: str = "fw") -> EventView:
-    about = {"kind": names.KIND, "name": name, "uid": f"uid-{name}"}
+def event(number: int, kind: str = names.KIND, name: str = "fw", **more: Any) -> EventView:
+    about = {"kind": kind, "name": name, "uid": f"uid-{name}"}
     metadata = {"name": f"e{number}", "namespace": "lab", "uid": f"e{number}", "resourceVersion": "1"}
     metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    return EVENT_DECODER.decode(msgspec.json.encode({"metadata": metadata, "involvedObject": about}))
+    return EVENT_DECODER.decode(msgspec.json.encode({"metadata": metadata, "involvedObject": about} | more))
 
 
 def log(name: str = "fw") -> Changes:
@@ -129,17 +123,11 @@ async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_pat
 
 
 async def test_an_event_of_a_pod_is_of_the_framework_that_was_there_then(tmp_path: Path) -> None:
-    def warning(number: int, at: str) -> EventView:
-        about = {"kind": "Pod", "name": "fw-worker-0", "uid": "p"}
-        metadata = {"name": f"e{number}", "namespace": "lab", "uid": f"e{number}", "resourceVersion": "1"}
-        found = {"metadata": metadata, "involvedObject": about, "type": "Warning", "lastTimestamp": at}
-        return EVENT_DECODER.decode(msgspec.json.encode(found))
-
     async with following(tmp_path) as follower:
         frameworks, pods = follower._frameworks[0], follower._others[1]
         frameworks._contents.listed(state())
         for number, at in enumerate(("2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z")):
-            pods._contents.listed(warning(number, at))
+            pods._contents.listed(event(number, "Pod", "fw-worker-0", type="Warning", lastTimestamp=at))
         await written(follower)
         assert [one["uid"] for one in follower._reader.events(id_of(follower))] == ["e1"]
         cached = pods.get("lab", "e1")
