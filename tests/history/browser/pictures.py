@@ -13,21 +13,6 @@ from tests.history.page.rooms import room
 from tests.support.browser import chromium, visit
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = {
-    "list": "/",
-    "framework": shown.RUNS,
-    "failed": shown.FAILED,
-    "log": f"{shown.FAILED}/log",
-    "statistics": "/statistics",
-    "spec": f"{shown.RUNS}/spec",
-}
-SCREENS = {
-    "light": {"viewport": {"width": 1280, "height": 860}},
-    "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 360, "height": 740}, "is_mobile": True},
-}
-
-
 README = {"list": 837, "framework": 985}
 """How much of a page is in the picture for the README: so many pixels from its top."""
 
@@ -37,10 +22,10 @@ async def draw(folder: Path | None) -> None:
     with tempfile.TemporaryDirectory() as data:
         async with room(Path(data), *shown.everything()) as page, chromium() as browser:
             shown.fill(page)
-            for screen, more in SCREENS.items() if folder else [("light", SCREENS["light"])]:
+            for screen, more in shown.SCREENS.items() if folder else [("light", shown.SCREENS["light"])]:
                 async with visit(browser, page.url, "root", **more) as person:
-                    for name in PAGES if folder else README:
-                        await person.go(PAGES[name])
+                    for name in shown.PAGES if folder else README:
+                        await person.go(shown.PAGES[name])
                         if folder:
                             await person.page.screenshot(path=folder / f"{name}-{screen}.png", full_page=True)
                         else:

@@ -19,6 +19,19 @@ from tests.history.page.rooms import NOW, Room
 
 Row = dict[str, Any]
 RUNS, FAILED = "/frameworks/speech/conformer", "/frameworks/vision/detector"
+PAGES = {
+    "list": "/",
+    "framework": RUNS,
+    "failed": FAILED,
+    "log": f"{FAILED}/log",
+    "statistics": "/statistics",
+    "spec": f"{RUNS}/spec",
+}
+SCREENS: dict[str, Row] = {
+    "light": {"viewport": {"width": 1280, "height": 860}},
+    "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
+    "narrow": {"viewport": {"width": 360, "height": 740}, "is_mobile": True},
+}
 BEGAN = NOW - 3 * 3600.0
 _BARRIER = "barrier.frameworkcontroller.microsoft.com"
 _IMAGE = "registry.example.org/speech/conformer"

@@ -21,12 +21,6 @@ from tests.history.page.rooms import HOSTILE, NAME, NOW, Room, framework_row, ho
 from tests.support.browser import Visit, chromium, visit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-PAGES = ("/", shown.RUNS, shown.FAILED, f"{shown.FAILED}/log", "/statistics", f"{shown.RUNS}/spec")
-SCREENS: dict[str, dict[str, Any]] = {
-    "light": {},
-    "dark": {"color_scheme": "dark"},
-    "narrow": {"viewport": {"width": 360, "height": 740}, "is_mobile": True},
-}
 LOG = f"{shown.FAILED}/log"
 
 
@@ -181,10 +175,10 @@ async def test_logs_of_the_archive_are_merged_over_ranks_and_downloaded_whole(pe
     await tab.wait_for_url("**attempt=0*")
 
 
-@pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
+@pytest.mark.parametrize("screen", shown.SCREENS.values(), ids=shown.SCREENS)
 async def test_all_pages_are_readable(browser: Browser, page: Room, screen: dict[str, Any]) -> None:
     async with visit(browser, page.url, "root", **screen) as person:
-        for path in PAGES:
+        for path in shown.PAGES.values():
             await person.go(path)
             assert await person.beyond() == 0, path
             assert await person.page.evaluate(CONTRASTS) == [], path
@@ -278,7 +272,7 @@ async def _tour(person: Visit, stops: int) -> list[str]:
 
 async def test_hostile_text_widens_no_page_and_does_nothing(browser: Browser, tmp_path: Path) -> None:
     one = f"/frameworks/demo/{quote(NAME, safe='')}"
-    async with room(tmp_path, hostile()) as page, visit(browser, page.url, "root", **SCREENS["narrow"]) as person:
+    async with room(tmp_path, hostile()) as page, visit(browser, page.url, "root", **shown.SCREENS["narrow"]) as person:
         page.keep(zero=lines(HOSTILE * 50), one=lines(HOSTILE))
         for path in ("/", one, f"{one}/tasks/worker/1", f"{one}/spec", f"{one}/log", "/statistics"):
             await person.go(path)
