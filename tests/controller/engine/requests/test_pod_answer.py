@@ -80,30 +80,21 @@ async def test_what_is_an_answer(said: tuple[bytes, ...], body: bytes | None) ->
         assert await ask("127.0.0.1", port, "/gang") == body
 
 
-async def test_a_longer_answer_is_none_and_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 3600)
-    async with pod(OK + b"x" * (ROOM + 1), stays=True) as (port, _):
-        assert await ask("127.0.0.1", port, "/gang") is None
-
-
-async def test_one_that_comes_in_many_pieces_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is a turn of the loop."""
-    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 3600)
-    monkeypatch.setattr(pod_answer, "READS", 4)
-    async with pod(OK, *[b"x"] * 4, stays=True) as (port, _):
-        assert await ask("127.0.0.1", port, "/gang") is None
-
-
 @pytest.mark.parametrize(
-    "said",
+    ("said", "limits"),
     [
-        pytest.param((), id="silent"),
-        pytest.param((OK, b"{}"), id="silent before its end"),
-        pytest.param((OK, *[b"x"] * 1000), id="a byte now and then"),
+        pytest.param((OK + b"x" * (ROOM + 1),), {}, id="longer, and not read to its end"),
+        pytest.param((OK, *[b"x"] * 4), {"READS": 4}, id="in many pieces, each of which is a turn of the loop"),
+        pytest.param((), {"TIMEOUT_SECONDS": 0.3}, id="silent"),
+        pytest.param((OK, b"{}"), {"TIMEOUT_SECONDS": 0.3}, id="silent before its end"),
+        pytest.param((OK, *[b"x"] * 1000), {"TIMEOUT_SECONDS": 0.3}, id="a byte now and then"),
     ],
 )
-async def test_what_takes_too_long_is_none(monkeypatch: pytest.MonkeyPatch, said: tuple[bytes, ...]) -> None:
-    monkeypatch.setattr(pod_answer, "TIMEOUT_SECONDS", 0.3)
+async def test_what_is_too_much_or_takes_too_long_is_none(
+    monkeypatch: pytest.MonkeyPatch, said: tuple[bytes, ...], limits: dict[str, float]
+) -> None:
+    for name, value in ({"TIMEOUT_SECONDS": 3600} | limits).items():
+        monkeypatch.setattr(pod_answer, name, value)
     async with pod(*said, stays=True) as (port, _):
         assert await ask("127.0.0.1", port, "/gang") is None
 
