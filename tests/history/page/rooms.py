@@ -105,6 +105,12 @@ class Room:
         Checker(path).feed(text)
         return text
 
+    async def says(self, path: str, *words: str, lacks: tuple[str, ...] = (), person: str = "root") -> None:
+        """Look at a page, which has these words and none of others."""
+        text = await self.page(path, person)
+        assert not (missing := [word for word in words if word not in text]), (path, missing)
+        assert not (found := [word for word in lacks if word in text]), (path, found)
+
 
 class Checker(HTMLParser):
     """Raises if a page is not well-formed, or has what the content security policy forbids."""
