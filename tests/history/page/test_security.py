@@ -18,6 +18,7 @@ from frameworkkube.http.credentials import Endpoint
 from tests.client.documents import framework
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
 from tests.history.page.served import Clock, Site, basic, served
+from tests.support.http import app_served
 from tests.support.rows import each
 
 KEY = "the-key-of-a-local-page"
@@ -63,13 +64,10 @@ def server() -> Server:
 async def kube(server: Server) -> AsyncIterator[KubeClient]:
     app = web.Application()
     app.router.add_post("/apis/{tail:.*}", server.answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    client = KubeClient(Endpoint("http://{}:{}".format(*runner.addresses[0])), max_connections=256)
-    yield client
-    await client.close()
-    await runner.cleanup()
+    async with app_served(app, access_log=None) as url:
+        client = KubeClient(Endpoint(url), max_connections=256)
+        yield client
+        await client.close()
 
 
 @pytest.fixture
@@ -105,6 +103,11 @@ async def signed_in(site: Site, user: str = "ann", **headers: str) -> str:
     answer = await site.send("POST", "/signin", {"token": f"token-{user}"}, **headers)
     assert answer.status == 303, answer.text
     return answer.cookies[0].partition(";")[0]
+
+
+async def word(site: Site, **headers: str) -> str:
+    """Return the word that a form of whom these headers tell of has to have."""
+    return str(told((await site.get("/who", **headers)).text)["csrf"])
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -171,8 +174,7 @@ async def test_a_flood_of_wrong_tokens_takes_bounded_room_and_displaces_nobody(p
 def test_tokens_of_one_user_are_found_without_a_look_at_all_others() -> None:
     extra = [{"node": ("a",), "credential-id": (f"JTI={number}",)} for number in range(100)]
     assert len({hash(Person("ci", extra=one)) for one in extra}) == 100
-    assert Person("ci", extra=extra[0]) == Person("ci", extra=dict(reversed(extra[0].items())))
-    assert len({Person("ci", extra=extra[0]), Person("ci", extra=dict(reversed(extra[0].items())))}) == 1
+    assert len({Person("ci", extra=one) for one in (extra[0], dict(reversed(extra[0].items())))}) == 1
 
 
 async def test_namespaces_are_asked_for_a_few_at_a_time(people: People, server: Server) -> None:
@@ -296,8 +298,7 @@ async def test_a_session_ends_with_its_hours_its_token_its_sign_out_and_no_other
     clock.now += 10
     assert await user(used) == "", "8 h are over"
     first, second = await signed_in(site), await signed_in(site)
-    csrf = told((await site.get("/who", Cookie=first)).text)["csrf"]
-    out = await site.send("POST", "/signout", {"csrf": csrf}, Cookie=first)
+    out = await site.send("POST", "/signout", {"csrf": await word(site, Cookie=first)}, Cookie=first)
     assert (out.status, out.headers["Location"]) == (303, "/signin")
     assert "Max-Age=0" in out.cookies[0]
     assert (await user(first), await user(second)) == ("", "ann")
@@ -354,7 +355,7 @@ async def test_sessions_are_bounded_for_one_person_and_for_all(
 
 async def test_a_form_counts_from_this_site_with_the_word_of_its_person_alone(site: Site) -> None:
     ann, again, bob = await signed_in(site, "ann"), await signed_in(site, "ann"), await signed_in(site, "bob")
-    words = {who: told((await site.get("/who", Cookie=who)).text)["csrf"] for who in (ann, again, bob)}
+    words = {who: await word(site, Cookie=who) for who in (ann, again, bob)}
     assert len(set(words.values())) == 3
     own, host = {"csrf": words[ann]}, site.url.partition("//")[2]
     rows: dict[str, tuple[Any, dict[str, str], int]] = {
@@ -398,12 +399,10 @@ async def test_a_form_counts_from_this_site_with_the_word_of_its_person_alone(si
 async def test_the_word_of_a_form_is_another_one_for_each_person_without_a_session(
     site: Site, kube: KubeClient
 ) -> None:
-    async def word(site: Site, user: str) -> str:
-        return str(told((await site.get("/who", Authorization=f"Bearer token-{user}")).text)["csrf"])
-
-    assert await word(site, "ann") == await word(site, "ann") != await word(site, "bob")
+    ann, bob = ({"Authorization": f"Bearer token-{user}"} for user in ("ann", "bob"))
+    assert await word(site, **ann) == await word(site, **ann) != await word(site, **bob)
     async with served(People(kube)) as other:
-        assert await word(other, "ann") != await word(site, "ann"), "the secret is one of this process"
+        assert await word(other, **ann) != await word(site, **ann), "the secret is one of this process"
 
 
 @each(
