@@ -176,18 +176,20 @@ class Work:
             await asyncio.sleep(0)
         assert len(self.begun) == number
 
+    async def end_all(self, executor: Executor, number: int, slots: int = 1) -> list[str]:
+        """Let so many end one after the other; return them in the order in which they have begun."""
+        async with beside(executor.run()):
+            for begun in range(slots, number + 1):
+                await self.begins(begun)
+                self.gate.release()
+        return self.begun
+
 
 async def test_no_more_items_are_performed_at_a_time_than_there_are_slots() -> None:
-    work = Work()
-    executor = Executor(slots=2)
+    work, executor = Work(), Executor(slots=2)
     for number in range(5):
         executor.submit(A, partial(work.perform, str(number)))
-    async with beside(executor.run()):
-        await work.begins(2)
-        for number in range(3, 6):
-            work.gate.release()
-            await work.begins(number)
-    assert work.begun == ["0", "1", "2", "3", "4"]
+    assert await work.end_all(executor, 5, slots=2) == ["0", "1", "2", "3", "4"]
 
 
 async def test_of_an_item_that_was_performed_nothing_is_kept() -> None:
@@ -283,29 +285,19 @@ async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
 
 
 async def test_urgent_items_start_before_those_of_single_tasks_that_wait() -> None:
-    work = Work()
-    executor = Executor(slots=1)
+    work, executor = Work(), Executor(slots=1)
     for number in range(2):
         executor.submit(A, partial(work.perform, f"pod {number}"))
     executor.submit(A, partial(work.perform, "roster"), urgent=True)
-    async with beside(executor.run()):
-        for number in range(1, 4):
-            await work.begins(number)
-            work.gate.release()
-    assert work.begun == ["pod 0", "roster", "pod 1"]
+    assert await work.end_all(executor, 3) == ["pod 0", "roster", "pod 1"]
 
 
 async def test_what_is_withdrawn_has_no_turn_and_no_load() -> None:
-    work = Work()
-    executor = Executor(slots=1)
+    work, executor = Work(), Executor(slots=1)
     for owner in (A, B, B, C):
         executor.submit(owner, partial(work.perform, owner[1]))
     for owner in (B, A, B, ("other", "a")):  # the item of A has left its lane
         executor.withdraw(owner)
     assert executor.load("ns") == 2
     executor.submit(B, partial(work.perform, "b again"))
-    async with beside(executor.run()):
-        for number in range(1, 4):
-            await work.begins(number)
-            work.gate.release()
-    assert work.begun == ["a", "b again", "c"]
+    assert await work.end_all(executor, 3) == ["a", "b again", "c"]
