@@ -4,19 +4,15 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from typing import Any, cast
 
 import pytest
 
-from frameworkcontroller.core.effects import AskProgress, Done, Effect, Outcome, Subject, Told
-from frameworkcontroller.engine.actions import ASKS, Actions, Work
-from frameworkcontroller.engine.observe.metrics import Metrics
+from frameworkcontroller.core.effects import AskProgress
+from frameworkcontroller.engine.actions import ASKS
 from frameworkcontroller.engine.requests import pod_answer
 from frameworkcontroller.engine.requests.pod_answer import ANSWER_BYTES, TIMEOUT_SECONDS, ask
 from localcluster.processes.ports import free_port
-from tests.controller.core.values import moment
-from tests.controller.engine.requests.test_pod_bodies import Reconciler, creation
-from tests.controller.engine.stubs import beside, until
+from tests.controller.engine.requests.test_pod_bodies import Slow, creation, ends_of
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.listening import close_listener
 
@@ -103,36 +99,10 @@ async def test_nobody_at_that_address_is_none() -> None:
     assert await ask("127.0.0.1", free_port(), "/gang") is None
 
 
-class SilentPods:
-    """A performer whose Pods say nothing, and all else is done at once."""
-
-    def __init__(self) -> None:
-        self.asked = self.most = 0
-
-    async def perform(self, _subject: Subject, effect: Effect) -> Outcome:
-        if not isinstance(effect, AskProgress):
-            return Done()
-        self.asked += 1
-        self.most = max(self.most, self.asked)
-        await asyncio.sleep(TIMEOUT_SECONDS)
-        self.asked -= 1
-        return Told(None)
-
-
 @in_virtual_time
 async def test_silent_pods_delay_nothing_else_and_are_asked_beside_each_other() -> None:
-    performer, loop = SilentPods(), asyncio.get_running_loop()
-    begun, ends = loop.time(), list[tuple[bool, float]]()
-
-    def on_end(work: Work, error: Exception | None) -> None:
-        assert error is None
-        ends.append((isinstance(work.outcomes[-1][0], AskProgress), loop.time() - begun))
-
-    actions = Actions(lambda _: True, on_end, cast("Any", performer), Metrics(), slots=1, now=lambda: moment(0))
-    for number in range(2 * ASKS):
-        work = Work(("ns", f"fw{number}"), cast("Any", Reconciler()))
-        actions.submit(work, [AskProgress("192.0.2.1", 24817, "uid", 0), creation(100)])
-    async with beside(actions.run()):
-        await until(lambda: len(ends) == 4 * ASKS)
-    assert [seconds for is_asked, seconds in ends if not is_asked] == [0] * 2 * ASKS
-    assert (performer.most, ends[-1]) == (ASKS, (True, 2 * TIMEOUT_SECONDS))
+    question = AskProgress("192.0.2.1", 24817, "uid", 0)
+    performer = Slow(question, TIMEOUT_SECONDS, others=0)
+    ends = await ends_of(performer, [question, creation(100)], 2 * ASKS, slots=1)
+    assert [seconds for effect, seconds in ends if effect != question] == [0] * 2 * ASKS
+    assert (performer.most[True], ends[-1]) == (ASKS, (question, 2 * TIMEOUT_SECONDS))
