@@ -39,16 +39,14 @@ def state(
     return FRAMEWORK_DECODER.decode(msgspec.json.encode({"metadata": metadata, "spec": spec}))
 
 
-@contextlib.asynccontextmanager
-async def following(folder: Path) -> AsyncIterator[Follower]:
+@pytest.fixture
+async def follower(tmp_path: Path) -> AsyncIterator[Follower]:
     """A follower with a database, whose informers are not at work."""
     client = KubeClient(Endpoint("http://127.0.0.1:1"))
-    with contextlib.closing(Database(f"sqlite:///{folder}/archive.db")) as database:
+    with contextlib.closing(Database(f"sqlite:///{tmp_path}/archive.db")) as database:
         database.open()
-        try:
-            yield Follower(client, database.engine)
-        finally:
-            await client.close()
+        yield Follower(client, database.engine)
+    await client.close()
 
 
 def event(number: int, kind: str = names.KIND, name: str = "fw", **more: Any) -> EventView:
@@ -101,111 +99,108 @@ async def written(follower: Follower) -> None:
         await follower._write(follower.pending.take())
 
 
-async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(tmp_path: Path) -> None:
+async def test_a_roster_is_kept_once_it_is_complete_and_not_in_the_cache(follower: Follower) -> None:
     def document(version: int, *, complete: bool) -> bytes:
         roster = json.dumps({"framework": {"uid": "uid-fw", "attemptID": 0}, "complete": complete})
         metadata = {"name": "fw-attempt", "namespace": "lab", "uid": "c", "resourceVersion": str(version)}
         metadata |= {"annotations": {names.ROSTER_ANNOTATION: "x", "of": "others"}}
         return msgspec.json.encode({"metadata": metadata, "data": {names.ROSTER_KEY: roster}})
 
-    async with following(tmp_path) as follower:
-        config_maps = follower._others[-1]
-        follower._on_framework(None, state())
-        for version, complete in ((2, False), (3, True)):
-            found = config_maps._wire._object(msgspec.Raw(document(version, complete=complete)))
-            config_maps._contents.listed(found)
-            await written(follower)
-            kept = follower._reader.roster(id_of(follower), 0)
-            assert (kept is not None) is complete
-            cached = config_maps.get("lab", "fw-attempt")
-            assert cached is not None
-            assert (cached.data, list(cached.metadata.annotations)) == ({}, [names.ROSTER_ANNOTATION])
-
-
-async def test_an_event_of_a_pod_is_of_the_framework_that_was_there_then(tmp_path: Path) -> None:
-    async with following(tmp_path) as follower:
-        frameworks, pods = follower._frameworks[0], follower._others[1]
-        frameworks._contents.listed(state())
-        for number, at in enumerate(("2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z")):
-            pods._contents.listed(event(number, "Pod", "fw-worker-0", type="Warning", lastTimestamp=at))
+    config_maps = follower._others[-1]
+    follower._on_framework(None, state())
+    for version, complete in ((2, False), (3, True)):
+        found = config_maps._wire._object(msgspec.Raw(document(version, complete=complete)))
+        config_maps._contents.listed(found)
         await written(follower)
-        assert [one["uid"] for one in follower._reader.events(id_of(follower))] == ["e1"]
-        cached = pods.get("lab", "e1")
+        kept = follower._reader.roster(id_of(follower), 0)
+        assert (kept is not None) is complete
+        cached = config_maps.get("lab", "fw-attempt")
         assert cached is not None
-        assert (cached.metadata.uid, cached.involved_object.name) == ("e1", "")
+        assert (cached.data, list(cached.metadata.annotations)) == ({}, [names.ROSTER_ANNOTATION])
 
 
-async def test_rows_wait_for_their_framework_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with following(tmp_path) as follower:
-        follower._frameworks[0].synced.set()
-        async with at_work(follower._write_always(), follower._look_always()):
-            follower._on_event(event(1))
-            saving = asyncio.create_task(follower.save(log()))
-            await asyncio.sleep(0.3)
-            assert not saving.done()
-            follower._on_framework(None, state())
-            assert await asyncio.wait_for(saving, 5)
-            assert len(follower._reader.events(id_of(follower))) == 1
-            monkeypatch.setattr("frameworkhistory.follow.follower.EARLY_SECONDS", 1.0)
-            assert not await asyncio.wait_for(follower.save(log("forged")), 10)
-        assert not follower.pending._early
+async def test_an_event_of_a_pod_is_of_the_framework_that_was_there_then(follower: Follower) -> None:
+    frameworks, pods = follower._frameworks[0], follower._others[1]
+    frameworks._contents.listed(state())
+    for number, at in enumerate(("2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z")):
+        pods._contents.listed(event(number, "Pod", "fw-worker-0", type="Warning", lastTimestamp=at))
+    await written(follower)
+    assert [one["uid"] for one in follower._reader.events(id_of(follower))] == ["e1"]
+    cached = pods.get("lab", "e1")
+    assert cached is not None
+    assert (cached.metadata.uid, cached.involved_object.name) == ("e1", "")
+
+
+async def test_rows_wait_for_their_framework_and_not_for_ever(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower._frameworks[0].synced.set()
+    async with at_work(follower._write_always(), follower._look_always()):
+        follower._on_event(event(1))
+        saving = asyncio.create_task(follower.save(log()))
+        await asyncio.sleep(0.3)
+        assert not saving.done()
+        follower._on_framework(None, state())
+        assert await asyncio.wait_for(saving, 5)
+        assert len(follower._reader.events(id_of(follower))) == 1
+        monkeypatch.setattr("frameworkhistory.follow.follower.EARLY_SECONDS", 1.0)
+        assert not await asyncio.wait_for(follower.save(log("forged")), 10)
+    assert not follower.pending._early
 
 
 async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes_out_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = Seen(0.0, rows=Changes("uid-fw", "lab", events=[records.event(event(10))])).size
     monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 10 * size)
-    async with following(tmp_path) as follower:
-        follower._frameworks[0].synced.set()
-        follower._on_framework(None, state())
-        saving = asyncio.create_task(follower.save(log()))
-        await asyncio.sleep(0)
-        for number in range(30):
-            follower._on_event(event(number))
-        async with at_work(follower._write_always()):
-            assert await asyncio.wait_for(saving, 5)
-            await comes(lambda: losses(follower), ["20"])
-        assert len(follower._reader.events(id_of(follower))) == 10
+    follower._frameworks[0].synced.set()
+    follower._on_framework(None, state())
+    saving = asyncio.create_task(follower.save(log()))
+    await asyncio.sleep(0)
+    for number in range(30):
+        follower._on_event(event(number))
+    async with at_work(follower._write_always()):
+        assert await asyncio.wait_for(saving, 5)
+        await comes(lambda: losses(follower), ["20"])
+    assert len(follower._reader.events(id_of(follower))) == 10
 
 
-async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(tmp_path: Path) -> None:
-    async with following(tmp_path) as follower:
-        follower._frameworks[0].synced.set()
-        follower._on_framework(None, state())
-        refused = log()
-        refused.logs[0]["restart"] = 2**70
-        async with at_work(follower._write_always()):
-            assert await asyncio.wait_for(asyncio.gather(follower.save(refused), follower.save(log())), 5)
-            await comes(lambda: losses(follower), ["1"])
-        assert [one["restart"] for one in follower._reader.logs(id_of(follower))] == [0]
-        assert (follower.refused, follower.errors) == (1, 0)
+async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(follower: Follower) -> None:
+    follower._frameworks[0].synced.set()
+    follower._on_framework(None, state())
+    refused = log()
+    refused.logs[0]["restart"] = 2**70
+    async with at_work(follower._write_always()):
+        assert await asyncio.wait_for(asyncio.gather(follower.save(refused), follower.save(log())), 5)
+        await comes(lambda: losses(follower), ["1"])
+    assert [one["restart"] for one in follower._reader.logs(id_of(follower))] == [0]
+    assert (follower.refused, follower.errors) == (1, 0)
 
 
-async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(tmp_path: Path) -> None:
-    async with following(tmp_path) as follower:
-        follower._on_framework(None, state(version=9, gpus="1"))
-        await written(follower)
-        follower._stored = follower._reader.existing()
-        follower._frameworks[0].synced.set()
-        follower._on_framework(None, state(version=3, gpus="4"))
-        async with at_work(follower._write_always()):
-            await comes(lambda: [(one := row_of(follower))["version"], one["gpus"]], ["3", 8])
+async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(follower: Follower) -> None:
+    follower._on_framework(None, state(version=9, gpus="1"))
+    await written(follower)
+    follower._stored = follower._reader.existing()
+    follower._frameworks[0].synced.set()
+    follower._on_framework(None, state(version=3, gpus="4"))
+    async with at_work(follower._write_always()):
+        await comes(lambda: [(one := row_of(follower))["version"], one["gpus"]], ["3", 8])
 
 
-async def test_a_silent_api_server_is_a_gap_once_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_api_server_is_a_gap_once_it_answers(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("frameworkhistory.follow.follower.AT_WORK_SECONDS", 0.05)
-    async with following(tmp_path) as follower:
-        informers = [*follower._frameworks, *follower._others]
-        for one in informers:
-            one.synced.set()
-        informers[1].last_activity -= 1000
-        async with at_work(follower._mark_always()):
-            await asyncio.sleep(0.3)
-            assert (follower._reader.gaps(0), follower._reader.mark("at-work")) == ([], None)
-            informers[1]._record_activity()
-            await comes(lambda: [round(one["ended"] - one["began"], -1) for one in follower._reader.gaps(0)], [1000])
-            await comes(lambda: follower._reader.mark("at-work") is None, False)
+    informers = [*follower._frameworks, *follower._others]
+    for one in informers:
+        one.synced.set()
+    informers[1].last_activity -= 1000
+    async with at_work(follower._mark_always()):
+        await asyncio.sleep(0.3)
+        assert (follower._reader.gaps(0), follower._reader.mark("at-work")) == ([], None)
+        informers[1]._record_activity()
+        await comes(lambda: [round(one["ended"] - one["began"], -1) for one in follower._reader.gaps(0)], [1000])
+        await comes(lambda: follower._reader.mark("at-work") is None, False)
 
 
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,35 +236,34 @@ async def test_who_changes_much_lets_others_wait_for_two_transactions(
     assert not pending._waiting
 
 
-async def let_go(folder: Path, *held: Framework) -> list[str]:
+async def let_go(follower: Follower, *held: Framework) -> list[str]:
     """Hold these, and return their names as they are let go one by one; the API server refuses that of `refused`."""
-    async with following(folder) as follower:
-        released: list[str] = []
+    released: list[str] = []
 
-        async def release(one: Framework) -> None:
-            if one.metadata.name == "refused":
-                raise ApiStatusError(403, "Forbidden", "a policy says no")
-            released.append(one.metadata.name)
+    async def release(one: Framework) -> None:
+        if one.metadata.name == "refused":
+            raise ApiStatusError(403, "Forbidden", "a policy says no")
+        released.append(one.metadata.name)
 
-        follower._release = release  # type: ignore[method-assign] # -- the answers of the API server
-        for one in held:
-            follower._hold(one)
-        names = {one.metadata.name for one in held} - {"refused"}
-        async with at_work(follower._release_always()):
-            await comes(lambda: set(released), names)
-        assert len(released) == len(names)
-        assert len(names) < len(held) or not follower._held
+    follower._release = release  # type: ignore[method-assign] # -- the answers of the API server
+    for one in held:
+        follower._hold(one)
+    names = {one.metadata.name for one in held} - {"refused"}
+    async with at_work(follower._release_always()):
+        await comes(lambda: set(released), names)
+    assert len(released) == len(names)
+    assert len(names) < len(held) or not follower._held
     return released
 
 
-async def test_namespaces_take_turns_when_frameworks_are_let_go(tmp_path: Path) -> None:
+async def test_namespaces_take_turns_when_frameworks_are_let_go(follower: Follower) -> None:
     flood = [state(f"flood{number}", deleting=True, namespace="other") for number in range(5)]
-    assert (await let_go(tmp_path, *flood, state("own", deleting=True)))[:3] == ["flood0", "own", "flood1"]
+    assert (await let_go(follower, *flood, state("own", deleting=True)))[:3] == ["flood0", "own", "flood1"]
 
 
-async def test_a_framework_whose_release_is_refused_holds_up_no_other(tmp_path: Path) -> None:
+async def test_a_framework_whose_release_is_refused_holds_up_no_other(follower: Follower) -> None:
     held = (state(name, deleting=True) for name in ("first", "second", "refused"))
-    assert await let_go(tmp_path, *held) == ["first", "second"]
+    assert await let_go(follower, *held) == ["first", "second"]
 
 
 FLOODS: dict[str, Callable[[Pending, int], None]] = {
