@@ -1,7 +1,5 @@
 """The log has a reader that may be slow or stop: that costs lines, and nobody's time."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
@@ -9,7 +7,8 @@ import math
 import threading
 import time
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,9 +17,9 @@ from structlog.testing import capture_logs
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import ContainerEnd, PodEnd
+from frameworkcontroller.api.status import ContainerEnd, PodEnd, TaskStatus
 from frameworkcontroller.core.pods import snapshots
-from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines
+from frameworkcontroller.core.pods.snapshots import HistoryCause, Lines, Snapshot
 from frameworkcontroller.core.pods.template import RoleAttempt
 from frameworkcontroller.engine.observe import log
 from frameworkcontroller.engine.observe.history import IN_A_ROW, History
@@ -29,10 +28,6 @@ from frameworkkube.log import render_json
 from testkit.waiting import patience
 from tests.controller.core.values import ended, task
 from tests.controller.core.values import framework as status_of
-
-if TYPE_CHECKING:
-    from frameworkcontroller.api.spec import TaskSpec
-    from frameworkcontroller.core.pods.snapshots import Snapshot
 
 KIB = 1024
 ROLE = RoleAttempt("ns", "fw", "framework-uid", 0, "config-map-uid", "worker", "role-uid")
@@ -60,6 +55,11 @@ def stuck(kib: int) -> tuple[Reader, LineWriter]:
     return reader, lines
 
 
+def put(lines: LineWriter, line: bytes, size: int, owner: str = "", done: Callable[[], object] | None = None) -> None:
+    """Write a line that is made late."""
+    lines.put(lambda: line, size, owner, done)
+
+
 def read_all(reader: Reader, lines: LineWriter) -> None:
     reader.reads.set()
     lines.flush(patience(20))
@@ -67,29 +67,28 @@ def read_all(reader: Reader, lines: LineWriter) -> None:
 
 def framework(generation: int, template: bytes) -> Any:
     pod = msgspec.Raw(b'{"metadata":{"annotations":{"x":"' + template + b'"}}}')
-    document = {
-        "metadata": {"name": "fw", "namespace": "ns", "uid": "framework-uid", "resourceVersion": "7"}
-        | {"generation": generation},
-        "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2000, "task": {"pod": pod}}]},
-    }
-    return FRAMEWORK_DECODER.decode(msgspec.json.encode(document))
+    metadata = {"name": "fw", "namespace": "ns", "uid": "framework-uid", "resourceVersion": "7"}
+    spec = {"taskRoles": [{"name": "worker", "taskNumber": 2000, "task": {"pod": pod}}]}
+    return FRAMEWORK_DECODER.decode(
+        msgspec.json.encode({"metadata": metadata | {"generation": generation}, "spec": spec})
+    )
+
+
+def taken(seen: Any, status: TaskStatus, cause: HistoryCause = HistoryCause.TASK_RETRY) -> Snapshot:
+    """A snapshot of a Task."""
+    return snapshots.of_task(cause, seen, ROLE, seen.spec.task_roles[0].task, status)
 
 
 def retried(seen: Any, index: int) -> Snapshot:
-    spec: TaskSpec = seen.spec.task_roles[0].task
-    return snapshots.of_task(
-        HistoryCause.TASK_RETRY, seen, ROLE, spec, task(State.ATTEMPT_COMPLETED, ended(1), index=index)
-    )
+    return taken(seen, task(State.ATTEMPT_COMPLETED, ended(1), index=index))
 
 
 def test_a_snapshot_counts_what_was_said_of_ends() -> None:
     """Those of attempts of 30 Tasks with 256 containers each counted 23 KB, and kept 3.4 MB."""
     seen = framework(1, b"")
     says = PodEnd(containers=tuple(ContainerEnd(name=f"c{place}", message="x" * 100, code=1) for place in range(256)))
-    end = replace(ended(1), pod=says)
-    one = task(State.ATTEMPT_COMPLETED, end)
+    assert taken(seen, task(State.ATTEMPT_COMPLETED, replace(ended(1), pod=says))).size > 256 * 100
     status = status_of(State.RUNNING)
-    assert snapshots.of_task(HistoryCause.TASK_RETRY, seen, ROLE, seen.spec.task_roles[0].task, one).size > 256 * 100
     size = snapshots.of_framework(HistoryCause.FRAMEWORK_RETRY, seen, status, text_bytes=1000).size
     assert size == snapshots.of_framework(HistoryCause.FRAMEWORK_RETRY, seen, status).size + 1000
 
@@ -99,7 +98,7 @@ def test_lines_come_in_their_order_also_those_that_are_made_late() -> None:
     lines = LineWriter(reader.write)
     written = threading.Event()
     for number in range(1000):
-        lines.put(lambda number=number: b"%d\n" % number, 3, done=written.set if number == 999 else None)  # type: ignore[misc]
+        put(lines, b"%d\n" % number, 3, done=written.set if number == 999 else None)
     assert not written.wait(0.01)
     reader.reads.set()
     assert written.wait(patience(20))
@@ -139,9 +138,9 @@ def test_those_who_write_most_lose_their_oldest_lines_first() -> None:
     """A reader of 20 MB/s lost 77 of the 121 lines of healthy gangs beside one Framework that wrote 80 MB/s."""
     reader, lines = stuck(256)
     for number in range(1000):
-        lines.put(lambda number=number: b"large %d\n" % number, 10 * KIB, "ns/large")  # type: ignore[misc]
+        put(lines, b"large %d\n" % number, 10 * KIB, "ns/large")
         if number % 100 == 0:
-            lines.put(lambda number=number: b"small %d\n" % number, 2 * KIB, "ns/small")  # type: ignore[misc]
+            put(lines, b"small %d\n" % number, 2 * KIB, "ns/small")
     read_all(reader, lines)
     taken = reader.taken.splitlines()
     assert [line for line in taken if line.startswith(b"small")] == [
@@ -169,7 +168,7 @@ def test_what_a_line_was_made_of_takes_no_place_while_the_line_is_written() -> N
     lines.put(lambda: b"first\n", 250 * KIB, "ns/large")
     assert reader.asked.wait(patience(20))
     for number in range(20):
-        lines.put(lambda number=number: b"small %d\n" % number, 2 * KIB, "ns/small")  # type: ignore[misc]
+        put(lines, b"small %d\n" % number, 2 * KIB, "ns/small")
     read_all(reader, lines)
     assert lines.dropped == 0
 
@@ -237,8 +236,8 @@ def test_many_snapshots_of_tasks_with_a_large_template_cost_little_memory_and_fe
     seen, history, size = framework(3, b"x" * 200_000), Lines(), 0
     tracemalloc.start()
     try:
-        taken = [retried(seen, index) for index in range(2000)]
-        for one in taken:
+        of_all = [retried(seen, index) for index in range(2000)]
+        for one in of_all:
             size += len(history.of("ns/fw", one))
         assert tracemalloc.get_traced_memory()[1] < 20 * KIB * KIB
     finally:
@@ -306,9 +305,8 @@ def test_a_task_without_a_pod_refers_also_to_a_template_of_more_than_a_kibibyte(
     gone = task(State.COMPLETED, ended(1), deletion_pending=True)
     for size, refers in ((900, False), (1100, True)):
         seen = framework(1, b"x" * size)
-        spec: TaskSpec = seen.spec.task_roles[0].task
-        taken = [snapshots.of_task(HistoryCause.TASK_DELETION, seen, ROLE, spec, one) for one in (waits, gone)]
-        assert [one.refers for one in taken] == [refers, False]
+        both = [taken(seen, one, HistoryCause.TASK_DELETION) for one in (waits, gone)]
+        assert [one.refers for one in both] == [refers, False]
 
 
 def test_owners_of_short_lines_take_place_too() -> None:
