@@ -30,6 +30,7 @@ from tests.hostile.gauge import HEALTHY, Counts, Gangs, Gauge, ReadController
 from tests.hostile.kinds import DENIED, KINDS, Kind
 from tests.hostile.plain import remove_all
 from tests.support.background import in_background
+from tests.support.beside.refusals import policy_of_pods
 
 SECONDS, GANGS, TASKS = 2160.0, 60, 10
 """With fewer gangs, how long they take is left to chance, and compared with nothing."""
@@ -39,7 +40,8 @@ START_SECONDS = 60.0
 """A gang that takes longer is not waited for, and counts as one that takes so long."""
 GONE_SECONDS = 300.0
 IDLE_SECONDS = 0.2
-_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+REFUSAL = {"expression": "false", "message": "this Pod is not wanted here", "reason": "Forbidden"}
+"""By the policy of a cluster: 403."""
 POD: Json = {
     "metadata": {"labels": {HEALTHY: ""}},
     "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
@@ -142,7 +144,9 @@ class Run:
             AssertionError: Something is not as it must be.
         """
         print(f"| {COLUMNS} |\n|{' --- |' * (COLUMNS.count('|') + 1)}", flush=True)
-        with _refusing_policy(self.healthy.raw):
+        with contextlib.ExitStack() as policies:
+            for place in (self.hostile, self.plain):
+                policies.enter_context(policy_of_pods(place.raw, place.namespace, DENIED, **REFUSAL))
             for kind in self.kinds:
                 hostile = self._round(kind, is_plain=False)
                 plain = self._round(kind, is_plain=True)
@@ -259,30 +263,3 @@ def _paced(steps: Iterator[float], gauge: Gauge) -> contextlib.AbstractContextMa
         time.sleep(max(0.0, begun + seconds - time.monotonic()))
 
     return in_background(step)
-
-
-@contextlib.contextmanager
-def _refusing_policy(raw: RawClient) -> Iterator[None]:
-    """Let the API server refuse Pods with a label, as the policy of a cluster does: 403."""
-    (key, value) = next(iter(DENIED.items()))
-    policy = {
-        "metadata": {"name": "hostile"},
-        "spec": {
-            "matchConstraints": {
-                "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-                ],
-                "objectSelector": {"matchLabels": {key: value}},
-            },
-            "validations": [{"expression": "false", "message": "this Pod is not wanted here", "reason": "Forbidden"}],
-        },
-    }
-    binding = {"metadata": {"name": "hostile"}, "spec": {"policyName": "hostile", "validationActions": ["Deny"]}}
-    made = (("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding))
-    for plural, body in made:
-        raw.create(f"{_ADMISSION}/{plural}", body)
-    try:
-        yield
-    finally:
-        for plural, _ in made:
-            raw.delete(f"{_ADMISSION}/{plural}/hostile")

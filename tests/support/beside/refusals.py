@@ -1,7 +1,7 @@
 """Refusals by the API server that a test waits for, and others who are asked before it takes something."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from localcluster.client import ApiStatusError, Json, RawClient
@@ -28,11 +28,21 @@ def refusal_of(raw: RawClient, path: str, body: Json) -> str:
 
 
 @contextlib.contextmanager
-def policy_of_pods(raw: RawClient, namespace: str, **validation: str) -> Iterator[None]:
-    """Let a policy judge the Pods of a namespace until the block ends; the API server takes it over with a delay."""
+def policy_of_pods(
+    raw: RawClient, namespace: str, labels: Mapping[str, str] | None = None, **validation: str
+) -> Iterator[None]:
+    """Let a policy judge the Pods of a namespace until the block ends; the API server takes it over with a delay.
+
+    Args:
+        raw: The client.
+        namespace: The namespace, whose name is that of the policy.
+        labels: Which Pods it judges; default: all.
+        validation: How it does.
+    """
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    judged = {"resourceRules": [rule], "objectSelector": {"matchLabels": dict(labels or {})}}
     here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
-    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation]}
+    spec = {"matchConstraints": judged, "validations": [validation]}
     bound = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": here}
     raw.create(_POLICIES, {"metadata": {"name": namespace}, "spec": spec})
     raw.create(_BINDINGS, {"metadata": {"name": namespace}, "spec": bound})
