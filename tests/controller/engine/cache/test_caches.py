@@ -30,11 +30,11 @@ def pod(name: str, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def running(client: Client) -> AsyncIterator[tuple[Caches, Mock]]:
+async def running(client: Client, **config: Any) -> AsyncIterator[tuple[Caches, Mock]]:
     """Caches that have listed what the client lists first, and who is told."""
     told = Mock(spec=Listener)
     told.keep_framework = lambda found: found
-    caches = Caches(cast("Any", client), (), told, core_config(), Mock())
+    caches = Caches(cast("Any", client), (), told, core_config(**config), Mock())
     async with beside(caches.run()):
         await caches.synced()
         yield caches, told

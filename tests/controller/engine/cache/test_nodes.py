@@ -1,21 +1,18 @@
 """What the cache of nodes knows and keeps of them, and that nothing waits for it."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from typing import Any, cast
-from unittest.mock import Mock
+from typing import Any
 
 import msgspec
 
 from frameworkcontroller.api.rank_topology import NODES
-from frameworkcontroller.engine.cache.caches import Caches, CacheView, Listener
+from frameworkcontroller.engine.cache.caches import Caches, CacheView
 from frameworkcontroller.engine.cache.companions import NODES_DISABLED, UNKNOWN
 from frameworkcontroller.engine.cache.nodes import MAX_LABELS, MAX_SHARED, NODE_DECODER, Node, SharedLabels
 from frameworkkube.errors import ForbiddenError
 from frameworkkube.http.client import PARTIAL_METADATA_LIST
-from tests.controller.core.values import core_config
-from tests.controller.engine.stubs import Client, beside, framework, until
+from tests.controller.engine.cache.test_caches import running
+from tests.controller.engine.stubs import Client, framework, until
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.memory import memory
 
@@ -40,23 +37,17 @@ class Refusing(Client):
         return await super().request(method, path, **more)
 
 
-@contextlib.asynccontextmanager
-async def shown(client: Client, *, rank_topology: bool = True) -> AsyncIterator[CacheView]:
-    """A Framework as caches show it; all but that of nodes are full."""
-    told = Mock(spec=Listener)
-    told.keep_framework = lambda found: found
-    caches = Caches(cast("Any", client), (), told, core_config(rank_topology=rank_topology), Mock())
-    async with beside(caches.run()):
-        await caches.synced()
-        view = caches.view(("n", "fw"))
-        assert view is not None
-        yield view
+def view_of(caches: Caches) -> CacheView:
+    view = caches.view(("n", "fw"))
+    assert view is not None
+    return view
 
 
 @in_virtual_time
 async def test_nothing_waits_for_nodes_that_may_not_be_read_and_they_are_known_once_they_may_be() -> None:
     client = Refusing(framework(), nodes=[node("a", {"zone": "1", "rack": "2"}), node("b", {})])
-    async with shown(client) as view:
+    async with running(client, rank_topology=True) as (caches, _):
+        view = view_of(caches)
         await asyncio.sleep(600)
         assert 5 < client.at.count(PATH) < 60
         assert (view.unknown(NODES), view.node_labels("a")) == (UNKNOWN[NODES], None)
@@ -68,7 +59,8 @@ async def test_nothing_waits_for_nodes_that_may_not_be_read_and_they_are_known_o
 @in_virtual_time
 async def test_without_the_setting_nodes_are_not_asked_for() -> None:
     client = Refusing(framework())
-    async with shown(client, rank_topology=False) as view:
+    async with running(client) as (caches, _):
+        view = view_of(caches)
         await asyncio.sleep(60)
         assert (view.unknown(NODES), view.node_labels("a")) == (NODES_DISABLED, None)
     assert PATH not in client.at
