@@ -12,12 +12,11 @@ from typing import Any
 
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
-from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.changes import Changes, Row
 from tests.client.documents import completion, container, framework, pod, role
 from tests.client.documents import task as task_of
-from tests.history.page.rooms import NOW, Room
+from tests.history.page.rooms import NOW, Room, row
 
-Row = dict[str, Any]
 RUNS, FAILED = "/frameworks/speech/conformer", "/frameworks/vision/detector"
 PAGES = {
     "list": "/",
@@ -46,11 +45,6 @@ _HANG = {"attempt": 0, "epoch": 0, "step": 8400, "silent": 240, "limit": 240, "w
 def iso(seconds: float) -> str:
     """Return a time as Kubernetes writes it."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def row(**columns: Any) -> Row:
-    """Return a row by its columns."""
-    return columns
 
 
 def end(code: int, phrase: str, diagnostics: str | None = None) -> Row:

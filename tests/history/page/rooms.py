@@ -17,7 +17,7 @@ from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
-from frameworkhistory.archive.changes import Changes
+from frameworkhistory.archive.changes import Changes, Row
 from frameworkhistory.archive.database import Database
 from frameworkhistory.archive.reader import Reader
 from frameworkhistory.archive.writer import Writer
@@ -149,44 +149,42 @@ class Checker(HTMLParser):
         assert self.open.pop() == tag, f"{self.path}: </{tag}> ends another"
 
 
-def framework_row(**more: Any) -> dict[str, Any]:
+def row(**columns: Any) -> Row:
+    """A row by its columns."""
+    return columns
+
+
+FAILED = row(code=1, phrase="ContainerPermanentFailed", result="Failed")
+"""The columns of the end of a Framework and of its attempt."""
+
+
+def framework_row(**more: Any) -> Row:
     """The row of a Framework `demo/training` that has failed."""
     end = completion(1, "ContainerPermanentFailed")
     document = json.dumps(framework(role("worker", 2), state="Completed", end=end).to_dict()).encode()
-    row = {
-        "namespace": "demo",
-        "name": "training",
-        "person": "alice",
-        "created": NOW - 1200,
-        "completed": NOW - 60,
-        "deleted": NOW - 30,
-        "seen": NOW - 30,
-        "version": "7",
-        "generation": 1,
-        "state": "Completed",
-        "attempts": 1,
-        "tasks": 2,
-        "code": 1,
-        "phrase": "ContainerPermanentFailed",
-        "result": "Failed",
-        "running": 600.0,
-        "queued": 100.0,
-        "document": document,
+    own = row(namespace="demo", name="training", person="alice", version="7", generation=1, document=document)
+    times = row(created=NOW - 1200, completed=NOW - 60, deleted=NOW - 30, seen=NOW - 30)
+    return {
+        **own,
+        **times,
+        **row(state="Completed", attempts=1, tasks=2, running=600.0, queued=100.0),
+        **FAILED,
+        **more,
     }
-    return row | more
 
 
-def run(index: int, **more: Any) -> dict[str, Any]:
+def run(index: int, **more: Any) -> Row:
     """The row of a run of worker-`index`, which has succeeded."""
-    row = {"attempt": 0, "role": "worker", "index": index, "run": 0, "namespace": "demo", "state": "Completed"}
-    row |= {"node": "node-1", "pod": f"training-worker-{index}", "pod_uid": f"pod-{index}", "started": NOW - 1000}
-    return row | {"ran": NOW - 900, "ended": NOW - 100, "code": 0, "phrase": "Succeeded", "result": "Succeeded"} | more
+    own = row(attempt=0, role="worker", index=index, run=0, namespace="demo", state="Completed")
+    pod = row(node="node-1", pod=f"training-worker-{index}", pod_uid=f"pod-{index}")
+    times = row(started=NOW - 1000, ran=NOW - 900, ended=NOW - 100)
+    return {**own, **pod, **times, **row(code=0, phrase="Succeeded", result="Succeeded"), **more}
 
 
-def log_row(index: int, key: str, **more: Any) -> dict[str, Any]:
+def log_row(index: int, key: str, **more: Any) -> Row:
     """The row of the log of worker-`index`."""
-    row = {"pod_uid": f"pod-{index}", "container": "main", "restart": 0, "attempt": 0, "role": "worker", "index": index}
-    return row | {"run": 0, "key": key, "bytes": 10, "taken": NOW} | more
+    own = row(pod_uid=f"pod-{index}", container="main", restart=0, key=key, bytes=10, taken=NOW)
+    return {**own, **row(attempt=0, role="worker", index=index, run=0), **more}
 
 
 def lines(*texts: str, second: int = 0) -> bytes:
@@ -197,20 +195,14 @@ def lines(*texts: str, second: int = 0) -> bytes:
 
 def plain() -> Changes:
     """A Framework with something in each table."""
-    attempt = {"attempt": 0, "namespace": "demo", "started": NOW - 1190, "ran": NOW - 1000, "ended": NOW - 60}
-    attempt |= {"trigger": "worker-1", "tasks": 2, "code": 1, "phrase": "ContainerPermanentFailed", "result": "Failed"}
-    attempt |= {"roster": b'{"complete":true}'}
-    attempt |= {"running": 600.0, "queued": 100.0, "lost": 100.0}
-    epoch = {"attempt": 0, "epoch": 1, "began": NOW - 500, "reason": "Exited", "task": "worker-1", "code": 3}
-    event = {"uid": "event", "first": NOW - 900, "last": NOW - 800, "type": "Warning", "reason": "BackOff"}
-    event |= {"message": "Back-off restarting", "object": "Pod training-worker-1"}
-    failed = {"code": 1, "phrase": "ContainerPermanentFailed", "result": "Failed", "diagnostics": "it broke"}
+    attempt = row(attempt=0, namespace="demo", trigger="worker-1", tasks=2, roster=b'{"complete":true}', **FAILED)
+    attempt |= row(started=NOW - 1190, ran=NOW - 1000, ended=NOW - 60, running=600.0, queued=100.0, lost=100.0)
+    event = row(uid="event", first=NOW - 900, last=NOW - 800, type="Warning", reason="BackOff")
+    event |= row(message="Back-off restarting", object="Pod training-worker-1")
     specs = [
-        {"generation": number, "seen": NOW - 1200 + number, "document": json.dumps({"a": number, "same": 1}).encode()}
+        row(generation=number, seen=NOW - 1200 + number, document=json.dumps({"a": number, "same": 1}).encode())
         for number in (1, 2)
     ]
-    spans = [{"began": NOW - 1200, "ended": NOW - 1000, "attempt": 0, "state": "queued"}]
-    spans += [{"began": NOW - 1000, "ended": NOW - 60, "attempt": 0, "state": "running"}]
     return Changes(
         "framework-uid",
         "demo",
@@ -218,9 +210,12 @@ def plain() -> Changes:
         labels={"team": "vision"},
         specs=specs,
         attempts=[attempt],
-        epochs=[epoch],
-        runs=[run(0), run(1, **failed)],
-        spans=spans,
+        epochs=[row(attempt=0, epoch=1, began=NOW - 500, reason="Exited", task="worker-1", code=3)],
+        runs=[run(0), run(1, **FAILED, diagnostics="it broke")],
+        spans=[
+            row(began=NOW - 1200, ended=NOW - 1000, attempt=0, state="queued"),
+            row(began=NOW - 1000, ended=NOW - 60, attempt=0, state="running"),
+        ],
         events=[event],
         logs=[log_row(0, "zero"), log_row(1, "one"), log_row(1, "", container="side", gap="the kubelet was away")],
     )
@@ -231,26 +226,19 @@ def hostile() -> Changes:
     found = plain()
     free = {"person", "phrase", "diagnostics", "trigger", "reason", "task", "message", "object", "gap", "node", "pod"}
     free |= {"type", "ip", "ready", "attributes", "container"}
-    rows = [found.framework or {}, *found.attempts, *found.epochs, *found.runs, *found.events, *found.logs]
-    for row in rows:
-        row.update(dict.fromkeys(free & set(row), HOSTILE))
+    assert found.framework is not None
+    rows = [found.framework, *found.attempts, *found.epochs, *found.runs, *found.events, *found.logs]
+    for one in rows:
+        one.update(dict.fromkeys(free & set(one), HOSTILE))
     found.logs[2]["container"] = "side"
-    found.uid, (found.framework or {})["name"] = "hostile-uid", NAME
-    for one in (found.framework or {},):
-        one["gap"] = HOSTILE
-        end = {"code": 1, "phrase": HOSTILE, "type": {"name": "Failed", "attributes": []}, "diagnostics": HOSTILE}
-        trigger = {"message": HOSTILE, "taskRoleName": HOSTILE, "taskIndex": 1}
-        tasks = {"worker": [task_of(0, "Completed", end=end, node=HOSTILE)]}
-        shown = framework(
-            role("worker", 1),
-            state="Completed",
-            tasks=tasks,
-            spec={"description": HOSTILE},
-            end=end | {"trigger": trigger},
-        )
-        one["document"] = json.dumps(shown.to_dict()).encode()
-    found.specs = [{"generation": 1, "seen": NOW, "document": json.dumps({HOSTILE: HOSTILE}).encode()}]
-    found.specs += [{"generation": 2, "seen": NOW, "document": json.dumps({HOSTILE: [HOSTILE]}).encode()}]
+    found.uid, found.framework["name"] = "hostile-uid", NAME
+    end = {"code": 1, "phrase": HOSTILE, "type": {"name": "Failed", "attributes": []}, "diagnostics": HOSTILE}
+    of_framework = end | {"trigger": {"message": HOSTILE, "taskRoleName": HOSTILE, "taskIndex": 1}}
+    tasks, spec = {"worker": [task_of(0, "Completed", end=end, node=HOSTILE)]}, {"description": HOSTILE}
+    shown = framework(role("worker", 1), state="Completed", tasks=tasks, spec=spec, end=of_framework)
+    rows[0] |= row(gap=HOSTILE, document=json.dumps(shown.to_dict()).encode())
+    found.specs = [row(generation=1, seen=NOW, document=json.dumps({HOSTILE: HOSTILE}).encode())]
+    found.specs += [row(generation=2, seen=NOW, document=json.dumps({HOSTILE: [HOSTILE]}).encode())]
     return found
 
 
