@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from frameworkbarrier.errors import SettingsError
 from frameworkbarrier.shape import ShapeError
@@ -16,12 +17,12 @@ from frameworkbarrier.source import roster as barrier
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.states import State
-from frameworkcontroller.api.status import TaskAttemptStatus, TaskRoleStatus, TaskStatus
+from frameworkcontroller.api.status import TaskRoleStatus, TaskStatus
 from frameworkcontroller.core.effects import RolesSummary
 from frameworkcontroller.core.gang.publisher import Publication, Publisher
 from frameworkcontroller.core.gang.roster import AttemptName, Published, behind, members
 from frameworkcontroller.core.restart.epoch import Gate
-from tests.controller.core.values import START, at
+from tests.controller.core.values import START, at, task
 from tests.cost.bounds import ROSTER_BYTES, TASKS
 from tests.cost.genes import Genes, Number, Word, joined, mutated_pieces
 from tests.cost.meter import MIB, Genome, Play, Size
@@ -120,25 +121,12 @@ class Roster:
     def _task(self, index: int) -> TaskStatus:
         genes = self.genes
         is_behind = bool(genes["epoch"]) and index < genes["behind"] and not genes["complete"]
-        return TaskStatus(
-            index=index,
-            instance_uid="task-uid",
-            start_time=START,
-            state=State.RUNNING,
-            transition_time=START,
-            attempt_status=TaskAttemptStatus(
-                id=0,
-                start_time=START,
-                pod_name=f"fw-role-{index}",
-                pod_uid=f"{index:08}-uid",
-                pod_ip=genes["address"] or None,
-                pod_host_ip=genes["address"] or None,
-                pod_node_name="n" * genes["node"],
-                arrived=not is_behind if genes["epoch"] else msgspec.UNSET,
-                starts=1 if genes["epoch"] else msgspec.UNSET,
-                epoch=genes["epoch"] - 1 if is_behind else genes["epoch"] or msgspec.UNSET,
-            ),
-        )
+        address, node = genes["address"] or None, "n" * genes["node"]
+        own: dict[str, Any] = {"pod_ip": address, "pod_host_ip": address, "pod_node_name": node}
+        if genes["epoch"]:
+            own |= {"arrived": not is_behind, "starts": 1, "epoch": genes["epoch"] - is_behind}
+        plain = task(State.RUNNING, index=index, pod_uid=f"{index:08}-uid")
+        return replace(plain, attempt_status=replace(plain.attempt_status, **own))
 
 
 ALPHABET = (
