@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pytest
@@ -96,12 +96,6 @@ class Client:
         self.watched[of].put_nowait(msgspec.json.encode({"type": kind, "object": seen}))
 
 
-class Performs(Protocol):
-    """What a performer does for the engine."""
-
-    async def perform(self, subject: Subject, effect: Effect) -> Outcome: ...
-
-
 class Performer:
     """Remembers effects; their outcomes are `Done`, after the ones that a test gives for writes of the status."""
 
@@ -141,7 +135,7 @@ class Lines(LineWriter):
             done()
 
 
-def engine_of(client: Client, performer: Performs, config: CoreConfig | None = None, **settings: Any) -> Engine:
+def engine_of(client: Client, performer: object, config: CoreConfig | None = None, **settings: Any) -> Engine:
     return Engine(cast("Any", client), cast("Any", performer), config or Settings().core, **settings)
 
 
@@ -159,7 +153,7 @@ async def beside(work: Coroutine[Any, Any, object]) -> AsyncIterator[asyncio.Tas
 
 @contextlib.asynccontextmanager
 async def running(
-    client: Client, performer: Performs, config: CoreConfig | None = None, **settings: Any
+    client: Client, performer: object, config: CoreConfig | None = None, **settings: Any
 ) -> AsyncIterator[Engine]:
     engine = engine_of(client, performer, config, **settings)
     async with beside(engine.run()):
