@@ -279,11 +279,3 @@ async def test_hostile_text_widens_no_page_and_does_nothing(browser: Browser, tm
             assert await person.beyond() == 0, path
     # A script or a style of it, or an error of ours that it has caused.
     assert person.complaints == []
-
-
-async def test_what_one_may_not_see_is_said_in_a_sentence(browser: Browser, page: Room) -> None:
-    async with visit(browser, page.url, "demo") as person:
-        tab = await person.go(f"{shown.RUNS}/log")
-        assert "You may not get frameworks in namespace speech" in await person.text()
-        await tab.get_by_role("link", name="All Frameworks").click()
-        assert "None." in await person.text("tbody")
