@@ -236,16 +236,8 @@ class TestDownload:
 
     def test_every_project_that_publishes_checksums_has_a_source(self) -> None:
         found = {name: source(program, "1.2.3", "amd64") for name, program in CATALOGUE.items()}
-        assert [name for name, one in found.items() if one is None] == [
-            "kwok",
-            "kueue",
-            "jobset",
-            "lws",
-            "trainer",
-            "volcano",
-            "scheduler-plugins",
-            "versitygw",
-        ]
+        built_here = "kwok kueue jobset lws trainer volcano scheduler-plugins versitygw"
+        assert [name for name, one in found.items() if one is None] == built_here.split()
         assert all("1.2.3" in one.url and one.sums.startswith("https://") for one in found.values() if one)
 
     def test_a_list_of_checksums_without_the_file_is_an_error(self) -> None:

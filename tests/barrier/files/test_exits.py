@@ -86,6 +86,13 @@ class Pod:
 
         eventually(held, interval=0.02)
 
+    def holds(self, code: str, *, shell: bool = False) -> subprocess.Popen[str]:
+        """Run a program, and wait until the Pod wants to end; it stays."""
+        process = self.run(code, shell=shell)
+        self.becomes_held()
+        assert process.poll() is None
+        return process
+
     def end(self) -> None:
         self.let_go(may_end=True)
         for one in self._running:
@@ -129,16 +136,12 @@ STAYS = {
 
 @pytest.mark.parametrize(("code", "printed"), STAYS.values(), ids=STAYS)
 def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: Pod) -> None:
-    process = pod_here.run(code)
-    pod_here.becomes_held()
-    assert process.poll() is None
+    process = pod_here.holds(code)
     pod_here.let_go(may_end=True)
     assert ends(process) == (0, printed)
     assert ends(pod_here.run(code)) == (0, printed), "as long as they may end"
     pod_here.let_go(may_end=False)
-    again = pod_here.run(code)
-    pod_here.becomes_held()
-    assert again.poll() is None
+    pod_here.holds(code)
 
 
 FAILS = {
@@ -187,17 +190,14 @@ def test_a_program_that_is_not_python_ends_as_it_would_alone(pod_here: Pod) -> N
         assert (alone.returncode, alone.stdout, alone.stderr) == (code, "660\n", "")
     assert not pod_here.is_held
     # Its container stays as long as a rank that it has started and waits for.
-    process = pod_here.run(TORCH, shell=True)
-    pod_here.becomes_held()
-    assert process.poll() is None
+    process = pod_here.holds(TORCH, shell=True)
     pod_here.let_go(may_end=True)
     assert ends(process)[0] == 0
 
 
 def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
     children = "import multiprocessing as m, subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])\n"
-    process = pod_here.run(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
-    pod_here.becomes_held()
+    process = pod_here.holds(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
     process.send_signal(signal.SIGTERM)
     assert ends(process)[0] == 128 + signal.SIGTERM
 
@@ -283,7 +283,6 @@ def test_a_roster_of_before_lets_nobody_go(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_gang_that_has_lost_a_member_may_end(pod_here: Pod) -> None:
-    process = pod_here.run("pass")
-    pod_here.becomes_held()
+    process = pod_here.holds("pass")
     pod_here.sees(Gatekeeper(OwnTask(None, None, None)), roster({"worker": 2}, ready=1, mayEnd=True))
     assert ends(process)[0] == 0

@@ -52,6 +52,12 @@ class Gang:
         }
         return {task: one for task, one in found.items() if one is not None}
 
+    def culprits(self, says: Answer, by: str = "w-0") -> tuple[str, ...] | None:
+        """Let all say the same in a round; return whom one of them finds to blame for a hang, None if there is none."""
+        self.says = dict.fromkeys(self.says, says)
+        hang = self.round()[by].hang
+        return hang and hang.culprits
+
 
 def test_the_first_leads_and_the_others_ask_him_alone() -> None:
     gang = Gang(50)
@@ -64,10 +70,7 @@ def test_the_next_leads_after_three_rounds_and_gives_way() -> None:
     gang.round()
     gang.down = {"w-0"}
     assert [[*gang.round()] for _ in range(MISSES)] == [[]] * (MISSES - 1) + [["w-1"]]
-    gang.says = dict.fromkeys(gang.says, HANGS)
-    hang = gang.round()["w-1"].hang
-    assert hang is not None
-    assert hang.culprits == ("w-0",), "it has answered before"
+    assert gang.culprits(HANGS, by="w-1") == ("w-0",), "it has answered before"
     gang.down = set()
     gang.round()
     assert [*gang.round()] == ["w-0"]
@@ -76,14 +79,11 @@ def test_the_next_leads_after_three_rounds_and_gives_way() -> None:
 def test_who_has_stopped_answering_is_the_culprit_as_long_as_it_is_the_same() -> None:
     gang = Gang(4)
     gang.round()
-    gang.says = dict.fromkeys(gang.says, HANGS)
     gang.down = {"w-2"}
-    finding = gang.round()["w-0"]
-    assert finding.hang is not None
-    assert finding.hang.culprits == ("w-2",)
+    assert gang.culprits(HANGS) == ("w-2",)
     gang.peers[2] = replace(gang.peers[2], uid8="another")
     gang.follow(0)
-    assert gang.round()["w-0"].hang is None, "a Pod that has just come is waited for"
+    assert gang.culprits(HANGS) is None, "a Pod that has just come is waited for"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,7 @@ def test_who_reaches_nobody_any_more_decides_for_himself_and_takes_his_time() ->
     gang.round()
     gang.down = {"w-1", "w-2"}
     for silent, culprits in ((HANGS, None), (LONG, ("w-0",))):
-        gang.says = dict.fromkeys(gang.says, silent)
-        finding = gang.round()["w-0"]
-        assert (finding.hang and finding.hang.culprits) == culprits
+        assert gang.culprits(silent) == culprits
 
 
 def test_who_is_not_in_the_roster_asks_nobody() -> None:
@@ -170,5 +168,4 @@ def test_a_gang_that_changes_during_a_round_is_judged_in_the_next_one() -> None:
     assert asyncio.run(led.round(lambda: HANGS)) is None
     gang.follow(0)
     led._ask = gang._ask
-    gang.says = dict.fromkeys(gang.says, HANGS)
-    assert gang.round()["w-0"].hang is not None
+    assert gang.culprits(HANGS) is not None
