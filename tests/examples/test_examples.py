@@ -22,6 +22,7 @@ from tests.support.rows import each
 
 INDEX = (catalogue.FOLDER / "README.md").read_text()
 LIMIT = 100
+TENSORFLOW = catalogue.FOLDER / "tensorflow"
 
 
 @each("name", catalogue.names())
@@ -36,6 +37,31 @@ def test_an_example_is_explained_applied_by_kustomize_and_in_the_index_with_shor
     lengths = {file.name: len(file.read_text().splitlines()) for file in sources}
     assert {name: length for name, length in lengths.items() if length >= LIMIT} == {}
     assert set(catalogue.images_of([folder])) <= set(images.CATALOGUE)
+
+
+def test_the_pods_of_the_tensorflow_example_need_one_label_one_annotation_and_the_training_without_a_shell() -> None:
+    roles = yaml.safe_load((TENSORFLOW / "framework.yaml").read_text())["spec"]["taskRoles"]
+    for template in (role["task"]["pod"] for role in roles):
+        assert template["metadata"] == {
+            "labels": {"frameworkcontroller.microsoft.com/barrier": "enabled"},
+            "annotations": {"barrier.frameworkcontroller.microsoft.com/preset": "tensorflow"},
+        }
+        assert not {"initContainers", "serviceAccountName", "volumes", "hostNetwork"} & set(template["spec"])
+        (container,) = template["spec"]["containers"]
+        assert container["command"] == ["python3", "/app/train.py"]
+        assert not {"args", "env", "envFrom"} & set(container)
+    assert len((TENSORFLOW / "train.py").read_text().splitlines()) < 80
+
+
+def test_its_image_has_packages_pinned_by_hash_and_a_numeric_user_that_is_not_root() -> None:
+    text = (TENSORFLOW / "requirements.txt").read_text()
+    packages = re.split(r"\n(?=[a-z0-9])", text)[1:]
+    assert any(package.startswith("tensorflow-cpu==2.21.") for package in packages)
+    assert [package for package in packages if "--hash=sha256:" not in package] == []
+    # From no particular registry.
+    assert "://" not in text
+    (user,) = re.findall(r"^USER (\S+)$", (TENSORFLOW / "Dockerfile").read_text(), re.MULTILINE)
+    assert all(int(part) > 0 for part in user.split(":"))
 
 
 def test_an_unknown_example_is_an_error_that_lists_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
