@@ -1,3 +1,8 @@
+"""What the barrier reads of its environment and its flags, and what it refuses."""
+
+import re
+from pathlib import Path
+
 import pytest
 
 from frameworkbarrier import settings
@@ -106,3 +111,11 @@ def test_help_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 0
     out = capsys.readouterr().out
     assert all(setting.env in out for setting in settings.SETTINGS.values())
+
+
+def test_the_page_has_each_setting_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "barrier.md").read_text()
+    section = page.partition("\n## 4. Environment\n")[2].partition("**Faults**")[0]
+    cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("|")]
+    named = re.findall(r"`(\w+)`", " ".join(cells))
+    assert sorted(named) == sorted(setting.env for setting in settings.SETTINGS.values())

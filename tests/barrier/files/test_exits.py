@@ -254,8 +254,9 @@ def test_a_path_that_is_too_long_for_a_socket_is_an_error_of_the_settings(tmp_pa
         Exits(output, 1, Log()).listen()
 
 
-def test_the_program_in_front_of_others_is_one_of_python_3_8() -> None:
-    ast.parse(HELD.read_text(), feature_version=(3, 8))
+@pytest.mark.parametrize("program", [HELD, HELD.with_name("_frameworkprogress.py")], ids=lambda file: file.name)
+def test_a_program_in_front_of_others_is_one_of_python_3_8(program: Path) -> None:
+    ast.parse(program.read_text(), feature_version=(3, 8))
 
 
 def test_the_program_in_front_of_others_says_what_the_sidecar_hears() -> None:

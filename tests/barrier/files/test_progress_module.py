@@ -1,6 +1,5 @@
 """What reports the progress of PyTorch, in real interpreters beside a small `torch` with the parts that it watches."""
 
-import ast
 import json
 import os
 import signal
@@ -281,10 +280,6 @@ def test_a_killed_process_leaves_a_report_that_is_no_longer_locked(tmp_path: Pat
     eventually(free)
     assert report.exists()
     process.communicate(timeout=20)
-
-
-def test_the_module_is_one_of_python_3_8() -> None:
-    ast.parse(SOURCE.read_text(), feature_version=(3, 8))
 
 
 SWITCHED_ON: dict[str, tuple[dict[str, Any], str]] = {

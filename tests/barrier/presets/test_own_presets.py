@@ -1,6 +1,7 @@
 """Presets that an operator defines: as the barrier gets them, in one variable of JSON."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,14 @@ def test_a_wrong_definition_ends_the_barrier_with_a_reason(definition: Any, says
 def test_a_definition_is_the_same_after_its_way_through_the_variable() -> None:
     own = {name: presets.decode(name, presets.load(name).document) for name in presets.names()}
     assert presets.decode_all(presets.encode(own.values())) == own
+
+
+def test_the_page_has_each_field_of_a_definition() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "presets.md").read_text()
+    _, _, section = page.partition("## Presets of your own")
+    tables = [f"`[{field}]`" for field in ("variables", "files", "short_variables")]
+    fields = ("optional", "long", "port", "rank_roles", "ranks_by_topology", "heads", "gpu_slots", "place", "doc")
+    assert [named for named in (*tables, *(f"`{field}`" for field in fields)) if named not in section] == []
 
 
 JSON = st.recursive(
