@@ -33,6 +33,14 @@ COMPLETE = shows(roster({"worker": 1}))
 INCOMPLETE = shows(roster({"worker": 2}, ready=1))
 
 
+def ended(barrier: Barrier, code: int, says: str) -> None:
+    """It has this exit code, and a last line that says this, names the code, and is the termination message."""
+    found, last = barrier.ends()
+    assert found == code, barrier.lines
+    assert re.search(rf"{says} \(exit code {code}\)$", last), last
+    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
+
+
 def imported(environ: dict[str, str]) -> set[str]:
     """Top-level packages that one run imports."""
     own = {"PATH": os.environ["PATH"], "FB_TERMINATION_LOG": "/nonexistent"}
@@ -119,12 +127,8 @@ def test_an_end_has_its_exit_code_and_a_last_line_that_is_the_termination_messag
     start: Start, serve: Serve, end: End
 ) -> None:
     server = serve(end.answers)
-    barrier = start(server.url, environment() | end.environ, *end.flags)
-    code, last = barrier.ends()
-    assert code == end.code
+    ended(start(server.url, environment() | end.environ, *end.flags), end.code, f"{end.says}.*")
     assert end.answers is not hangs or len(server.requests) <= 1
-    assert re.search(rf"{end.says}.* \(exit code {code}\)$", last), last
-    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
 
 
 @pytest.mark.parametrize("phase", ["first answer", "watch"])
@@ -134,12 +138,9 @@ def test_sigterm_exits_143_at_once(start: Start, serve: Serve, phase: str) -> No
     server.is_asked(2 if phase == "watch" else 1)
     time.sleep(0.2)
     barrier.process.send_signal(signal.SIGTERM)
-    code, last = barrier.ends()
-    assert code == 143
     # It did not wait for the end of the request, which is a fault that the line would name.
     says = "1/2: 1 Task" if phase == "watch" else " for the first answer of the API server"
-    assert re.search(rf"ended by SIGTERM after \S+ s of waiting ?{says} \(exit code 143\)$", last), last
-    assert last.endswith(f" {barrier.termination_log.read_text()}"), last
+    ended(barrier, 143, rf"ended by SIGTERM after \S+ s of waiting ?{says}")
 
 
 def test_the_startup_probe_of_a_sidecar_succeeds_when_the_gate_opens(start: Start, serve: Serve, folder: Path) -> None:
@@ -205,10 +206,7 @@ def test_a_fault_that_nobody_thought_of_exits_1_and_says_so_in_the_last_line(
         "def fail(*a, **k): raise ZeroDivisionError('unthought of')\nw.wait = fail\n"
     )
     barrier = start(serve(COMPLETE).url, environment(PYTHONPATH=str(folder.parent)))
-    code, last = barrier.ends()
-    assert code == 1
-    assert "the barrier failed: ZeroDivisionError: unthought of (exit code 1)" in last
-    assert last.endswith(f" {barrier.termination_log.read_text()}")
+    ended(barrier, 1, "the barrier failed: ZeroDivisionError: unthought of")
 
 
 def test_a_log_in_json_is_json(start: Start, serve: Serve) -> None:
