@@ -21,8 +21,8 @@ from localcluster.programs.binaries import kubernetes_version
 from localcluster.programs.catalogue import BUILDABLE, CATALOGUE, minor_of, module_of, pinned_version, version_of
 from localcluster.programs.downloads import Source, expected_sum, fetch, source
 from localcluster.progress import task
-from testkit.waiting import eventually
 from tests.support.http import serving
+from tests.support.waiting import becomes
 
 Environ = dict[str, str]
 PINNED = pinned_version("kubernetes")
@@ -265,12 +265,8 @@ class TestProgress:
     ) -> None:
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setattr(progress, "_QUIET_SECONDS", 0.0)
-
-        def is_told() -> None:
-            assert stream.getvalue().count("build etcd") >= 1 + stream.isatty()
-
         with task("build etcd"):
-            eventually(is_told)
+            becomes(lambda: stream.getvalue().count("build etcd") > stream.isatty(), wanted=True)
         assert re.fullmatch(expected, re.sub(r" +[\d.]+ s", " N s", stream.getvalue()))
 
     def test_a_short_task_is_not_mentioned_but_its_failure_is(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Whole clusters: up and down again, side by side, after crashes; and which of them a test session removes."""
 
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -23,9 +24,9 @@ from localcluster.processes import ports
 from localcluster.processes.process import identify, processes_of
 from localcluster.processes.supervisor import Supervisor
 from localcluster.programs import binaries
-from testkit.waiting import eventually
 from tests.support.clusters import is_required, own_name, remove_abandoned
 from tests.support.rows import each
+from tests.support.waiting import becomes
 
 COMMAND = [sys.executable, "-m", "localcluster"]
 CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager"]
@@ -46,14 +47,11 @@ def pids(name: str) -> dict[str, int | None]:
 
 
 def kill(name: str, *components: str) -> None:
-    def is_gone() -> None:
-        assert identify(pid) is None
-
     for component in components:
         pid = pids(name)[component]
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        eventually(is_gone)
+        becomes(functools.partial(identify, pid), None)
 
 
 def write_something(cluster: Cluster) -> None:
@@ -131,12 +129,8 @@ class TestLife:
             localcluster.down(name)
             assert processes_of(processes.state) == []
             assert not processes.state.exists()
-
-        def api_server_runs() -> None:
-            assert processes.running("kube-apiserver") is not None
-
         with starting(name) as starter:
-            eventually(api_server_runs)
+            becomes(lambda: processes.running("kube-apiserver") is None, wanted=False)
             starter.kill()
         localcluster.up(name)
         assert all(pids(name).values())

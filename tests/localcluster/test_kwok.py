@@ -12,6 +12,7 @@ from localcluster.cluster.kwok import EXIT_CODE, RUN_SECONDS
 from localcluster.errors import LocalClusterError
 from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually
+from tests.support.waiting import becomes
 
 pytestmark = pytest.mark.apiserver
 
@@ -72,11 +73,7 @@ def test_a_node_deletes_a_deleted_pod_unless_it_is_being_removed_already_and_no_
     raw.merge(f"{pods}/removed", {"metadata": {"finalizers": ["localcluster.frameworkcontroller/test"]}})
     raw.delete(f"{pods}/removed", {"gracePeriodSeconds": 0})
     raw.delete(f"{pods}/later")
-
-    def is_gone() -> None:
-        assert [pod["metadata"]["name"] for pod in raw.get(pods)["items"]] == ["removed"]
-
-    eventually(is_gone, timeout=20)
+    becomes(lambda: [pod["metadata"]["name"] for pod in raw.get(pods)["items"]], ["removed"], timeout=20)
     raw.merge(f"{pods}/removed", {"metadata": {"finalizers": None}})
     log = [json.loads(line) for line in complete_lines(cluster.state / "kwok.log") if line.startswith("{")]
     deleted = [record["pod"] for record in log if record["msg"] == "Delete pod"]

@@ -21,6 +21,7 @@ from localcluster.client import RawClient
 from localcluster.images import images
 from localcluster.processes import process
 from testkit.waiting import eventually, patience
+from tests.support.waiting import becomes
 
 pytestmark = pytest.mark.node
 
@@ -232,11 +233,7 @@ def machine_wide() -> list[object]:
 
 def runs_a_pod(cluster: Cluster, name: str) -> None:
     cluster.kubectl("run", name, f"--image={PROBE}", "--image-pull-policy=IfNotPresent", "--", "wait")
-
-    def runs() -> None:
-        assert cluster.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}") == "Running"
-
-    eventually(runs, timeout=60)
+    becomes(lambda: cluster.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}"), "Running", timeout=60)
 
 
 def kill_all(cluster: Cluster) -> None:

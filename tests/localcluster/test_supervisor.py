@@ -16,7 +16,7 @@ from localcluster.errors import LocalClusterError, StartError
 from localcluster.processes.logs import complete_lines, relevant_tail
 from localcluster.processes.process import identify, processes_of
 from localcluster.processes.supervisor import Supervisor
-from testkit.waiting import eventually
+from tests.support.waiting import becomes
 
 SLEEP = ["sleep", "600"]
 
@@ -112,13 +112,9 @@ def test_a_fork_of_a_component_is_found_as_an_orphan_after_the_component_is_gone
     processes: Supervisor, tmp_path: Path
 ) -> None:
     sign = tmp_path / "ready"
-
-    def has_an_orphan() -> None:
-        assert len(processes.orphans()) == 1
-
     fork = f"setsid sh -c 'touch {sign}; exec sleep 600'"
     processes.start("a", ["sh", "-c", f"{fork} & exec sleep 600"], ready=sign.exists)
-    eventually(has_an_orphan)
+    becomes(lambda: len(processes.orphans()), 1)
     processes.stop("a", grace_seconds=0)
     assert processes.stop_orphans() == 1
 

@@ -26,6 +26,7 @@ from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
 from tests.support.clusters import own_cluster
 from tests.support.pages import blocks, commands_of, typed
+from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.chart, pytest.mark.apiserver]
 
@@ -212,11 +213,7 @@ def test_frameworks_come_back_from_a_file_and_run_when_they_are_told(
             for commands in commands_of(INSTALL, "Uninstall")[1:]:
                 typed(cluster, commands, tmp_path)
             controller.stop()
-
-            def no_pods() -> None:
-                assert frameworks.pods() == {}
-
-            eventually(no_pods)
+            becomes(frameworks.pods, {})
 
         typed(cluster, commands_of(INSTALL, "With helm")[0], tmp_path)
         restore, show = commands_of(RECOVERY, "Restore Frameworks from a file")

@@ -21,8 +21,8 @@ from frameworkbarrier.files.output import OutputDirectory
 from frameworkbarrier.gate.gate import Gatekeeper, Released, Waiting
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import EXIT_HELD, EXIT_SOCKET, OwnTask, Settings
-from testkit.waiting import eventually
 from tests.barrier.gangs import observation, roster
+from tests.support.waiting import becomes
 
 HELD = Path(render.__file__).with_name("sitecustomize.py")
 LIBRARIES = {
@@ -81,10 +81,7 @@ class Pod:
         return (self.folder / EXIT_HELD).exists()
 
     def becomes_held(self) -> None:
-        def held() -> None:
-            assert self.is_held
-
-        eventually(held, interval=0.02)
+        becomes(lambda: self.is_held, wanted=True, interval=0.02)
 
     def holds(self, code: str, *, shell: bool = False) -> subprocess.Popen[str]:
         """Run a program, and wait until the Pod wants to end; it stays."""
@@ -200,11 +197,7 @@ def test_children_do_not_wait_and_signals_end_who_waits(pod_here: Pod) -> None:
     process = pod_here.holds(children + "p = m.get_context('fork').Process(target=print); p.start(); p.join()")
     process.send_signal(signal.SIGTERM)
     assert ends(process)[0] == 128 + signal.SIGTERM
-
-    def gone() -> None:
-        assert not pod_here.is_held
-
-    eventually(gone)
+    becomes(lambda: pod_here.is_held, wanted=False)
 
 
 def test_nobody_waits_for_longer_than_the_timeout(tmp_path: Path) -> None:
@@ -269,11 +262,7 @@ def test_a_roster_of_before_lets_nobody_go(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(exits, "TOLD_AFTER_SEC", 0.0)
     pod = Pod(tmp_path, is_open=False)
     process = pod.run("pass")
-
-    def waits() -> None:
-        assert any(pod.exits._waits.values())
-
-    eventually(waits, interval=0.02)
+    becomes(lambda: any(pod.exits._waits.values()), wanted=True, interval=0.02)
     own = OwnTask("worker", 0, "another-pod", None)
     assert isinstance(pod.sees(Gatekeeper(own), roster({"worker": 2}, mayEnd=True)), Waiting)
     time.sleep(0.2)

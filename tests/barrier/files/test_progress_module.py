@@ -13,6 +13,7 @@ import pytest
 from frameworkbarrier.files import render
 from frameworkbarrier.settings import Settings
 from testkit.waiting import eventually
+from tests.support.waiting import becomes
 
 SOURCE = Path(render.__file__).with_name("_frameworkprogress.py")
 PYTHONS = {
@@ -273,11 +274,7 @@ def test_a_killed_process_leaves_a_report_that_is_no_longer_locked(tmp_path: Pat
     assert is_locked()
     process.send_signal(signal.SIGKILL)
     process.wait()
-
-    def free() -> None:
-        assert not is_locked()
-
-    eventually(free)
+    becomes(is_locked, wanted=False)
     assert report.exists()
     process.communicate(timeout=20)
 

@@ -13,6 +13,7 @@ import pytest
 from frameworkbarrier.files import render
 from testkit.waiting import eventually
 from tests.barrier.packages import python_with
+from tests.support.waiting import becomes
 
 pytestmark = pytest.mark.long
 
@@ -78,11 +79,7 @@ def test_ranks_report_steps_checkpoints_and_stacks_and_go_on_from_a_checkpoint(p
     steps = [job.reports()[number]["step"] for number in (waits, stops)]
     assert abs(steps[0] - steps[1]) <= 1
     os.kill(stops, signal.SIGCONT)
-
-    def moves() -> None:
-        assert not job.stacks(waits)
-
-    eventually(moves, timeout=30)
+    becomes(lambda: job.stacks(waits), "", timeout=30)
     assert "rank 1 of 2 begins after step 0" in job.ends()
     assert not job.reports()
     assert "rank 0 of 2 begins after step 100" in Job(python, tmp_path, 105).ends()

@@ -31,11 +31,11 @@ from frameworkbarrier.log import Log
 from frameworkbarrier.settings import OwnTask, Settings
 from localcluster import packages
 from localcluster.processes.ports import free_port
-from testkit.waiting import eventually
 from tests.barrier.gangs import environment, observation, roster
 from tests.barrier.gate.test_sidecar import Changing
 from tests.barrier.process import Barrier
 from tests.barrier.source.faulty_server import Serve
+from tests.support.waiting import becomes
 
 QUICK = (
     "from frameworkbarrier.health import lead, monitor;lead.INTERVAL_SEC = 0.2; monitor.LOOK_SEC = 0.05; monitor.main()"
@@ -84,21 +84,17 @@ class Pod:
         return json.loads(body) if status == 200 else {}
 
 
-def check(holds: bool) -> None:
-    assert holds
-
-
 def at_work(gang: list[Pod]) -> None:
     """Let all make steps until the first has heard of each: of one that it has not, it can say nothing."""
     steps = itertools.count()
     answers(gang[0])
 
-    def step() -> None:
+    def known() -> object:
         for pod in gang:
             pod.says(str(next(steps)))
-        check(gang[0].gang().get("ranks") == len(gang))
+        return gang[0].gang().get("ranks")
 
-    eventually(step)
+    becomes(known, len(gang))
 
 
 def answers(pod: Pod) -> None:
@@ -109,11 +105,11 @@ def answers(pod: Pod) -> None:
 def listens(address: tuple[str, int]) -> None:
     """Wait until a connection is taken."""
 
-    def takes_one() -> None:
+    def refused() -> int:
         with socket.socket() as one:
-            assert one.connect_ex(address) == 0
+            return one.connect_ex(address)
 
-    eventually(takes_one)
+    becomes(refused, 0)
 
 
 @pytest.fixture
@@ -156,11 +152,11 @@ def test_the_next_leads_when_the_first_is_stopped_and_names_it(gang: list[Pod], 
     gang[0].process.kill()
     gang[0].process.wait()
     answers(gang[1])
-    eventually(lambda: check(bool(gang[1].gang().get("hang"))))  # it may have asked the first, or have come too late
+    becomes(lambda: bool(gang[1].gang().get("hang")), wanted=True)  # it may have asked the first, or have come too late
     with Pod(tmp_path / "again", 0, gang[0].port).process as first:
         gang[0].process = first
         gang[0].tell(gang)
-        eventually(lambda: check(gang[1].gang() == {}))  # the first has answered
+        becomes(gang[1].gang, {})  # the first has answered
         first.kill()
     assert [one["task"] for one in gang[1].hears_of_hang()["hang"]["culprits"]] == ["w-0"]
 
@@ -213,7 +209,7 @@ def test_the_shell_loop_of_the_example_says_each_step(gang: list[Pod], line: str
             step()
             time.sleep(0.1)
     assert loop.returncode == 0
-    eventually(lambda: check(step() == 4))
+    becomes(step, 4)
     assert seen == sorted(seen)
     assert len(set(seen)) > 2, "it was seen to grow"
     assert (gang[0].folder / "rank").exists() is (line == "")
@@ -294,7 +290,7 @@ def test_a_hang_ends_the_sidecar_where_that_is_asked_for(
     reader = SourceReader()
     watching, decision = watcher(tmp_path, hang, reader, monkeypatch)
     watching.start(decision.gang)
-    eventually(lambda: check("the gang hangs" in capfd.readouterr().err))
+    becomes(lambda: "the gang hangs" in capfd.readouterr().err, wanted=True)
     if hang == "observe":
         assert reader.get(0.5) is None
     else:
@@ -303,7 +299,7 @@ def test_a_hang_ends_the_sidecar_where_that_is_asked_for(
         assert isinstance(ended.value, EpochEndedError)
         assert json.loads(str(ended.value))["culprits"][0]["task"] == "worker-0"
     watching._child.kill()  # type: ignore[union-attr]
-    eventually(lambda: check("progress is not watched any more" in capfd.readouterr().err))
+    becomes(lambda: "progress is not watched any more" in capfd.readouterr().err, wanted=True)
     watching.hear(decision.gang, Waiting(0, 1, ()))
 
 

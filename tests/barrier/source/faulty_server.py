@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from testkit.waiting import eventually
+from tests.support.waiting import becomes
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,7 @@ class FaultyServer:
 
     def is_asked(self, times: int) -> None:
         """Wait until so many requests have come in."""
-
-        def check() -> None:
-            assert len(self.requests) >= times
-
-        eventually(check)
+        becomes(lambda: len(self.requests) >= times, wanted=True)
 
 
 Serve = Callable[[Script], FaultyServer]

@@ -17,9 +17,9 @@ from frameworkbarrier.source.access import Access, Token
 from frameworkbarrier.source.api import Api, UnavailableError
 from frameworkbarrier.source.follow import Follower
 from frameworkbarrier.source.views import RosterView
-from testkit.waiting import eventually
 from tests.barrier.gangs import configmap, environment, roster
 from tests.barrier.source.faulty_server import FaultyServer, Reply, Request, Script, Serve, answers, in_turn, status
+from tests.support.waiting import becomes
 
 
 def thing(n: int) -> dict[str, Any]:
@@ -72,13 +72,10 @@ def faults(items: list[Item]) -> list[str]:
 def resets(items: list[Item], after: bytes = b"") -> Callable[[Reply], None]:
     """Reset a watch once generation 2 has been seen, because the kernel then drops what was not read yet."""
 
-    def is_seen() -> None:
-        assert 2 in seen(items)
-
     def then(reply: Reply) -> None:
         if after:
             reply.chunk(after)
-        eventually(is_seen)
+        becomes(lambda: 2 in seen(items), wanted=True)
         reply.reset()
 
     return then

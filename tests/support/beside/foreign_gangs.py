@@ -1,6 +1,7 @@
 """Objects whose Pods are gangs, on a real API server with a controller and an injector that know them."""
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from localcluster.client import ApiStatusError, Json, RawClient
 from testkit import kueue
 from testkit.operators import JobSet, LeaderWorkerSet, Trainer
 from testkit.waiting import eventually
+from tests.support import waiting
 from tests.support.beside.foreign_pods import BARRIER
 from tests.support.beside.kubelet import Kubelet
 
@@ -29,6 +31,7 @@ _INDEXES = (
     "leaderworkerset.sigs.k8s.io/worker-index",
     "apps.kubernetes.io/pod-index",
 )
+becomes = functools.partial(waiting.becomes, timeout=60)
 _KINDS = ("jobset.x-k8s.io/v1alpha2", "leaderworkerset.x-k8s.io/v1")
 
 
