@@ -44,14 +44,6 @@ def told(gang: Gang) -> str:
     return f"{gang.ready}/{gang.total}: {', '.join(pods or missing)}"
 
 
-@dataclass(frozen=True)
-class Case:
-    """What the API server shows, and the gang in it."""
-
-    shown: Any
-    told: str
-
-
 def worker(**changes: Any) -> dict[str, Any]:
     return framework_object({"worker": [task("worker", 0, **changes)]})
 
@@ -73,38 +65,37 @@ def reduces(*, dependencies_met: bool) -> dict[str, Any]:
 
 PS, WORKER = (f"mnist-{role}-0 {uid(role, 0)[:8]}" for role in ("ps", "worker"))
 MORE = {"worker": [task("worker", 0), task("worker", 1, deletionPending=True)], "old": [task("old", 0)]}
-FRAMEWORKS = {
-    "all Tasks are recorded with an address": Case(
-        framework_object({"ps": [task("ps", 0)], "worker": [task("worker", 0)]}), f"2/2: {PS}, {WORKER}"
+FRAMEWORKS: dict[str, tuple[Any, str]] = {
+    "all Tasks are recorded with an address": (
+        framework_object({"ps": [task("ps", 0)], "worker": [task("worker", 0)]}),
+        f"2/2: {PS}, {WORKER}",
     ),
-    "no address": Case(worker(address=None), "0/1: worker-0 has no address yet"),
-    "an empty address": Case(worker(address=""), "0/1: worker-0 has no address yet"),
-    "no Pod": Case(
-        worker(state="AttemptCreationPending", attemptStatus={"id": 0}), "0/1: worker-0 AttemptCreationPending"
+    "no address": (worker(address=None), "0/1: worker-0 has no address yet"),
+    "an empty address": (worker(address=""), "0/1: worker-0 has no address yet"),
+    "no Pod": (worker(state="AttemptCreationPending", attemptStatus={"id": 0}), "0/1: worker-0 AttemptCreationPending"),
+    "it is being deleted": (worker(deletionPending=True), "0/1: worker-0 is being deleted"),
+    "the status is older than the spec": (
+        framework_object({"worker": []}, {"worker": 1}),
+        "0/1: worker-0 is not in the status yet",
     ),
-    "it is being deleted": Case(worker(deletionPending=True), "0/1: worker-0 is being deleted"),
-    "the status is older than the spec": Case(
-        framework_object({"worker": []}, {"worker": 1}), "0/1: worker-0 is not in the status yet"
+    "the spec says who belongs to it, whatever the status still lists": (
+        framework_object(MORE, {"worker": 1}),
+        f"1/1: {WORKER}",
     ),
-    "the spec says who belongs to it, whatever the status still lists": Case(
-        framework_object(MORE, {"worker": 1}), f"1/1: {WORKER}"
-    ),
-    "a role that waits for others has no Tasks in the gang yet": Case(
-        reduces(dependencies_met=False), f"1/1: {WORKER}"
-    ),
-    "a role that waits no longer": Case(reduces(dependencies_met=True), "1/2: reduce-0 has no address yet"),
-    "no status, and ten names are enough": Case(
+    "a role that waits for others has no Tasks in the gang yet": (reduces(dependencies_met=False), f"1/1: {WORKER}"),
+    "a role that waits no longer": (reduces(dependencies_met=True), "1/2: reduce-0 has no address yet"),
+    "no status, and ten names are enough": (
         framework_object({}, {"worker": 12}) | {"status": None},
         "0/12: " + ", ".join(f"worker-{index} is not in the status yet" for index in range(10)),
     ),
 }
 
 
-@pytest.mark.parametrize("case", FRAMEWORKS.values(), ids=FRAMEWORKS)
-def test_the_gang_of_a_framework(case: Case) -> None:
-    gang = gang_of(case.shown, OwnTask("worker", 5, uid("worker", 5)))
-    assert told(gang) == case.told
-    assert [role.name for role in gang.roles] in ([], [role["name"] for role in case.shown["spec"]["taskRoles"]])
+@pytest.mark.parametrize(("shown", "gang"), FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_the_gang_of_a_framework(shown: Any, gang: str) -> None:
+    found = gang_of(shown, OwnTask("worker", 5, uid("worker", 5)))
+    assert told(found) == gang
+    assert [role.name for role in found.roles] in ([], [role["name"] for role in shown["spec"]["taskRoles"]])
 
 
 def test_a_compressed_status_is_read_unless_there_is_a_raw_one() -> None:
