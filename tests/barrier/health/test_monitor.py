@@ -264,31 +264,21 @@ def post(address: tuple[str, int], over: threading.Event) -> tuple[int, int, flo
     return tried, sent, time.monotonic() - began
 
 
-def watcher(
-    tmp_path: Path, hang: str, reader: SourceReader, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Watcher, Released]:
-    """Return a sidecar whose gang of one has stopped at a step."""
-    monkeypatch.setattr(child, "MODULE", ("-c", QUICK))
-    port = free_port()
-    one = roster({"worker": 1})
-    settings = Settings(
-        role="worker", index=0, progress=("file",), progress_dir=str(tmp_path), progress_port=port,
-        hang=hang, hang_floor_sec=1, hang_first_sec=1,
-    )  # fmt: skip
-    found, gatekeeper = Watcher(settings, Log(), reader.end), Gatekeeper(OwnTask("worker", 0, None))
-    gatekeeper.listeners.append(found.hear)
-    decision = gatekeeper.decide(observation(one))
-    assert isinstance(decision, Released)
-    (tmp_path / "rank").write_text("3")
-    return found, decision
-
-
 @pytest.mark.parametrize("hang", ["observe", "restart"])
 def test_a_hang_ends_the_sidecar_where_that_is_asked_for(
     tmp_path: Path, hang: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reader = SourceReader()
-    watching, decision = watcher(tmp_path, hang, reader, monkeypatch)
+    monkeypatch.setattr(child, "MODULE", ("-c", QUICK))
+    (tmp_path / "rank").write_text("3")
+    settings = Settings(
+        role="worker", index=0, progress=("file",), progress_dir=str(tmp_path), progress_port=free_port(),
+        hang=hang, hang_floor_sec=1, hang_first_sec=1,
+    )  # fmt: skip
+    reader, gatekeeper = SourceReader(), Gatekeeper(OwnTask("worker", 0, None))
+    watching = Watcher(settings, Log(), reader.end)
+    gatekeeper.listeners.append(watching.hear)
+    decision = gatekeeper.decide(observation(roster({"worker": 1})))
+    assert isinstance(decision, Released)
     watching.start(decision.gang)
     becomes(lambda: "the gang hangs" in capfd.readouterr().err, wanted=True)
     if hang == "observe":

@@ -57,15 +57,10 @@ def test_a_communicator_is_as_far_as_its_furthest_rank(answer: bytes, count: int
     assert operations(answer) == count
 
 
-def heard_of(*answers: bytes | None, number: int) -> list[bytes]:
-    """Return the first so many counts that are heard of a server with these answers; None: it keeps still."""
-    heard: list[bytes] = []
-    left, enough = list(answers), asyncio.Event()
-
-    def hear(count: bytes) -> None:
-        heard.append(count)
-        if len(heard) == number:
-            enough.set()
+def test_it_asks_again_whatever_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ras, "TIMEOUT_SEC", 0.2)
+    endless = status([3]) + b" " * (3 * ANSWER_BYTES) + status([1000])
+    left = [status([1]), None, b"", endless, status([2]), *[b""] * 1000]  # None: it keeps still
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert await reader.readexactly(len(REQUEST)) == REQUEST
@@ -76,21 +71,16 @@ def heard_of(*answers: bytes | None, number: int) -> list[bytes]:
             writer.write(answer)
         writer.close()
 
-    async def listen() -> None:
+    async def heard() -> list[bytes]:
+        counts = asyncio.Queue[bytes]()
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(120):
             address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            following = asyncio.ensure_future(follow(hear, address, 0.01))
-            await enough.wait()
+            following = asyncio.ensure_future(follow(counts.put_nowait, address, 0.01))
+            found = [await counts.get() for _ in range(3)]
             following.cancel()
+        return found
 
-    asyncio.run(listen())
-    return heard
-
-
-def test_it_asks_again_whatever_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ras, "TIMEOUT_SEC", 0.2)
-    endless = status([3]) + b" " * (3 * ANSWER_BYTES) + status([1000])
-    assert heard_of(status([1]), None, b"", endless, status([2]), *[b""] * 1000, number=3) == [b"5", b"7", b"6"]
+    assert asyncio.run(heard()) == [b"5", b"7", b"6"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "", ":", "a..b:x", "[::1]:1", "x" * 300])
