@@ -141,10 +141,6 @@ class Driver:
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision
 
-    def said(self, reason: str) -> list[str]:
-        """The messages of the Events with this reason."""
-        return [event.message for event in self.events if event.reason == reason]
-
     def at_turn(self, effect: Effect) -> Effect | None:
         """What is performed of an effect now."""
         return self.reconciler.at_turn(effect, self.now)
