@@ -113,20 +113,14 @@ class PlayedArchive:
 
     async def _logs(self, request: web.Request) -> web.Response:
         self._found(request)
-        query = request.query
-        wanted = [one for one, _ in self.logs if query["attempt"] == str(one["attempt"])]
-        wanted = [one for one in wanted if query.get("role", one["role"]) == one["role"]]
-        return web.json_response(
-            {"logs": [one for one in wanted if query.get("index", str(one["index"])) == str(one["index"])]}
-        )
+        asked = {name: request.query[name] for name in ("attempt", "role", "index") if name in request.query}
+        assert "attempt" in asked
+        wanted = [one for one, _ in self.logs if all(str(one[name]) == value for name, value in asked.items())]
+        return web.json_response({"logs": wanted})
 
     async def _log(self, request: web.Request) -> web.Response:
-        place = request.match_info
+        place = dict(request.match_info)
         for one, text in self.logs:
-            if [one["pod_uid"], one["container"], str(one["restart"])] == [
-                place["pod_uid"],
-                place["container"],
-                place["restart"],
-            ] and text:
+            if text and {name: str(one[name]) for name in ("pod_uid", "container", "restart")}.items() <= place.items():
                 return web.Response(text=text)
         raise web.HTTPNotFound(text='{"error": "the archive does not have this log"}')
