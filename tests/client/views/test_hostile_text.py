@@ -1,7 +1,6 @@
 """Text of containers and of others that is made to cost time, or to reach the terminal as more than text.
 
-What the filters of output may cost, lines in chunks and `--grep` included, is in `tests/cost`; here the time for all
-beginnings of a sequence is compared with that for a shorter text.
+What the filters of output may cost, lines in chunks and `--grep` included, is in `tests/cost`.
 """
 
 import re
@@ -13,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frameworkclient.diagnosis.tasks import CREATION, advice
-from frameworkclient.views.text import sanitize, shorten
+from frameworkclient.views.text import sanitize
 from tests.client.documents import container, pod
 from tests.client.logs.test_lines import printed
 
@@ -29,11 +28,7 @@ RATIO = 12
 """Of the CPU time of four times the text: 4 where it is linear, 16 where it is quadratic."""
 
 
-FILTERS: dict[str, Callable[[str], object]] = {
-    "sanitize": sanitize,
-    "shorten": lambda text: shorten(text, 80),
-    "logs with colours": lambda text: printed(text, colours=True, on_terminal=True),
-    "logs without colours": lambda text: printed(text, on_terminal=True),
+READERS: dict[str, Callable[[str], object]] = {
     "advice": lambda text: advice(CREATION, text, ""),
     "reason of a Pod": lambda text: pod(statuses=[container("main", "terminated", exitCode=1, message=text)]).reason,
 }
@@ -49,11 +44,11 @@ def seconds(work: Callable[[str], object], text: str) -> float:
     return max(best, 1e-3)
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", READERS)
 def test_the_time_is_linear_in_text_that_opens_what_never_ends(name: str) -> None:
     for opener in OPENERS:
         few, many = (opener * (length // len(opener)) for length in (15_000, 60_000))
-        assert seconds(FILTERS[name], many) < RATIO * seconds(FILTERS[name], few), repr(opener)
+        assert seconds(READERS[name], many) < RATIO * seconds(READERS[name], few), repr(opener)
 
 
 def test_control_sequences_and_what_is_not_visible_are_removed() -> None:
