@@ -64,14 +64,6 @@ def test_a_pod_with_the_label_gets_the_barrier(raw: RawClient, injector: Replica
     assert [one["name"] for one in barrier["volumeMounts"] if one["mountPath"] == at] == ["frameworkbarrier-token"]
 
 
-def test_without_automount_the_application_gets_no_token(raw: RawClient, injector: Replica, namespace: str) -> None:
-    pod = framework_pod(namespace)
-    pod["spec"]["automountServiceAccountToken"] = False
-    created = create(raw, namespace, pod)
-    paths = [one["mountPath"] for one in created["spec"]["containers"][0]["volumeMounts"]]
-    assert paths == ["/mnt/frameworkbarrier", "/etc/hosts"]
-
-
 def test_a_refusal_names_the_annotation_and_is_final(raw: RawClient, injector: Replica, namespace: str) -> None:
     with pytest.raises(ApiStatusError) as refused:
         create(raw, namespace, framework_pod(namespace, preset="tensorfow"))
