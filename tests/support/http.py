@@ -48,19 +48,24 @@ async def app_served(app: web.Application, *, backlog: int = 128, **options: Any
 
 @contextlib.contextmanager
 def serving(
-    answer: Callable[[str], tuple[int, bytes]], *, port: int = 0, tls: ssl.SSLContext | None = None
+    answer: Callable[..., tuple[int, bytes]], *, port: int = 0, tls: ssl.SSLContext | None = None
 ) -> Iterator[str]:
     """Serve HTTP on loopback while the block runs, and return the URL.
 
     Args:
-        answer: Returns the status and the content for the path of a GET request.
+        answer: Returns the status and the content for the path of a GET request, or for path and body of a POST.
         port: The port; 0 means a free one.
         tls: Makes it HTTPS.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, content = answer(self.path)
+            self._send(*answer(self.path))
+
+        def do_POST(self) -> None:
+            self._send(*answer(self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def _send(self, status: int, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

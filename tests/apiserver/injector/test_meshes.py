@@ -1,11 +1,9 @@
 """The injector beside another one that adds a proxy, called before it and after it."""
 
 import base64
-import http.server
 import itertools
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from localcluster.client import ApiStatusError, RawClient
 from testkit.waiting import eventually
 from tests.injector.golden_pods import JSON
 from tests.injector.replica_processes import PREFIX, Replica, called, framework_pod
+from tests.support.http import serving
 from tests.support.rows import each
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
@@ -29,41 +28,28 @@ MESHES: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
-class Mesh(http.server.BaseHTTPRequestHandler):
-    """The webhook of a mesh; its name is the path."""
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
-        annotations, container, position = MESHES[self.path.partition("?")[0].strip("/")]
-        pod, patch = request["object"], []
-        if all(one["name"] != container for one in pod["spec"]["containers"]):
-            added = {f"/spec/containers/{position}": {"name": container, "image": "example.org/proxy:1"}}
-            added |= {f"/metadata/annotations/{key.replace('/', '~1')}": value for key, value in annotations.items()}
-            patch = [{"op": "add", "path": path, "value": value} for path, value in added.items()]
-        response = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch"}
-        response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
-        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
-        encoded = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(encoded)))
-        self.end_headers()
-        self.wfile.write(encoded)
-
-    def log_message(self, *_: object) -> None: ...
+def added_to(path: str, review: bytes) -> tuple[int, bytes]:
+    """Answer a review as the webhook of a mesh, whose name is the path."""
+    request = json.loads(review)["request"]
+    annotations, container, position = MESHES[path.partition("?")[0].strip("/")]
+    pod, patch = request["object"], []
+    if all(one["name"] != container for one in pod["spec"]["containers"]):
+        added = {f"/spec/containers/{position}": {"name": container, "image": "example.org/proxy:1"}}
+        added |= {f"/metadata/annotations/{key.replace('/', '~1')}": value for key, value in annotations.items()}
+        patch = [{"op": "add", "path": place, "value": value} for place, value in added.items()]
+    response = {"uid": request["uid"], "allowed": True, "patchType": "JSONPatch"}
+    response["patch"] = base64.b64encode(json.dumps(patch).encode()).decode()
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return 200, json.dumps(body).encode()
 
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[tuple[str, str]]:
     """The address of the webhooks, and their authority for `caBundle`."""
-    authority = trustme.CA()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Mesh) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever).start()
-        yield f"https://127.0.0.1:{server.server_port}", base64.b64encode(authority.cert_pem.bytes()).decode()
-        server.shutdown()
+    with serving(added_to, tls=context) as url:
+        yield url, base64.b64encode(authority.cert_pem.bytes()).decode()
 
 
 @pytest.fixture(scope="module", params=[(), ("--env-files=none",)], ids=["as supported", "wrap"])
