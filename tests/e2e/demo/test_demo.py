@@ -2,11 +2,11 @@
 
 import json
 import re
-import urllib.request
 
 import pytest
 
 from tests.e2e.demo.cluster import demo_cluster, finished
+from tests.support.http import fetch
 
 pytestmark = pytest.mark.node
 
@@ -14,15 +14,10 @@ pytestmark = pytest.mark.node
 def test_the_training_runs_as_a_gang_by_the_command_line() -> None:
     with demo_cluster("demo-node") as name:
         done = finished(name)
-        ((address, key),) = re.findall(r"is on a page: (http://127\.0\.0\.1:\d+)/signin\?key=(\S+)\n", done.stdout)
-
-        def get(path: str) -> str:
-            request = urllib.request.Request(f"{address}{path}", headers={"Authorization": f"Bearer {key}"})
-            with urllib.request.urlopen(request) as answer:
-                return str(answer.read().decode())
-
-        (row,) = json.loads(get("/api/v1/frameworks"))["frameworks"]
-        log = get("/frameworks/demo/spirals/log")
+        ((port, key),) = re.findall(r"is on a page: http://127\.0\.0\.1:(\d+)/signin\?key=(\S+)\n", done.stdout)
+        bearer = {"Authorization": f"Bearer {key}"}
+        (row,) = json.loads(fetch(int(port), "/api/v1/frameworks", **bearer)[1])["frameworks"]
+        log = fetch(int(port), "/frameworks/demo/spirals/log", **bearer)[1]
     assert (row["name"], row["result"]) == ("spirals", "Succeeded")
     assert "training finished" in log
     assert done.returncode == 0

@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from tests.e2e.gangs.ranks import Gang, rank
 from tests.e2e.onenamespace import chart_node, install_chart
 from tests.e2e.pods import pod, python
 from tests.support.frameworkctl import Frameworkctl
+from tests.support.http import fetch
 from tests.support.waiting import has
 
 pytestmark = [pytest.mark.node, pytest.mark.chart]
@@ -52,23 +51,18 @@ class Page:
         self._forward()
 
     def _forward(self) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        self.port = free_port()
         with self._log.open("wb") as output:
-            self._process = subprocess.Popen([*self._command, f"{port}:page"], stdout=output, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen([*self._command, f"{self.port}:page"], stdout=output, stderr=output)
         has(self._log.read_text, "Forwarding")
 
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
 
-    def get(self, path: str, token: str) -> str:
-        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {token}"})
+    def get(self, path: str, token: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError:
-            raise
+            return fetch(self.port, path, Authorization=f"Bearer {token}")
         except OSError as error:
             said = self._log.read_text()
             self.end()
@@ -76,10 +70,9 @@ class Page:
             raise AssertionError(f"{error}: {said}") from error
 
     def archived(self, path: str, token: str) -> Any:
-        try:
-            return json.loads(self.get(f"/api/v1/{path}", token))
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+        status, text = self.get(f"/api/v1/{path}", token)
+        assert status == 200, text
+        return json.loads(text)
 
 
 @pytest.fixture(scope="module")
@@ -125,17 +118,14 @@ def test_logs_of_each_run_and_the_last_state_outlive_the_framework(
     assert found["framework"]["status"]["state"] == "Completed"
     rows = page.archived(f"{one}/logs", token)["logs"]
     assert {(row["index"], row["run"], row["gap"]) for row in rows} == {(i, run, "") for i in (0, 1) for run in (0, 1)}
-    text = page.get(f"/frameworks/{frameworks.namespace}/fw/log", token)
-    assert "says hello &lt;b&gt;" in text
-    with pytest.raises(urllib.error.HTTPError, match="403"):
-        page.get("/api/v1/frameworks?namespace=kube-system", token)
-    with pytest.raises(urllib.error.HTTPError, match="401"):
-        page.get(f"/api/v1/{one}", "nobody")
+    assert "says hello &lt;b&gt;" in page.get(f"/frameworks/{frameworks.namespace}/fw/log", token)[1]
+    assert page.get("/api/v1/frameworks?namespace=kube-system", token)[0] == 403
+    assert page.get(f"/api/v1/{one}", "nobody")[0] == 401
 
     file = tmp_path / "token"
     file.write_text(token)
     ctl = Frameworkctl(cluster.kubeconfig, frameworks.namespace, tmp_path)
-    flags = (f"--history={page.url}", f"--history-token-file={file}")
+    flags = (f"--history=http://127.0.0.1:{page.port}", f"--history-token-file={file}")
     shown = ctl.ok("logs fw", *flags)
     assert sorted(shown.output.splitlines()) == [f"[worker-{i}] run 1 says \x1b[31mhello\x1b[0m <b>" for i in (0, 1)], (
         shown
