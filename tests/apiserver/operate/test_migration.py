@@ -1,7 +1,6 @@
 """The commands of docs/migrate/frameworkcontroller.md about completion policies that Microsoft's controller has."""
 
 import shlex
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -11,20 +10,20 @@ from localcluster import Cluster
 from localcluster.client import Json, RawClient
 from testkit.waiting import eventually
 from tests.apiserver.conftest import Served
+from tests.support.pages import blocks
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-GUIDE = Path(__file__).parents[3] / "docs" / "migrate" / "frameworkcontroller.md"
+GUIDE = "docs/migrate/frameworkcontroller.md"
 ABSENT = "<no value>"
 
 
 def command(first_words: str, group: str, **replaced: str) -> list[str]:
     """The arguments of the guide's command that begins so, for Frameworks of another group."""
-    blocks = [block.strip() for block in GUIDE.read_text().split("```")[1::2]]
-    (block,) = [block for block in blocks if block.startswith(first_words)]
+    (text,) = [block.text for block in blocks(GUIDE) if not block.kind and block.text.startswith(first_words)]
     for word, value in replaced.items():
-        block = block.replace(word, value)
-    return shlex.split(block.replace(f"frameworks.{names.GROUP}", f"frameworks.{group}"))[1:]
+        text = text.replace(word, value)
+    return shlex.split(text.replace(f"frameworks.{names.GROUP}", f"frameworks.{group}"))[1:]
 
 
 def counts(failed: object, succeeded: object) -> Json:

@@ -1,25 +1,22 @@
 """The priority level of docs/performance.md: the API server takes it, and serves the controller by it."""
 
-import re
-from pathlib import Path
-
 import pytest
 import urllib3
 import yaml
 
 from localcluster import Cluster
 from localcluster.client import RawClient
+from tests.support.pages import blocks
 from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("crds")]
 
-PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 def test_the_requests_of_the_controller_have_a_level_of_their_own(cluster: Cluster, raw: RawClient) -> None:
-    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    level, schema = yaml.safe_load_all(block)
+    (text,) = [block.text for block in blocks("docs/performance.md") if block.kind == "yaml"]
+    level, schema = yaml.safe_load_all(text)
     paths = [f"{GROUP}/prioritylevelconfigurations/{level['metadata']['name']}"]
     paths.append(f"{GROUP}/flowschemas/{schema['metadata']['name']}")
     uids = [raw.apply(path, body)["metadata"]["uid"] for path, body in zip(paths, (level, schema), strict=True)]

@@ -1,7 +1,6 @@
 """The client on a real node: logs over retries and rescales, the program of its guide, why a gang does not start."""
 
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -16,10 +15,10 @@ from localcluster import Cluster
 from testkit.waiting import eventually, patience
 from tests.e2e.pods import touch
 from tests.support.frameworkctl import Frameworkctl
+from tests.support.pages import blocks
 from tests.support.waiting import has
 
 pytestmark = [pytest.mark.node, pytest.mark.long]
-GUIDE = Path(__file__).parents[3] / "docs" / "sdk.md"
 IMAGE = "docker.io/frameworkcontroller/barrier:dev"
 # Writes lines and waits until somebody has seen them; then it ends, with a last line that has no newline. The first
 # attempt fails, the second one succeeds.
@@ -101,13 +100,12 @@ def test_logs_of_tasks_that_come_by_a_rescale_are_followed_too(client: Client) -
 def test_the_program_of_the_guide_to_the_sdk_trains_a_function_on_four_pods(
     client: Client, cluster: Cluster, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    found = re.search(r"```python\n(?P<program>from frameworkclient .*?)```", GUIDE.read_text(), re.DOTALL)
-    assert found is not None
+    program = next(block.text for block in blocks("docs/sdk.md") if block.text.startswith("from frameworkclient "))
     # The image of the tests, and a function that ends when its lines were seen: a program trains for longer.
     trains = 'f"rank'
     waits = "import pathlib, time\n    seen = pathlib.Path('/tmp/seen')\n"
     end = "\n    while not seen.exists(): time.sleep(0.1)\n\nwith Client"
-    program = found["program"].replace('image="my-training"', f"image={IMAGE!r}").replace("\n\nwith Client", end)
+    program = program.replace('image="my-training"', f"image={IMAGE!r}").replace("\n\nwith Client", end)
     program = program.replace("import os\n", f"import os\n    {waits}")
     assert all(part in program for part in (IMAGE, trains, waits, end))
     (tmp_path / "program.py").write_text(program)
