@@ -1,29 +1,23 @@
 """One run: faults for so many seconds while users, nodes and controllers work, then a calm, then judgement."""
 
-from __future__ import annotations
-
 import contextlib
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from localcluster import Cluster
+from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
 from tests.chaos import judge, replicas
 from tests.chaos.faults import Faults
 from tests.chaos.history import History
 from tests.chaos.journal import Journal
+from tests.chaos.lives import Life
 from tests.chaos.nodes import Nodes
 from tests.chaos.patience import persistently
 from tests.chaos.replicas import Replica
 from tests.chaos.users import Users
 from tests.support.background import in_background
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from testkit.frameworks import Frameworks
-    from tests.chaos.lives import Life
-    from tests.support.beside.kubelet import Kubelet
+from tests.support.beside.kubelet import Kubelet
 
 CONTROLLERS = 3
 MAX_MIB, MAX_SOCKETS = 256, 120
@@ -41,7 +35,7 @@ class Run:
         self._cluster, self._frameworks, self._folder = cluster, frameworks, folder
         self.journal = Journal(seed)
         self._seed = seed
-        self._lives: dict[str, Life] = {}
+        self._lives = dict[str, Life]()
         etcd = f"http://127.0.0.1:{cluster.port('etcd')}"
         self._history = History(etcd, frameworks.namespace, self._lives, self.journal)
         self._nodes = Nodes(kubelet, frameworks, self._lives, self.journal)

@@ -1,13 +1,12 @@
 """The injector as the API server calls it: a separate process with the shipped service account and manifests."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
 import re
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -15,11 +14,12 @@ import yaml
 
 from frameworkbarrier.presets import model as presets
 from frameworkinjector.review.config import EnvFiles
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, RawClient
 from localcluster.processes.logs import complete_lines
 from testkit.waiting import eventually
 from tests.injector.created_pods import check_created, make_restricted
-from tests.injector.golden_pods import INJECTED, env_files_of, pod_of
+from tests.injector.golden_pods import INJECTED, JSON, env_files_of, pod_of
 from tests.injector.replica_processes import (
     CONFIGURATION,
     LABEL,
@@ -33,13 +33,6 @@ from tests.injector.replica_processes import (
 )
 from tests.support.rows import each
 from tests.support.waiting import becomes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from localcluster import Cluster
-    from tests.injector.golden_pods import JSON
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
@@ -145,7 +138,7 @@ def test_the_service_account_may_not_do_more_than_it_needs(cluster: Cluster, raw
     secrets, pods = f"/api/v1/namespaces/{SYSTEM}/secrets", f"/api/v1/namespaces/{SYSTEM}/pods?dryRun=All"
     with contextlib.closing(RawClient(cluster, token)) as limited:
         assert limited.get(SECRET)["metadata"]["name"] == "frameworkinjector-tls"
-        attempts: list[tuple[Callable[..., JSON], str, *tuple[JSON, ...]]] = [
+        attempts: list[Any] = [
             (limited.get, secrets),
             (limited.get, "/api/v1/namespaces/kube-system/secrets"),
             (limited.merge, f"{SECRET}-other", {"data": None}),

@@ -1,12 +1,11 @@
 """Where certificates come from: a Secret, at a stub of the API server (tests/apiserver has the real one), or files."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +17,6 @@ from frameworkinjector.errors import CertificateError
 from frameworkkube.errors import ConflictError, NotFoundError
 from tests.injector.loopback_server import ReviewClient, until
 from tests.injector.reviews import SERVICE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from frameworkkube.http.client import KubeClient
 
 OBJECTS = ManagedObjects(namespace="system", secret="tls", webhook_configuration="injector")
 SECRET = "/api/v1/namespaces/system/secrets/tls"
@@ -73,7 +67,7 @@ class Lab:
 
     def __init__(self) -> None:
         self.stub, self.served, self.now = StubServer(), ServedCertificate(), dt.datetime.now(dt.UTC)
-        client = cast("KubeClient", self.stub)
+        client: Any = self.stub
         seconds = {"check_seconds": CHECK_SECONDS, "settle_seconds": SETTLE_SECONDS}
         self.certificates = ManagedCertificates(client, OBJECTS, PROFILE, self.served, **seconds, now=lambda: self.now)
 
