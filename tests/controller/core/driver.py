@@ -98,10 +98,6 @@ class Driver:
         found = next((one for one in self.world.status.conditions or () if one.type == kind), None)
         return (found.status, found.reason, found.message) if found else ("", "", "")
 
-    def said(self, reason: str) -> list[str]:
-        """The messages of the Events with this reason."""
-        return [event.message for event in self.events if event.reason == reason]
-
     def edit(self, **fields: Any) -> None:
         """The user changes the spec."""
         self.world.spec.update(fields)
@@ -140,6 +136,10 @@ class Driver:
         self.seconds |= {one.phase: one.seconds for one in decision.reports if isinstance(one, Milestone)}
         self.transitions += [f"{one.subject}: {one.after}" for one in decision.reports if isinstance(one, Transition)]
         return decision
+
+    def said(self, reason: str) -> list[str]:
+        """The messages of the Events with this reason."""
+        return [event.message for event in self.events if event.reason == reason]
 
     def at_turn(self, effect: Effect) -> Effect | None:
         """What is performed of an effect now."""

@@ -12,12 +12,6 @@ POD = "{spec: {containers: [{name: main}]}}"
 Kind = TypeVar("Kind", bound=Effect)
 
 
-def of_roles(pod: str = POD, **numbers: int) -> str:
-    """The spec of a Framework with these roles, each of so many Tasks."""
-    several = (f"{{name: {name}, taskNumber: {number}, task: {{pod: {pod}}}}}" for name, number in numbers.items())
-    return f"taskRoles: [{', '.join(several)}]\n"
-
-
 def bad_and_good(
     *, retries: int = 0, framework: int = 0, tasks: int = 1, failed: int = 1, good: int = 2, pod: str = POD
 ) -> str:
@@ -35,6 +29,12 @@ taskRoles:
   taskNumber: {good}
   task: {{pod: {POD}}}
 """
+
+
+def of_roles(pod: str = POD, **numbers: int) -> str:
+    """The spec of a Framework with these roles, each of so many Tasks."""
+    several = (f"{{name: {name}, taskNumber: {number}, task: {{pod: {pod}}}}}" for name, number in numbers.items())
+    return f"taskRoles: [{', '.join(several)}]\n"
 
 
 class Manual(Driver):
@@ -80,8 +80,8 @@ class Manual(Driver):
             answered += effects
         return answered
 
-    def at_rest(self, times: int = 1) -> None:
-        for _ in range(20 * times):
+    def at_rest(self) -> None:
+        for _ in range(20):
             self.turn()
             self.second()
 

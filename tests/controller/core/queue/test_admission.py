@@ -37,8 +37,7 @@ from frameworkcontroller.core.queue.admission import AdmissionError, UnknownFlav
 from frameworkcontroller.core.queue.pod_sets import MAX_POD_SETS, wanted_pod_sets
 from frameworkcontroller.core.reconcile import queue_pass
 from tests.controller.core.driver import Driver
-from tests.controller.core.manual import STAY
-from tests.controller.core.scenarios.lives import TWO_ROLES
+from tests.controller.core.scenarios.lives import STAY, TWO_ROLES
 from tests.controller.core.values import START, core_config, known
 from tests.controller.core.world import Plan, World, framework_of
 
@@ -327,7 +326,7 @@ class Queued(Driver):
     ) -> None:
         manifest, config = framework_of(spec), core_config(kueue=True, kueue_manages_all=managed)
         manifest["metadata"]["labels"] = labels
-        super().__init__(World(manifest, Plan(dict(STAY), capacity=capacity), config))
+        super().__init__(World(manifest, Plan({"ps-0": ["stay"], **STAY}, capacity=capacity), config))
         self.kueue = self.world.kueue
 
     def label(self, **labels: str) -> None:

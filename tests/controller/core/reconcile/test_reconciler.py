@@ -227,7 +227,7 @@ def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
     manual = Manual()
     manual.answer(manual.work_until(CreatePod), SICK)
     manual.set_back = timedelta(hours=1)
-    manual.at_rest(10)
+    manual.live(200)
     assert manual.world.status.ready == "4/4"
     manual.world.stop()
     manual.at_rest()
@@ -277,7 +277,7 @@ def test_a_pod_that_only_the_cache_does_not_show_runs_on(resting: Manual) -> Non
 def test_an_attempt_with_a_pod_that_lost_its_label_is_over_only_when_that_is_gone(resting: Manual) -> None:
     resting.world.unlabel_pod("fw-worker-1")
     resting.world.stop()
-    resting.at_rest(10)
+    resting.live(200)
     assert resting.world.status.state is State.COMPLETED
     assert (resting.world.pods, resting.world.config_map) == ({}, None)
 
@@ -309,7 +309,7 @@ def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(
     if foreign:
         manual.world.pods[name] = replace_struct(pod, metadata=replace_struct(pod.metadata, annotations={}))
         manual.world.frozen.add(name)
-    manual.at_rest(10)
+    manual.live(200)
     assert (manual.world.pods[name].metadata.uid == pod.metadata.uid) is foreign
     assert (manual.world.status.ready == "4/4") is not foreign
 
@@ -317,7 +317,7 @@ def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(
 def test_an_expired_framework_that_a_finalizer_holds_is_deleted_once() -> None:
     manual = Manual("{taskRoles: [], executionType: Stop}", core_config(framework_completed_retain_sec=1))
     manual.world.held = True
-    manual.at_rest(10)
+    manual.live(200)
     assert manual.world.history["DeleteFramework"] == 1
     assert manual.decide().wake_at is None
 
