@@ -160,10 +160,6 @@ def lived(text: str, seconds: int, end: int | str = "stay", **plan: Any) -> Driv
     return driver
 
 
-def said(driver: Driver) -> list[str]:
-    return [f"{event.reason}: {event.message}" for event in driver.events]
-
-
 def gang(driver: Driver) -> tuple[bool, int, int, dict[str, int]]:
     """Of the newest roster: whether it is complete, of how many Tasks, its generation, and how many each role has."""
     found = known(driver.world.roster)
@@ -177,15 +173,15 @@ def test_people_are_told_once_who_waits_for_whom_and_the_gang_is_of_those_who_ha
     assert set(world.pods) == {"fw-ps-0"}
     assert driver.condition("WaitingForDependency") == ("True", "TaskRolesWait", text)
     assert (world.status.ready, driver.reconciler.ready, driver.reconciler.waiting_tasks) == ("1/4", (1, 4), 3)
-    assert "GangReady: All 1 Tasks are ready after 2 s; 3 more wait for their dependencies" in said(driver)
+    assert "All 1 Tasks are ready after 2 s; 3 more wait for their dependencies" in driver.said("GangReady")
     assert gang(driver) == (True, 1, 1, {"worker": 0, "ps": 1})
     driver.start()
     driver.go_on(6)
     world.plan.unready.clear()
     world.plan.ends |= {f"worker-{index}": ["stay"] for index in range(3)}
     driver.go_on(12)
-    assert said(driver).count(f"WaitingForDependency: {text}") == 1, "a restart says it again"
-    assert said(driver).count("DependenciesMet: TaskRole worker begins: ps is Ready") == 1
+    assert driver.said("WaitingForDependency") == [text], "a restart says it again"
+    assert driver.said("DependenciesMet") == ["TaskRole worker begins: ps is Ready"]
     assert driver.condition("WaitingForDependency") == ("False", "NoTaskRoleWaits", "AttemptRunning")
     assert world.status.ready == "4/4"
     assert gang(driver) == (True, 4, 2, {"worker": 3, "ps": 1})
@@ -203,7 +199,7 @@ def test_a_framework_without_dependencies_has_nothing_of_them() -> None:
     driver = lived(WITHOUT, 10)
     assert b"dependenciesMet" not in known(driver.world.stored)
     assert driver.condition("WaitingForDependency") == ("", "", "")
-    assert not [line for line in said(driver) if "ependenc" in line]
+    assert not any("ependenc" in event.reason + event.message for event in driver.events)
 
 
 def test_the_end_of_an_attempt_ends_the_wait() -> None:
