@@ -41,10 +41,10 @@ def end(
     loops.note(key, task(was, since=begun), task(S.DELETION_PENDING, completion, since=now), moment(now))
 
 
-def in_a_row(number: int) -> CrashLoops:
+def in_a_row(number: int, *keys: TaskKey) -> CrashLoops:
     loops = CrashLoops()
-    for _ in range(number):
-        end(loops, 0, 1)
+    for key in (keys or (KEY,)) * number:
+        end(loops, 0, 1, key=key)
     return loops
 
 
@@ -153,11 +153,10 @@ def test_a_task_that_ends_without_a_pod_waits_no_more() -> None:
     ("number", "names"), [(2, "worker-0 and 1 more Task ended"), (13, "worker-0 and 12 more Tasks ended")]
 )
 def test_of_many_tasks_the_first_is_named(number: int, names: str) -> None:
-    loops = CrashLoops()
-    for index in reversed(range(number)):
-        for _ in range(5):
-            end(loops, 0, 0, key=("worker", index))
-        loops.hold(("worker", index), at(0))
+    keys = [("worker", index) for index in reversed(range(number))]
+    loops = in_a_row(5, *keys)
+    for key in keys:
+        loops.hold(key, at(1))
     assert known(loops.describe())[1].startswith(names)
 
 
@@ -177,9 +176,7 @@ CHANGES: dict[str, tuple[list[TaskRoleSpec], set[TaskKey]]] = {
 
 @pytest.mark.parametrize(("after", "going"), CHANGES.values(), ids=CHANGES)
 def test_a_changed_template_starts_from_none(after: list[TaskRoleSpec], going: set[TaskKey]) -> None:
-    loops = in_a_row(5)
-    for _ in range(5):
-        end(loops, 0, 1, ended(-100, "transient"), key=ATTEMPT)
+    loops = in_a_row(10, KEY, ATTEMPT)
     for key in (KEY, ATTEMPT):
         loops.hold(key, at(1))
     assert loops.follow(spec(pods("{}")), spec(*after)) == going
