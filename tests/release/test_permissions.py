@@ -25,6 +25,12 @@ def rules_of(manifests: Manifests) -> list[tuple[str, Any]]:
     return [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
 
 
+def granted(manifests: Manifests, program: str) -> list[tuple[str, str]]:
+    """Each resource with each verb that the roles of a program's name allow."""
+    rules = [rule for name, rule in rules_of(manifests) if name == program]
+    return [(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]]
+
+
 def test_a_reason_is_the_comment_above_its_rule_in_one_line_and_without_one_the_rule_is_named(rendered: str) -> None:
     def table(comment: str) -> str:
         return permissions.table(rendered.replace("  # Events about Frameworks.\n", comment))
@@ -43,14 +49,8 @@ def test_every_rule_and_role_of_the_chart_is_in_the_table(render: Render, render
 
 def test_the_page_has_the_rights_with_which_its_actions_are_tested(render: Render) -> None:
     manifests = render({"history": {"enabled": True}})
-    has = {
-        (what, verb)
-        for name, rule in rules_of(manifests)
-        for what in rule["resources"]
-        for verb in rule["verbs"]
-        if name == "frameworkhistory"
-    }
-    assert {(what, verb) for rule in PROGRAM for what in rule["resources"] for verb in rule["verbs"]} <= has
+    asked = {(what, verb) for rule in PROGRAM for what in rule["resources"] for verb in rule["verbs"]}
+    assert asked <= {*granted(manifests, "frameworkhistory")}
     (container,) = pod_of(manifests, "frameworkhistory")["containers"]
     (state,) = (one["value"] for one in container["env"] if one["name"] == "XDG_STATE_HOME")
     assert state in [one["mountPath"] for one in container["volumeMounts"]], "the root is read-only"
@@ -71,18 +71,14 @@ def test_no_values_but_those_of_what_is_optional_add_a_permission(render: Render
 
 def test_a_controller_that_grants_nothing_may_not_grant_anything(render: Render) -> None:
     manifests = render({"controller": {"config": {"grantRosterAccess": False}}})
-    role = only(manifests, "ClusterRole", "frameworkcontroller")
-    assert "roles" not in {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert "roles" not in {resource for resource, _ in granted(manifests, "frameworkcontroller")}
 
 
 def test_an_archive_without_actions_may_change_finalizers_alone(render: Render) -> None:
     def writes(actions: bool) -> list[tuple[str, str]]:
-        rules = rules_of(render({"history": {"enabled": True, "actions": actions}}))
-        own = [rule for name, rule in rules if name == "frameworkhistory"]
-        reading = {"get", "list", "watch"}
-        return [
-            (one, verb) for rule in own for one in rule["resources"] for verb in rule["verbs"] if verb not in reading
-        ]
+        manifests = render({"history": {"enabled": True, "actions": actions}})
+        found = granted(manifests, "frameworkhistory")
+        return [(resource, verb) for resource, verb in found if verb not in {"get", "list", "watch"}]
 
     more = [("frameworks", "create"), ("frameworks", "delete"), ("pods", "delete")]
     more += [("configmaps", "patch"), ("configmaps", "delete")]
