@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from frameworkbarrier import settings
-from frameworkbarrier.files import render
 from frameworkbarrier.files.container import Container
 from frameworkbarrier.presets import model as presets
-from tests.barrier.gangs import environment, released, roster
+from tests.barrier.files.written import rendered
+from tests.barrier.gangs import roster
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -25,19 +24,15 @@ WHOLE_UP_TO = 4096
 
 def render_case(case: dict[str, Any]) -> str:
     role, index = case["me"]
-    document = roster(case["shape"], **case.get("roster", {}))
-    for entry in document["taskRoles"]:
-        if gpus := case.get("gpus", {}).get(entry["name"]):
-            entry["gpus"] = gpus
-    opened = released(document, role, index)
-    read = settings.parse(environment(role, index, **case.get("environment", {})))
+    document = roster(case["shape"], gpus=case.get("gpus"), **case.get("roster", {}))
     container = Container("127.0.0.1\tlocalhost\n", case.get("hostname", ""), case.get("templates", {}))
-    rendered = render.render(opened, read, container, case.get("framework"))
+    environ = case.get("environment", {})
+    made = rendered(document, role, index, container, framework=case.get("framework"), **environ)
     parts = [
         f"=== {file.name} {file.mode:o}{' in place' if file.in_place else ''}\n{shown(file.data)}"
-        for file in rendered.files
+        for file in made.files
     ]
-    return "".join([*parts, *(f"=== warning\n{warning}\n" for warning in rendered.warnings)])
+    return "".join([*parts, *(f"=== warning\n{warning}\n" for warning in made.warnings)])
 
 
 def shown(data: bytes) -> str:

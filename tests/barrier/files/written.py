@@ -14,10 +14,13 @@ Files = dict[str, File]
 PLAIN = Container()
 
 
-def rendered(document: Roster, role: str = "worker", index: int = 0, own: Container = PLAIN, /, **env: str) -> Rendered:
+def rendered(
+    document: Roster, role: str = "worker", index: int = 0, own: Container = PLAIN, /,
+    framework: dict[str, Any] | None = None, **env: str,
+) -> Rendered:  # fmt: skip
     """What is made of a roster for one of its Tasks, in this container, with these settings."""
     read = settings.parse(environment(role, index, **env))
-    return render(released(document, role, index), read, own)
+    return render(released(document, role, index), read, own, framework)
 
 
 def files(document: Roster, role: str = "worker", index: int = 0, own: Container = PLAIN, /, **env: str) -> Files:
