@@ -96,10 +96,7 @@ ADVICE: dict[str, tuple[dict[str, Any], str]] = {
         changed("spec", SOUND["spec"] | {"suspend": True, "executionType": "Stop"}),
         "warning: spec.suspend: has no effect: executionType Stop ends the Framework",
     ),
-    "nothing for a queue to count": (
-        changed("metadata/labels", QUEUED),
-        "warning: spec.taskRoles: the Pods have neither",
-    ),
+    "nothing to count": (changed("metadata/labels", QUEUED), "warning: spec.taskRoles: the Pods have neither"),
     "long names": (changed("metadata/name", "a" * 60), f"warning: spec.taskRoles[worker].name: {LONG}"),
 }
 
@@ -201,15 +198,9 @@ OF_GANGS: dict[str, tuple[dict[str, Any], str]] = {
     "an end together with an image's program": (workers(exit="together"), "has no command"),
     "torchrun": (torch("torchrun train.py"), ""),
     "torchrun as a module": (torch("python3 -m torch.distributed.run train.py"), ""),
-    "one process for many GPUs": (
-        torch("/usr/bin/python3.11 train.py"),
-        "/usr/bin/python3.11 starts one process for 8 GPUs",
-    ),
-    "one process for one GPU": (torch("python train.py", gpus=1), ""),
-    "fewer processes than GPUs": (
-        torch("torchrun", nproc_per_node="4"),
-        "nproc-per-node is 4, and each Pod asks for 8 GPUs",
-    ),
+    "python": (torch("/usr/bin/python3.11 train.py"), "/usr/bin/python3.11 starts one process for 8 GPUs"),
+    "python for one GPU": (torch("python train.py", gpus=1), ""),
+    "too few processes": (torch("torchrun", nproc_per_node="4"), "nproc-per-node is 4, and each Pod asks for 8 GPUs"),
 }
 
 

@@ -123,10 +123,7 @@ HANGING: dict[str, tuple[FrameworkView, str]] = {
     ),
     "well": (runs(), ""),
     "never heard of": (runs(progress=None), f"its progress for 5m12s, {BLIND}"),
-    "not heard of for long": (
-        runs(progress=PROGRESS | {"time": "2026-01-01T12:01:12Z"}),
-        f"its progress for 4m, {BLIND}",
-    ),
+    "heard of long ago": (runs(progress=PROGRESS | {"time": "2026-01-01T12:01:12Z"}), f"its progress for 4m, {BLIND}"),
     "not heard of yet": (runs(progress=None, since="2026-01-01T12:03:12Z"), ""),
     "never heard of, and the first has ended": (
         runs("off", task(0, "Completed", end=SUCCEEDED), task(1, ip="10.0.0.1"), progress=None),
