@@ -15,7 +15,7 @@ import pytest
 
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
-from frameworkkube.serving.connection import DECRYPTED_BYTES
+from frameworkkube.serving.connection import DECRYPTED_BYTES, Records
 from frameworkkube.serving.listener import COSTLY_SECONDS, RECEIVED_BYTES, TURN_SECONDS
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
@@ -153,9 +153,8 @@ async def test_of_too_many_large_answers_that_nobody_reads_the_oldest_goes(serve
     assert (await serving.review())[0] == 200
 
 
-async def test_who_ends_tls_behind_answers_that_it_does_not_read_keeps_no_socket(serve: Any) -> None:
-    """One Pod left 250 connections so, which no limit counted, with 284 MiB of answers."""
-    serving = await serve()
+async def shaken(serving: Any) -> tuple[Connection, ssl.SSLObject, ssl.MemoryBIO]:
+    """Shake hands by hand; return the connection without TLS, that of TLS, and what is to be sent for it."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
     client.connect(("127.0.0.1", serving.port))
@@ -170,6 +169,71 @@ async def test_who_ends_tls_behind_answers_that_it_does_not_read_keeps_no_socket
         received.write(await reader.read(65536))
         with contextlib.suppress(ssl.SSLWantReadError):
             tls.do_handshake()
+    return (reader, writer), tls, sent
+
+
+async def test_another_handshake_does_not_reach_tls(serve: Any) -> None:
+    """Each of 4,096 messages in a record had an alert for its answer, which was kept for whoever does not read."""
+    serving = await serve()
+    (reader, writer), _, _ = await shaken(serving)
+    (connection,) = serving.server._listener._open.values()
+    connection._take_in = taken = Mock()
+    writer.write(b"\x16\x03\x03\x00\x04\x01\x00\x00\x00")
+    assert await read_until_closed(reader) == b""
+    taken.assert_not_called()
+    assert not serving.closed("silent")
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 7, 300, 100_000])
+def test_a_handshake_is_found_among_records_however_they_come(size: int) -> None:
+    data = b"".join(b"\x17\x03\x03" + length.to_bytes(2) + b"\x16" * length for length in (0, 1, 5, 70, 16_408))
+    records = Records()
+    assert not any(records.shake_hands(data[at : at + size]) for at in range(0, len(data), size))
+    begun = b"\x16\x03\x03\x00\x04"
+    assert any(records.shake_hands(begun[at : at + size]) for at in range(0, len(begun), size))
+
+
+async def test_a_handshake_of_more_bytes_than_any_client_sends_is_the_end(serve: Any) -> None:
+    serving = await serve()
+    trust = serving.trust()
+    trust.set_alpn_protocols(["http/1.1", *(f"{number:0200}" for number in range(50))])
+    with contextlib.suppress(*CLOSED):
+        reader, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=trust, server_hostname=SERVICE)
+        serving.opened.append(writer)
+        assert await read_until_closed(reader) == b""
+    assert not serving.closed("silent")
+
+
+NO_PATH = {
+    "an address": b"GET http://xn--a/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a tunnel": b"CONNECT xn--a:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "an address behind a review": WHOLE_REQUEST + b"GET http://xn--a/ HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("sent", NO_PATH.values(), ids=NO_PATH)
+async def test_who_asks_for_no_path_of_this_server_loses_the_connection(serve: Any, sent: bytes) -> None:
+    """The library decodes names of hosts for 20 ms, and never answers where it cannot."""
+    serving = await serve()
+    assert await serving.exchange(sent) == b""
+    assert not serving.closed("silent")
+
+
+async def test_of_requests_that_do_not_wait_for_answers_the_first_is_answered(serve: Any) -> None:
+    serving = await serve()
+    (reader, writer), tls, sent = await shaken(serving)
+    tls.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 33)
+    writer.write(sent.read())
+    writer.write_eof()
+    await read_until_closed(reader)
+    await until(lambda: serving.metric("connections") == 0)
+    assert serving.counted("wrong-path") == 1
+
+
+async def test_who_ends_tls_behind_answers_that_it_does_not_read_keeps_no_socket(serve: Any) -> None:
+    """One Pod left 250 connections so, which no limit counted, with 284 MiB of answers."""
+    serving = await serve()
+    (_, writer), tls, sent = await shaken(serving)
     annotations = {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
     body = review_of(framework_pod([{"name": "app", "command": ["x" * 20_000]}], annotations))
     (connection,) = serving.server._listener._open.values()
