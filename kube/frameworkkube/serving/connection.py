@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import socket
 import struct
+import sys
 import termios
 import time
 from collections.abc import Callable
@@ -119,10 +120,10 @@ class Connection(asyncio.Protocol):
         """Return how many bytes the handshake has taken: all but what came early, or was not read yet."""
         assert self.transport is not None
         sock = self.transport.get_extra_info("socket")
-        # The counter tcpi_bytes_received of Linux.
-        (received,) = struct.unpack_from("Q", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136), 128)
-        (unread,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4)))
-        return int(received) - int(unread) - early
+        # The counter tcpi_bytes_received of Linux; a kernel that emulates that may not have it, and bounds nothing.
+        received = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)[128:]
+        unread = fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4))
+        return int.from_bytes(received, sys.byteorder) - int.from_bytes(unread, sys.byteorder) - early
 
     def data_received(self, data: bytes) -> None:
         """Hand on what arrives, up to what is no HTTP, has too long a head, or comes before the answer to a request.
