@@ -135,7 +135,7 @@ def call(raw: RawClient, port: int) -> None:
         {"name": one["name"], "clientConfig": {"url": f"https://127.0.0.1:{port}/mutate"}} for one in found["webhooks"]
     ]
     raw.request("PATCH", CONFIGURATION, {"webhooks": webhooks}, "application/strategic-merge-patch+json")
-    answered(lambda: raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default")))
+    answered(lambda: raw.create("/api/v1/namespaces/default/pods?dryRun=All", framework_pod("default")), 30)
 
 
 def framework_pod(namespace: str, name: str = "mnist-worker-1", **settings: str) -> JSON:

@@ -9,7 +9,7 @@ from testkit.waiting import eventually
 T = TypeVar("T")
 
 
-def becomes(value: Callable[[], T], wanted: T, timeout: float = 60, interval: float = 0.05) -> None:
+def becomes(value: Callable[[], T], wanted: T, timeout: float = 10.0, interval: float = 0.05) -> None:
     """Wait until something has this value; see `eventually` for the times."""
 
     def check() -> None:
@@ -19,7 +19,7 @@ def becomes(value: Callable[[], T], wanted: T, timeout: float = 60, interval: fl
     eventually(check, timeout, interval)
 
 
-def has(where: Callable[[], Container[T]], part: T, timeout: float = 30, interval: float = 0.05) -> None:
+def has(where: Callable[[], Container[T]], part: T, timeout: float = 10.0, interval: float = 0.05) -> None:
     """Wait until this is a part of something, as a word of a log."""
 
     def check() -> None:
@@ -29,7 +29,7 @@ def has(where: Callable[[], Container[T]], part: T, timeout: float = 30, interva
     eventually(check, timeout, interval)
 
 
-def answered(request: Callable[[], T], timeout: float = 30) -> T:
+def answered(request: Callable[[], T], timeout: float = 10.0) -> T:
     """Return the answer to a request, which the API server may refuse for a while."""
 
     def check() -> T:

@@ -144,7 +144,7 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
     assert exported(new, "PET_LOCAL_ADDR", "NODE_RANK") == ["10.255.9.2", "1"]
 
     assert "10.255.9.1\tfw-worker-0 " in new.read("hosts")
-    has(lambda: old.read("hosts"), "10.255.9.2\tfw-worker-1 ")
+    has(lambda: old.read("hosts"), "10.255.9.2\tfw-worker-1 ", 30)
     assert exported(old, *shared) == before
     kubelet.fail(first, 1)
 
@@ -154,5 +154,5 @@ def test_a_pod_that_a_rescale_adds_finds_the_rendezvous_of_those_that_run_whose_
         return again
 
     kubelet.run(eventually(retried, 60), "10.255.9.77")
-    has(lambda: new.read("hosts"), "10.255.9.77\tfw-worker-0 ")
+    has(lambda: new.read("hosts"), "10.255.9.77\tfw-worker-0 ", 30)
     assert exported(new, *shared) == before

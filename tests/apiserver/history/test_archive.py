@@ -251,7 +251,7 @@ def test_logs_are_kept_in_a_bucket_and_shown_from_there_those_of_a_time_when_it_
         s3.stop()
         shows("before", "cannot be read from where it is kept")
         frameworks.create("meanwhile", worker)
-        has(lambda: history.log, "a log is tried again to be kept")
+        has(lambda: history.log, "a log is tried again to be kept", 30)
         s3.start()
         frameworks.wait("meanwhile", "Completed", 60)
         for name in ("before", "meanwhile"):

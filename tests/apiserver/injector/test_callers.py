@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.turns("injector")]
 
 
 def test_a_replica_learns_from_where_the_api_server_calls(raw: RawClient, injector: Replica) -> None:
-    has(lambda: injector.health("/metrics")[1], "\nframeworkinjector_callers 1.0\n")
+    has(lambda: injector.health("/metrics")[1], "\nframeworkinjector_callers 1.0\n", 30)
     lines = [json.loads(line) for line in complete_lines(injector.log)]
     assert {line["source"] for line in lines if line["msg"] == "an API server calls from here"} == {"127.0.0.1"}
     assert raw.get(f"/api/v1/namespaces/{SYSTEM}/podtemplates")["items"] == [], "the question stores nothing"

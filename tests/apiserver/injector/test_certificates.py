@@ -128,7 +128,7 @@ def test_replicas_that_start_together_share_certificates_which_are_renewed_under
 def test_a_missing_secret_is_reported_and_not_created(identity: Path, tmp_path: Path) -> None:
     replica = start(identity, tmp_path, "--secret=frameworkinjector-other")
     try:
-        has(replica.log.read_text, "certificates not reconciled")
+        has(replica.log.read_text, "certificates not reconciled", 15)
         # It may read one Secret by name, so the API server answers forbidden for another, not absent.
         code, text = replica.health("/readyz")
         assert (code, "forbidden" in text, replica.health("/healthz")[0]) == (503, True, 200)

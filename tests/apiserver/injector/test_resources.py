@@ -46,7 +46,7 @@ def dry_run(raw: RawClient, namespace: str, pod: JSON) -> JSON:
 def enforced(raw: RawClient, namespace: str, pod: JSON, refusal: str, kind: str, **spec: object) -> None:
     """Create a LimitRange or a quota, and wait until the server refuses this Pod by it."""
     raw.create(f"/api/v1/namespaces/{namespace}/{kind}", {"metadata": {"name": "limits"}, "spec": spec})
-    has(lambda: refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", pod), refusal)
+    has(lambda: refusal_of(raw, f"/api/v1/namespaces/{namespace}/pods", pod), refusal, 30)
 
 
 def both(**amounts: str) -> JSON:
@@ -172,5 +172,5 @@ def test_the_secrets_of_the_account_stay_and_those_of_the_barrier_are_added_once
         pod["spec"] |= spec
         return [one["name"] for one in dry_run(raw, namespace, pod)["spec"]["imagePullSecrets"]]
 
-    becomes(secrets, ["of-the-account", "for-the-barrier"])
+    becomes(secrets, ["of-the-account", "for-the-barrier"], 30)
     assert secrets(imagePullSecrets=[{"name": "own"}]) == ["own", "for-the-barrier", "of-the-account"]

@@ -161,7 +161,7 @@ def test_an_overwritten_ca_bundle_is_repaired(raw: RawClient, injector: Replica,
     other = base64.b64encode(ssl.get_server_certificate(("127.0.0.1", injector.port)).encode()).decode()
     overwritten = {"webhooks": [{"name": before["name"], "clientConfig": {"caBundle": other}}]}
     raw.request("PATCH", CONFIGURATION, overwritten, "application/strategic-merge-patch+json")
-    becomes(lambda: raw.get(CONFIGURATION)["webhooks"], [before, question])
+    becomes(lambda: raw.get(CONFIGURATION)["webhooks"], [before, question], 20)
     call(raw, injector.port)
     create(raw, namespace, framework_pod(namespace))
 

@@ -21,7 +21,7 @@ def test_the_requests_of_the_controller_have_a_level_of_their_own(cluster: Clust
     paths.append(f"{GROUP}/flowschemas/{schema['metadata']['name']}")
     uids = [raw.apply(path, body)["metadata"]["uid"] for path, body in zip(paths, (level, schema), strict=True)]
     try:
-        becomes(lambda: levels_of(cluster, "frameworkcontroller"), uids)
+        becomes(lambda: levels_of(cluster, "frameworkcontroller"), uids, 30)
         assert levels_of(cluster, "default")[0] != uids[0]
     finally:
         for path in reversed(paths):

@@ -14,10 +14,9 @@ from tests.apiserver.conftest import run
 from tests.barrier.cluster import account, start
 from tests.barrier.process import Barrier
 from tests.injector.replica_processes import called
-from tests.support.beside.foreign_gangs import Gangs, environment, grant, template
+from tests.support.beside.foreign_gangs import Gangs, becomes, environment, grant, template
 from tests.support.beside.kubelet import Kubelet
 from tests.support.frameworkctl import Frameworkctl
-from tests.support.waiting import becomes
 
 __all__ = ["account", "start"]  # fixtures
 

@@ -17,10 +17,9 @@ from tests.apiserver.others.test_foreign_gangs import gangs, keeper, opened, web
 from tests.barrier.cluster import account, start
 from tests.barrier.process import Barrier
 from tests.support.background import in_background
-from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, environment, operated
+from tests.support.beside.foreign_gangs import MANIFESTS, Gangs, becomes, environment, operated
 from tests.support.beside.kubelet import ignore_vanished
 from tests.support.beside.proxy import Fault, Proxy, Request
-from tests.support.waiting import becomes
 
 __all__ = ["account", "gangs", "keeper", "start", "webhook"]  # fixtures
 

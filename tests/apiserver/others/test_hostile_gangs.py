@@ -18,9 +18,8 @@ from tests.hostile.gauge import Gauge, ReadController
 from tests.hostile.plain import remove_all
 from tests.support.apiserver import fresh_namespace
 from tests.support.beside import foreign_pods as make
-from tests.support.beside.foreign_gangs import Gangs, grant, template
+from tests.support.beside.foreign_gangs import Gangs, becomes, grant, template
 from tests.support.beside.kubelet import Kubelet, ignore_vanished
-from tests.support.waiting import becomes
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.chart, pytest.mark.long, pytest.mark.turns("long")]
 PODS, GANGS, WRITERS = 10_000, 40, 8

@@ -208,7 +208,7 @@ def created(raw: RawClient, namespace: str, labels: dict[str, str]) -> list[str]
         "metadata": {"name": f"{found['name']}-0", "ownerReferences": [owner]},
         "spec": {"containers": [{"name": "main", "image": "none"}]},
     }
-    made = answered(lambda: raw.create(pods, body))
+    made = answered(lambda: raw.create(pods, body), 30)
     return [gate["name"] for gate in made["spec"].get("schedulingGates", [])]
 
 
@@ -224,9 +224,9 @@ def test_a_queue_named_default_takes_pods_of_frameworks_unless_kueue_knows_their
     kueue.quota(raw, namespace)
     assert created(raw, namespace, QUEUED) == created(raw, namespace, {}) == []
     kueue.quota(raw, namespace, local="default")
-    becomes(lambda: created(raw, namespace, QUEUED), GATED)
+    becomes(lambda: created(raw, namespace, QUEUED), GATED, 30)
     restarted(installed, "Framework.v1.frameworkcontroller.microsoft.com")
-    becomes(lambda: created(raw, namespace, QUEUED), GATED)
+    becomes(lambda: created(raw, namespace, QUEUED), GATED, 30)
     restarted(installed, CONFIG_MAPS)
     assert created(raw, namespace, QUEUED) == []
     restarted(installed, CONFIG_MAPS, manageJobsWithoutQueueName=True)

@@ -136,7 +136,7 @@ def test_dns_is_down(cluster: Cluster, frameworks: Frameworks) -> None:
         frameworks.create("fw", role("worker", 2, pod=pod(python(resolves))))
         all_run(frameworks, 2)
         address = frameworks.pods()["fw-worker-1"]["status"]["podIP"]
-        becomes(lambda: log_of(cluster, frameworks.namespace, "fw-worker-0", "main").split(), [address])
+        becomes(lambda: log_of(cluster, frameworks.namespace, "fw-worker-0", "main").split(), [address], 30)
 
 
 def test_the_volume_of_the_barrier_is_full(frameworks: Frameworks) -> None:

@@ -51,7 +51,9 @@ def start(frameworks: Frameworks, library: str, **settings: str) -> None:
 def test_who_ends_first_stays_for_its_peers(library: str, frameworks: Frameworks) -> None:
     start(frameworks, library, exit="together")
     becomes(
-        lambda: [one["attemptStatus"].get("held") for one in frameworks.tasks("fw").values()], [True, False, False], 120
+        lambda: {name: task["attemptStatus"].get("held") for name, task in frameworks.tasks("fw").items()},
+        {"worker-0": True, "worker-1": False, "worker-2": False},
+        120,
     )
     end = frameworks.wait("fw", "Completed", 120)["attemptStatus"]["completionStatus"]
     assert end["code"] == 0, end

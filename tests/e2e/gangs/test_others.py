@@ -112,5 +112,7 @@ def test_a_train_job_runs_to_its_end_as_a_gang(pods: Pods, raw: RawClient) -> No
     path = pods.create("TrainJob")
     pods.say(4)
     becomes(
-        lambda: [one["type"] for one in raw.get(path)["status"]["conditions"] if one["status"] == "True"], ["Complete"]
+        lambda: [one["type"] for one in raw.get(path)["status"]["conditions"] if one["status"] == "True"],
+        ["Complete"],
+        60,
     )

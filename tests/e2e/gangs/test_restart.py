@@ -148,7 +148,7 @@ def test_ranks_may_die_in_any_way_two_at_once_and_during_the_restart(gang: Gang)
     last = gang.attempt()["gangEpoch"]
     assert last in {4, 5}
     gang.do(1, "17")
-    becomes(lambda: (gang.attempt()["gangEpoch"], gang.attempt()["gangReleased"]), (last + 1, 0))
+    becomes(lambda: (gang.attempt()["gangEpoch"], gang.attempt()["gangReleased"]), (last + 1, 0), 30)
     for index in (0, 1, 2):
         # Whatever runs in the Pods at this moment; what does not run cannot be killed.
         with contextlib.suppress(AssertionError, KeyError, ProcessLookupError):

@@ -21,7 +21,9 @@ def test_a_crash_while_there_is_no_controller(cluster: Cluster, gang: Gang) -> N
     before = gang.run_together(3, epoch=0)
     with without_replicas(cluster, "frameworkcontroller"):
         gang.do(1, "17")
-        becomes(lambda: gang.frameworks.pods()["fw-worker-1"]["status"]["initContainerStatuses"][0]["restartCount"], 1)
+        becomes(
+            lambda: gang.frameworks.pods()["fw-worker-1"]["status"]["initContainerStatuses"][0]["restartCount"], 1, 30
+        )
         # Its application must not run beside peers that have not restarted.
         assert gang.attempt()["gangEpoch"] == 0
     assert gang.run_together(3, epoch=1, timeout=120) == before

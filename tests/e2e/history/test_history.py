@@ -54,7 +54,7 @@ class Page:
         self.port = free_port()
         with self._log.open("wb") as output:
             self._process = subprocess.Popen([*self._command, f"{self.port}:page"], stdout=output, stderr=output)
-        has(self._log.read_text, "Forwarding")
+        has(self._log.read_text, "Forwarding", 30)
 
     def end(self) -> None:
         self._process.kill()

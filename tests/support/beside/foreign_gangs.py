@@ -32,6 +32,7 @@ _INDEXES = (
     "apps.kubernetes.io/pod-index",
 )
 becomes = functools.partial(waiting.becomes, timeout=60)
+"""The controllers of others have their part in what is waited for here."""
 _KINDS = ("jobset.x-k8s.io/v1alpha2", "leaderworkerset.x-k8s.io/v1")
 
 
