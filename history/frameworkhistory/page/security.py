@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from frameworkhistory.page.people import PERSON, SESSION, PageError, People, cookie_name, is_secure
 from frameworkkube.log import Logger
+from frameworkkube.serving.connection import media_type
 
 FORM_BYTES: Final = 64 * 1024  # the `client_max_size` of an application: aiohttp refuses larger forms
 FORM_SECONDS: Final = 10.0
@@ -187,9 +188,9 @@ async def _check_form(request: web.Request) -> None:
     """Return if a request is a form of this site, which its person has sent."""
     if not _is_of_this_site(request):
         raise PageError(403, "The form was sent by another site: open the page here and repeat.")
-    media_type = request.headers.get("Content-Type", "")
-    # The library parses what comes behind the type, of a long one for half a second.
-    if len(media_type) > MEDIA_TYPE_CHARACTERS or media_type.partition(";")[0].strip().lower() != FORM:
+    # The form itself is read by aiohttp, which parses all of the header.
+    is_long = len(request.headers.get("Content-Type", "")) > MEDIA_TYPE_CHARACTERS
+    if is_long or media_type(request) != FORM:
         raise PageError(415, "Only forms are read.")
     try:
         async with asyncio.timeout(FORM_SECONDS):

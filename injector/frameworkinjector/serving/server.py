@@ -27,6 +27,7 @@ from frameworkinjector.serving.callers import Callers
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
 from frameworkinjector.serving.turns import Turns
+from frameworkkube.serving.connection import media_type
 from frameworkkube.serving.listener import Listener
 from frameworkkube.serving.places import ConnectionLimits
 
@@ -190,9 +191,7 @@ def _length_of(request: web.BaseRequest, limits: Limits) -> int:
         raise RefusalError(Reason.WRONG_PATH, path=PATH)
     if request.method != "POST":
         raise RefusalError(Reason.WRONG_METHOD)
-    # The library would parse what comes behind the type, of a long one for half a second.
-    media_type = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" or "Content-Encoding" in request.headers:
+    if media_type(request) != "application/json" or "Content-Encoding" in request.headers:
         raise RefusalError(Reason.WRONG_MEDIA_TYPE)
     if request.content_length is None:
         # In pieces of a byte each, 256 KiB cost 50 ms; an API server says how long a body is.

@@ -39,6 +39,11 @@ class Accepted:
         return str(self.peer[0])
 
 
+def media_type(request: web.BaseRequest) -> str:
+    """Return the type of a body without its parameters, which aiohttp parses: of a long header for half a second."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
 class Records:
     """Follows the records of TLS 1.2 that a client sends once its handshake is done.
 
