@@ -232,7 +232,7 @@ class Settings:
         "where progress comes from, comma separated: torch, file, http, ras",
         annotation="progress",
     )
-    progress_dir: str = _setting("FB_PROGRESS_DIR", str, DEFAULT_PROGRESS_DIR, "folder of its files")
+    progress_dir: str = _setting("FB_PROGRESS_DIR", values.folder, DEFAULT_PROGRESS_DIR, "folder of its files")
     progress_port: int = _annotated(
         "FB_PROGRESS_PORT", values.whole(1024, MAX_PORT), DEFAULT_PROGRESS_PORT, "port at which progress is told"
     )

@@ -22,6 +22,7 @@ from frameworkbarrier.files.environment import (
     presets_script,
 )
 from frameworkbarrier.files.output import PLAIN, SCRIPT, File
+from frameworkbarrier.files.restart_notes import RESTARTING, STARTS
 from frameworkbarrier.files.variables import Variable
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.presets import model as presets
@@ -121,6 +122,7 @@ def render(
         GENERATION,
         FRAMEWORK_JSON,
         *((EXIT_SOCKET, EXIT_HELD) if settings.exit else ()),
+        *((STARTS, RESTARTING) if settings.restart else ()),
     }
     files += _checked(made, taken)
     files += _user_files(released, chosen, settings, container, taken | {file.name for file in files})

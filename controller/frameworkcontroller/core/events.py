@@ -25,8 +25,8 @@ class KubeEvent:
     warning: bool = False
 
 
-def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> Iterator[KubeEvent]:
-    """Yield the Events of a change of the Framework's own part."""
+def of_framework(before: FrameworkStatus, after: FrameworkStatus, *, told: bool = False) -> Iterator[KubeEvent]:
+    """Yield the Events of a change of the Framework's own part; why it is held back may be `told` by another one."""
     attempt = after.attempt_status.id
     if before.state is not after.state:
         if after.state is State.CREATION_REQUESTED:
@@ -41,10 +41,10 @@ def of_framework(before: FrameworkStatus, after: FrameworkStatus) -> Iterator[Ku
     if before.queue and after.queue and before.queue.waiting and not after.queue.waiting:
         yield KubeEvent("FrameworkAdmitted", f"Attempt {attempt} begins: LocalQueue {after.queue.name} has admitted it")
     if bool(before.suspended_since) is not bool(after.suspended_since) and not queued:
-        if after.suspended_since:
+        if after.suspended_since and not told:
             yield KubeEvent("FrameworkSuspended", f"Attempt {attempt}: spec.suspend is true")
-        elif after.state is not State.COMPLETED:
-            yield KubeEvent("FrameworkResumed", f"Attempt {attempt}: spec.suspend is not true any more")
+        elif not after.suspended_since and after.state is not State.COMPLETED:
+            yield KubeEvent("FrameworkResumed", f"Attempt {attempt}: it is held back no more")
     if after.completion is not None and after.completion.code == Code.FRAMEWORK_PREEMPTED and before.completion is None:
         yield KubeEvent("FrameworkPreempted", f"Attempt {attempt}: {after.completion.diagnostics}", warning=True)
     if after.completion is not None and after.completion.code in WITHOUT_COUNT:

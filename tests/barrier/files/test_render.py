@@ -133,12 +133,13 @@ def test_what_a_template_cannot_do_is_a_fault_that_names_it(text: str, what: str
 
 
 @pytest.mark.parametrize(
-    "name", ["discover_hosts.sh", "env", "hosts", "generation", "framework.json", "worker.hosts", ""]
+    "name",
+    ["discover_hosts.sh", "env", "hosts", "generation", "framework.json", "worker.hosts", "starts", "restarting", ""],
 )
 def test_a_template_may_not_replace_a_file_of_a_preset_or_of_the_barrier(name: str) -> None:
     says = f"template {name}.j2: '{name or 'nothing'}' is the name of a file of the barrier"
     with pytest.raises(SettingsError, match=says):
-        text_of("x", name, FB_PRESET="horovod")
+        text_of("x", name, FB_PRESET="horovod", FB_RESTART="in-place", FB_MODE="sidecar")
 
 
 def test_a_wrong_syntax_is_found_while_waiting() -> None:

@@ -121,7 +121,7 @@ EVENTS: dict[str, tuple[tuple[Any, ...], str]] = {
     "has succeeded": ((of_framework, OVER, SUCCEEDED), "FrameworkSucceeded: Attempt 0: Phrase0 (0): ended with 0"),
     "is suspended": ((of_framework, framework(), WAITS), "FrameworkSuspended: Attempt 0: spec.suspend is true"),
     "is suspended further": ((of_framework, WAITS, WAITS), ""),
-    "goes on": ((of_framework, WAITS, GOES_ON), "FrameworkResumed: Attempt 0: spec.suspend is not true any more"),
+    "goes on": ((of_framework, WAITS, GOES_ON), "FrameworkResumed: Attempt 0: it is held back no more"),
     "a suspended attempt is not retried": ((of_framework, SUSPENDED, NOT_RETRIED), ""),
     **{
         f"a Task ends for good with {code}": (ends(code), f"!TaskFailed: w-3: Phrase{code} ({code}): ended with {code}")

@@ -155,7 +155,7 @@ class FrameworkState:
         if before is not None:
             if before.state is not status.state:
                 self.reports.add(transition("framework", self._name, before, status))
-            for event in events.of_framework(before, status):
+            for event in events.of_framework(before, status, told=self.queueing.hold is not None):
                 self.reports.add(event, revision)
 
     @property

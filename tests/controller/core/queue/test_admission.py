@@ -361,6 +361,7 @@ def test_it_waits_for_a_queue_where_all_are_queued() -> None:
     driver.label(**LABELS)
     driver.go_on(10)
     assert (driver.kueue.made, driver.kueue.admissions) == (1, 1)
+    assert not driver.said("FrameworkSuspended")
 
 
 def test_no_pod_is_made_before_it_is_known_what_is_added_to_it() -> None:
