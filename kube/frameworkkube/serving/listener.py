@@ -17,7 +17,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from frameworkkube.log import Logger
-from frameworkkube.serving.connection import DECRYPTED_BYTES, Accepted, Connection
+from frameworkkube.serving.connection import DECRYPTED_BYTES, Accepted, Connection, begins_tls
 from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
 
 BACKLOG: Final = 1024
@@ -218,7 +218,11 @@ class Listener:
 
     async def _open_one(self, accepted: socket.socket, connection: Connection) -> None:
         # A client that breaks off or does not speak TLS may come any number of times, and there is nobody to tell.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # a timeout, too
+            if self._context is not None:
+                async with asyncio.timeout(self._limits.handshake_seconds):
+                    if not await begins_tls(accepted):
+                        return
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection,
                 accepted,

@@ -15,7 +15,7 @@ import pytest
 
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
-from frameworkkube.serving.connection import DECRYPTED_BYTES, Records
+from frameworkkube.serving.connection import DECRYPTED_BYTES, Records, begins_tls
 from frameworkkube.serving.listener import COSTLY_SECONDS, RECEIVED_BYTES, TURN_SECONDS
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
@@ -153,7 +153,9 @@ async def test_of_too_many_large_answers_that_nobody_reads_the_oldest_goes(serve
     assert (await serving.review())[0] == 200
 
 
-async def shaken(serving: Any) -> tuple[Connection, ssl.SSLObject, ssl.MemoryBIO]:
+async def shaken(
+    serving: Any, trust: ssl.SSLContext | None = None, record_bytes: int = 16_000
+) -> tuple[Connection, ssl.SSLObject, ssl.MemoryBIO]:
     """Shake hands by hand; return the connection without TLS, that of TLS, and what is to be sent for it."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
@@ -161,7 +163,14 @@ async def shaken(serving: Any) -> tuple[Connection, ssl.SSLObject, ssl.MemoryBIO
     reader, writer = await asyncio.open_connection(sock=client, limit=1)
     serving.opened.append(writer)
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = serving.trust().wrap_bio(received, sent, server_hostname=SERVICE)
+    tls = (trust or serving.trust()).wrap_bio(received, sent, server_hostname=SERVICE)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    hello = sent.read()
+    for at in range(5, len(hello), record_bytes):
+        piece = hello[at : at + record_bytes]
+        writer.write(hello[:3] + len(piece).to_bytes(2) + piece)
+    received.write(await reader.read(65536))
     with contextlib.suppress(ssl.SSLWantReadError):
         tls.do_handshake()
     while sent.pending:
@@ -193,15 +202,49 @@ def test_a_handshake_is_found_among_records_however_they_come(size: int) -> None
     assert any(records.shake_hands(begun[at : at + size]) for at in range(0, len(begun), size))
 
 
+def longer(trust: ssl.SSLContext, names: int) -> ssl.SSLContext:
+    """Let a first message have more bytes, 201 for each name."""
+    trust.set_alpn_protocols(["http/1.1", *(f"{number:0200}" for number in range(names))])
+    return trust
+
+
 async def test_a_handshake_of_more_bytes_than_any_client_sends_is_the_end(serve: Any) -> None:
     serving = await serve()
-    trust = serving.trust()
-    trust.set_alpn_protocols(["http/1.1", *(f"{number:0200}" for number in range(50))])
     with contextlib.suppress(*CLOSED):
-        reader, writer = await asyncio.open_connection("127.0.0.1", serving.port, ssl=trust, server_hostname=SERVICE)
-        serving.opened.append(writer)
+        (reader, _), _, _ = await shaken(serving, longer(serving.trust(), 30), record_bytes=4)
         assert await read_until_closed(reader) == b""
-    assert not serving.closed("silent")
+    assert (serving.closed("silent"), serving.metric("connections")) == (0, 0)
+
+
+async def test_a_long_first_message_does_not_reach_tls(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenSSL takes one of 128 KiB, and 64 of them were a turn of the loop of 0.15 s."""
+    serving = await serve()
+    monkeypatch.setattr("frameworkkube.serving.connection.Connection.connection_made", made := Mock())
+    with contextlib.suppress(*CLOSED):
+        await shaken(serving, longer(serving.trust(), 50))
+    await until(lambda: serving.metric("connections") == 0)
+    made.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("sent", "begins"),
+    [
+        (b"\x16\x03\x01\x20\x04\x01\x00\x20\x00", True),
+        (b"\x16\x03\x01\x20\x05\x01\x00\x20\x01", False),
+        (b"\x16\x03\x01\x20\x04\x01\x00\x20", False),
+        (b"\x16\x03\x01\x20\x04\x02\x00\x20\x00", False),
+        (b"GET / HTTP/1.1\r\n", False),
+        (b"", False),
+    ],
+    ids=["a handshake", "too long", "not to be seen", "another message", "no TLS", "the end"],
+)
+async def test_what_begins_a_handshake(sent: bytes, *, begins: bool) -> None:
+    client, server = socket.socketpair()
+    with client, server:
+        client.send(sent)
+        client.shutdown(socket.SHUT_WR)
+        assert await begins_tls(server) is begins
+        assert server.recv(16) == sent
 
 
 NO_PATH = {
@@ -216,6 +259,20 @@ async def test_who_asks_for_no_path_of_this_server_loses_the_connection(serve: A
     """The library decodes names of hosts for 20 ms, and never answers where it cannot."""
     serving = await serve()
     assert await serving.exchange(sent) == b""
+    assert not serving.closed("silent")
+
+
+async def test_nothing_is_taken_in_behind_a_request_for_another_protocol(serve: Any) -> None:
+    """The library parses that after the answer, and at some of it leaves the connection open, without a limit."""
+    serving = await serve()
+    upgrade = WHOLE_REQUEST.replace(b"\r\n", b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n", 1)
+    assert (await serving.exchange(upgrade + WHOLE_REQUEST)).count(b"HTTP/1.1 200 ") == 1
+
+
+async def test_a_fault_of_the_library_ends_the_connection(serve: Any) -> None:
+    serving = await serve()
+    serving.server._http.request_factory = Mock(side_effect=UnicodeError)
+    assert await serving.exchange(WHOLE_REQUEST) == b""
     assert not serving.closed("silent")
 
 
