@@ -24,7 +24,8 @@ def read(argv: Sequence[str], flags: Iterable[tuple[str, str, str, str]]) -> dic
     parser = _Parser(
         prog="frameworkbarrier",
         description="Wait until every Task of the gang is ready, then write who the peers are and where.",
-        epilog="Exit codes: 0 open, 201 not open in time, 210 can never open, 143 SIGTERM, 1 anything else.",
+        epilog="Exit codes: 0 open, 88 its epoch has ended, 89 the gang hangs, 201 not open in time, "
+        "210 can never open, 143 SIGTERM, 1 anything else.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)

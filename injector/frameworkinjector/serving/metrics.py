@@ -24,7 +24,7 @@ class Metrics:
         self._by_reason = {reason: requests.labels(reason.ruling.value, reason.slug) for reason in Reason}
         self._seconds = Histogram(
             "frameworkinjector_request_duration_seconds",
-            "From the end of the body to the answer.",
+            "Of the review itself, without the wait for its turn.",
             buckets=_BUCKETS,
             registry=registry,
         )
