@@ -81,7 +81,7 @@ class TaskPod(Wire, frozen=True):
 
     @property
     def task(self) -> str:
-        """The Task: `worker-0`."""
+        """The Task, such as `worker-0`."""
         return f"{self.role}-{self.index}"
 
     @property
