@@ -66,6 +66,20 @@ def test_a_client_that_opens_one_more_first_gets_to_use_what_it_has() -> None:
     assert found.gives_way(Someone("api", NOW - WAITED), NOW) is not None
 
 
+def test_those_who_are_known_have_places_that_others_have_not() -> None:
+    limits = ConnectionLimits(connections=8, others=4, of_one_source=3, known=5)
+    found: Places[Someone] = Places(limits, {"api"})
+    for source, most in {"a": 3, "b": 1, "api": 4}.items():
+        for number in range(9):
+            assert found.is_free(source) is (number < most)
+            if number < most:
+                found.take(Someone(source), NOW)
+    found.leave(next(one for one in found._open if one.source == "a"))
+    assert (found.is_free("api"), found.has_share("api")) == (True, False)
+    found.take(Someone("api"), NOW)
+    assert found.has_share("api")
+
+
 class Port:
     """A port whose clients do what they are told, in steps of time."""
 

@@ -51,9 +51,13 @@ class Limits:
     large_bodies: int = 8
     """Larger bodies at the same time, from their first byte to the answer, which bounds the memory that bodies take."""
     connections: ConnectionLimits = field(
-        default_factory=partial(ConnectionLimits, connections=128, of_one_source=96, known=96, begun_per_second=400)
-    )
-    """The first message of a TLS handshake takes a millisecond, and an API server sends most reviews over few."""
+        default_factory=partial(
+            ConnectionLimits,
+            connections=256, others=128, of_one_source=96, known=192, waiting=640, begun_per_second=400,
+        )
+    )  # fmt: skip
+    """An API server sends most reviews over few connections. But one namespace can keep some 180 reviews waiting, and
+    those of others would wait for places behind them. The first message of a TLS handshake takes a millisecond."""
 
 
 class ReviewServer:

@@ -18,10 +18,12 @@ class ConnectionLimits:
     """Bounds on the connections of one port."""
 
     connections: int = 64
-    """Open connections, those in their TLS handshake included. Each takes up to 1 MiB of buffers. A quarter of them is
-    for those that have brought no request yet."""
+    """Open connections, those in their TLS handshake included. A quarter of them is for those that have brought no
+    request yet."""
+    others: int = 1_000_000
+    """Of those that are not known, each of which takes up to 1 MiB of buffers."""
     of_one_source: int = 48
-    """Open connections of one address."""
+    """Open connections of one address that is not known."""
     known: int = 48
     """Open connections of the known ones together for which others give way; the rest is for these."""
     begun_per_second: int = 1_000_000
@@ -115,7 +117,10 @@ class Places(Generic[Open]):
 
     def known_are_many(self) -> bool:
         """Whether the known ones have more places than others give way for."""
-        return sum(count for source, count in self.of.items() if self.is_known(source)) > self._limits.known
+        return self._known_ones() > self._limits.known
+
+    def _known_ones(self) -> int:
+        return sum(count for source, count in self.of.items() if self.is_known(source))
 
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
@@ -123,11 +128,13 @@ class Places(Generic[Open]):
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""
-        return self.of[source] >= self._limits.of_one_source
+        return self.of[source] >= (self._limits.known if self.is_known(source) else self._limits.of_one_source)
 
     def is_free(self, source: str) -> bool:
         """Whether a new one of a source takes nobody's place."""
-        return len(self._open) < self._limits.connections and not self.has_share(source)
+        if len(self._open) >= self._limits.connections or self.has_share(source):
+            return False
+        return self.is_known(source) or len(self._open) - self._known_ones() < self._limits.others
 
     def gives_way(self, new: Client, now: float) -> Open | None:
         """Return the connection whose place a new one takes; None if it has to wait for one."""
