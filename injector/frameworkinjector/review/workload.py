@@ -95,4 +95,4 @@ def _has_index(pod: Pod) -> bool:
         # A webhook of its own, which may be called later, adds the index.
         return True
     given = (source.get(label, "") for source in (pod.labels, pod.annotations) for label in INDEX_LABELS)
-    return any(map(_INDEX.fullmatch, given)) or _ORDINAL.search(pod.metadata.name or "") is not None
+    return any(map(_INDEX.fullmatch, given)) or _ORDINAL.search((pod.metadata.name or "")[-10:]) is not None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -83,6 +84,8 @@ class Performer:
     def __init__(self, client: KubeClient, *, compress: bool = True, history: KubeClient | None = None) -> None:
         self._client, self._compress, self._bodies, self._history = client, compress, PodBodies(), history
         self._large_read = asyncio.Semaphore(1)
+        self._large_reads: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        """By namespace: of each one waits for the read of large objects, so that namespaces take turns."""
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
         """Perform the effect once and translate the answer."""
@@ -190,7 +193,8 @@ class Performer:
 
     async def _get_large(self, path: str, accept: str) -> bytes:
         """Read large objects one at a time, since all at once are hundreds of MiB."""
-        async with self._large_read:
+        namespace = path.partition("/namespaces/")[2].partition("/")[0]
+        async with self._large_reads.setdefault(namespace, asyncio.Semaphore(1)), self._large_read:
             return await self._client.get(path, accept=accept)
 
     async def _find_owner(self, path: str, effect: effects.FindOwner) -> Outcome:
