@@ -7,9 +7,9 @@ import socket
 import struct
 import sys
 import termios
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from aiohttp import web
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         peer: tuple[Any, ...],
         since: float,
         inner: web.RequestHandler,
-        on_read: Callable[["Connection", float], None],
+        read: Callable[["Connection", Callable[[], None]], None],
         on_end: Callable[["Connection"], None],
     ) -> None:
         self.peer = peer
@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         self.silence: asyncio.TimerHandle | None = None
         self.opening: asyncio.Task[None] | None = None
         self._inner = inner
-        self._on_read, self._on_end = on_read, on_end
+        self._read, self._on_end = read, on_end
         self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing  # type: ignore[method-assign]
         self.transport: asyncio.Transport | None = None
         self.waits_to_be_read = False
@@ -183,13 +183,11 @@ class Connection(asyncio.Protocol):
         return self._inner._waiter is not None
 
     def _bytes_received(self, count: int) -> None:
-        """Tell how long it takes to decrypt and parse what has come, in seconds of this thread."""
+        """Have what has come decrypted and parsed."""
         if self._records.shake_hands(bytes(self._tls._ssl_buffer_view[:count])):
             self.abort()
-            return
-        begun = time.thread_time()
-        self._take_in(count)
-        self._on_read(self, time.thread_time() - begun)
+        else:
+            self._read(self, partial(self._take_in, count))
 
     def _is_served_no_more(self, task: asyncio.Task[None]) -> None:
         """End the connection if aiohttp has failed, which would keep it for good, without a limit of time."""

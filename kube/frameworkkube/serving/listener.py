@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import time
 from asyncio import sslproto
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -203,7 +204,7 @@ class Listener:
 
     def _begin(self, accepted: Accepted) -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(accepted.peer, loop.time(), self._factory(), self._was_read, self.forget)
+        connection = Connection(accepted.peer, loop.time(), self._factory(), self._read, self.forget)
         if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
             self.forget(self._open[accepted.peer])
@@ -238,9 +239,14 @@ class Listener:
             accepted.close()
             self.forget(connection)
 
-    def _was_read(self, connection: Connection, seconds: float) -> None:
-        """Let a client whose bytes have been much work wait for its turn: nobody waits for the known ones."""
-        if seconds < COSTLY_SECONDS or not self._places.is_other(connection.source):
+    def _read(self, connection: Connection, take_in: Callable[[], None]) -> None:
+        """Take in bytes; whose bytes have been much work waits for a turn, so that the known ones wait for nobody."""
+        if not self._places.is_other(connection.source):
+            take_in()
+            return
+        begun = time.thread_time()
+        take_in()
+        if time.thread_time() - begun < COSTLY_SECONDS:
             return
         if not connection.waits_to_be_read:
             self._to_read.append(connection)

@@ -16,7 +16,7 @@ import pytest
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
 from frameworkkube.serving.connection import DECRYPTED_BYTES, Records, begins_tls
-from frameworkkube.serving.listener import COSTLY_SECONDS, RECEIVED_BYTES, TURN_SECONDS
+from frameworkkube.serving.listener import RECEIVED_BYTES, TURN_SECONDS
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
 from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
@@ -493,15 +493,10 @@ async def test_whose_reads_are_costly_waits_for_a_turn_once_somebody_is_known(se
     others = [await serving.connect(f"127.0.0.{2 + number}") for number in range(8)]
     serving.server._callers._until["127.0.0.1"] = math.inf
     known = await serving.connect()
-    listener, loop, costly, cheap = serving.server._listener, asyncio.get_running_loop(), 0, 0
-    for connection in listener._open.values():
-
-        def was_read(one: Any, seconds: float, tell: Any = connection._on_read) -> None:
-            nonlocal costly, cheap
-            costly, cheap = costly + (seconds >= COSTLY_SECONDS), cheap + (seconds < COSTLY_SECONDS)
-            tell(one, seconds)
-
-        connection._on_read = was_read
+    listener, loop = serving.server._listener, asyncio.get_running_loop()
+    costly = [Mock(wraps=connection.pause) for connection in listener._open.values()]
+    for connection, pause in zip(listener._open.values(), costly, strict=True):
+        connection.pause = pause
     for _, writer in others:
         writer.write(head(100_000))
         for _ in range(40_000):
@@ -509,7 +504,7 @@ async def test_whose_reads_are_costly_waits_for_a_turn_once_somebody_is_known(se
     begun = loop.time()
     await asyncio.sleep(0.2)
     assert await speaks(known)
-    assert 8 < costly < 8 + (loop.time() - begun) / TURN_SECONDS + 8
+    assert 8 < sum(pause.call_count for pause in costly) < 8 + (loop.time() - begun) / TURN_SECONDS + 8
     for _, writer in others:
         writer.write(b"x" * 60_000)
     for reader, _ in others:
