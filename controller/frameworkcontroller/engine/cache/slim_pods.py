@@ -24,11 +24,8 @@ P = TypeVar("P", bound="Wire | None")
 C = TypeVar("C", bound=ContainerStatus)
 F = TypeVar("F", bound=Pod)
 
-ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.BARRIER_READS_ANNOTATION}) - {
-    names.TASK_INDEX,
-    names.TASK_UID,
-}
-"""What many Pods have in common: the index is in the name, and the Task's UID in the status."""
+ANNOTATIONS: Final = frozenset({names.FRAMEWORK_UID, names.BARRIER_READS_ANNOTATION})
+"""What decisions look at; the Pods of a Framework have it in common."""
 CONDITIONS: Final = frozenset({"PodScheduled", "Ready"})
 CONDITIONS_WHILE_TRUE: Final = frozenset({names.ALL_CONTAINERS_RESTARTING, DISRUPTED})
 RUNS: Final = ContainerState(running=Running())
@@ -96,7 +93,7 @@ class SlimPods:
                 namespace=self.share(meta.namespace),
                 creation_timestamp=self.share(meta.creation_timestamp),
                 labels=self.share(replace(meta.labels, index=None)),
-                annotations=self._annotations(meta.annotations),
+                annotations=self.share(meta.annotations, key=(dict, tuple(meta.annotations.items()))),
                 owner_references=self.share(meta.owner_references),
             ),
             spec=spec,
@@ -142,13 +139,6 @@ class SlimPods:
         slim = tuple(by_place[place] for place in sorted(failed_first))
         is_shared = len(slim) <= MAX_CONTAINERS_SHARED and all(_says_nothing(one) for one in slim)
         return self.share(slim) if is_shared else slim
-
-    def _annotations(self, found: dict[str, str]) -> dict[str, str]:
-        # An empty tuple is a value of its own, no key of an empty dict.
-        if (known := self._shared.get((dict, tuple(found.items())))) is not None:
-            return cast("dict[str, str]", known)
-        kept = tuple((key, self.share(value)) for key, value in found.items())
-        return self.share(dict(kept), key=(dict, kept))
 
     def share(self, value: V, key: Hashable = None) -> V:
         """Return the value that is remembered of those equal to this one."""
