@@ -108,7 +108,8 @@ def variables_of(
     if way is Delivery.FILE:
         for name, entry in entry_of.items():
             entries.append(entry)
-            entries += _from_sources(name, sources)
+            if sources:
+                entries += _from_sources(name, sources)
     prefixes = tuple(prefix for prefix, _, _ in sources)
     markers = {names.VARIABLES: ",".join(name for name in entry_of if not name.startswith(prefixes))}
     if way is Delivery.WRAP and settings.env is Delivery.AUTO:
