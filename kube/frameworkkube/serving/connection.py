@@ -25,6 +25,9 @@ takes one of 128 KiB, with more ciphers than there are, for 2.4 ms."""
 DECRYPTED_BYTES: Final = 16 * 1024
 """Of what a client sends, in one turn of the event loop: in records of one byte, 256 KiB take 30 ms."""
 
+UNSENT_BYTES: Final = 64 * 1024
+"""Of answers that the system does not take, beyond which the next one waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -130,6 +133,8 @@ class Connection(asyncio.Protocol):
         self._inner._task_handler.add_done_callback(self._is_served_no_more)
         self._tls = getattr(transport, "_ssl_protocol", None)
         if self._tls is not None:
+            # It would keep 512 KiB for a client that takes nothing in.
+            self.transport.set_write_buffer_limits(UNSENT_BYTES)
             # It takes more in while nobody reads, and decrypts all of it at once.
             self._tls._set_read_buffer_limits(DECRYPTED_BYTES)
             self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received

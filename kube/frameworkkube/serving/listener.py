@@ -27,6 +27,8 @@ ACCEPTED_AT_ONCE: Final = 64
 # Of what a client has sent and nobody has read, in the system, which doubles it and counts it as memory of the Pod. By
 # itself it would grow to 6 MiB for a client that sends fast.
 RECEIVED_BYTES: Final = 64 * 1024
+# And of answers that nobody has taken in, likewise; it grew to 4 MiB for a client that had read fast before.
+SENT_BYTES: Final = 64 * 1024
 # After a fault of the system, for example no file descriptor left.
 RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
@@ -85,6 +87,7 @@ class Listener:
         family = socket.AF_INET6 if dual or ":" in (host or "") else socket.AF_INET
         self._socket = socket.create_server((host or "", port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
         self._socket.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
         self._accepting = asyncio.create_task(self._accept(self._socket))
         found: int = self._socket.getsockname()[1]

@@ -537,6 +537,41 @@ async def test_what_the_system_takes_in_for_a_connection_does_not_grow(serve: An
     assert received <= 2 * RECEIVED_BYTES
 
 
+async def test_of_answers_that_nobody_takes_in_few_are_kept(serve: Any) -> None:
+    """The system would take 4 MB of them and TLS half a megabyte, for each of 126 connections of a few Pods."""
+    serving = await serve()
+    (reader, writer), tls, sent = await shaken(serving)
+    body = review_of(framework_pod([{"name": "app", "command": ["x" * 20_000]}], {f"{PREFIX}env": "wrap"}))
+    asked, answered = 0, 0
+    while asked == answered < 20:
+        tls.write(head(len(body)) + body)
+        writer.write(sent.read())
+        asked += 1
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience(1)):
+                while answered < asked:
+                    await asyncio.sleep(0.01)
+                    answered = serving.counted("injected")
+    assert 2 < answered < 20
+    assert not reader.at_eof()
+
+
+async def test_bodies_of_known_ones_that_are_larger_than_usual_wait_for_a_turn(serve: Any) -> None:
+    """Known ones have three times as many places as others."""
+    serving = await serve(body_seconds=patience(20))
+    serving.server._callers._until["127.0.0.1"] = math.inf
+    async with contextlib.AsyncExitStack() as held:
+        for _ in range(serving.server._limits.large_bodies):
+            await held.enter_async_context(serving.server._large.of("127.0.0.1"))
+        larger = asyncio.create_task(serving.review(small_review(100_000)))
+        reader, writer = await serving.connect("127.0.0.2")
+        writer.write(head(len(small_review(100_000))) + small_review(100_000))
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        assert (await serving.review(small_review(50_000)))[0] == 200
+        assert not larger.done()
+    assert (await larger)[0] == 200
+
+
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
     serving = await serve(connections=16, of_one_source=12)
     for number in range(200):
