@@ -26,7 +26,7 @@ BACKLOG: Final = 1024
 ACCEPTED_AT_ONCE: Final = 64
 # Of what a client has sent and nobody has read, in the system, which doubles it and counts it as memory of the Pod. By
 # itself it would grow to 6 MiB for a client that sends fast.
-RECEIVED_BYTES: Final = 64 * 1024
+RECEIVED_BYTES: Final = 32 * 1024
 # And of answers that nobody has taken in, likewise; it grew to 4 MiB for a client that had read fast before.
 SENT_BYTES: Final = 64 * 1024
 # After a fault of the system, for example no file descriptor left.

@@ -31,7 +31,7 @@ class ConnectionLimits:
     begun_at_once: int = 64
     waiting: int = 768
     """Accepted connections that wait to begin, as bare sockets: with all others they may be more than the 1,024 files
-    that a process may have open by default. The system keeps up to 128 KiB of each."""
+    that a process may have open by default. The system keeps up to 64 KiB of each."""
     grace_seconds: float = 0.3
     """Time to bring a request, the first or the next one, before a connection gives way; and for which one that has no
     place waits before others of its own source give way."""
