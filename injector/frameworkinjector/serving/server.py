@@ -46,12 +46,14 @@ class Limits:
     """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
     small_bytes: int = 256 * 1024
     """Bodies up to this size are read without waiting for others."""
-    small_bytes_of_known: int = 64 * 1024
-    """Those of known API servers, of which there may be three times as many; nearly all Pods have less."""
     small_answer_bytes: int = 32 * 1024
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
     """Larger bodies at the same time, from their first byte to the answer, which bounds the memory that bodies take."""
+    usual_bytes: int = 64 * 1024
+    """Nearly all Pods have less."""
+    unusual_bodies: int = 96
+    """Bodies between these two of known API servers, which have more connections than others, likewise."""
     connections: ConnectionLimits = field(
         default_factory=partial(
             ConnectionLimits,
@@ -73,6 +75,7 @@ class ReviewServer:
         self._callers = callers
         self._limits = limits or Limits()
         self._large = Turns(self._limits.large_bodies, time.monotonic, callers.known)
+        self._unusual = Turns(self._limits.unusual_bodies, time.monotonic, callers.known)
         self._reviews = Turns(1, time.thread_time, callers.known)
         self._http = web.Server(
             self._handle,
@@ -177,8 +180,10 @@ class ReviewServer:
         length, is_known = _length_of(request, limits), request.remote in self._callers.known
         try:
             async with asyncio.timeout(limits.body_seconds):
-                if length > (limits.small_bytes_of_known if is_known else limits.small_bytes):
+                if length > limits.small_bytes:
                     await held.enter_async_context(self._large.of(request.remote))
+                elif length > limits.usual_bytes and is_known:
+                    await held.enter_async_context(self._unusual.of(request.remote))
                 # To its end, which is where its head said.
                 return await request.content.read()
         except TimeoutError:

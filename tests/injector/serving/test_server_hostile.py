@@ -561,8 +561,8 @@ async def test_bodies_of_known_ones_that_are_larger_than_usual_wait_for_a_turn(s
     serving = await serve(body_seconds=patience(20))
     serving.server._callers._until["127.0.0.1"] = math.inf
     async with contextlib.AsyncExitStack() as held:
-        for _ in range(serving.server._limits.large_bodies):
-            await held.enter_async_context(serving.server._large.of("127.0.0.1"))
+        for _ in range(serving.server._limits.unusual_bodies):
+            await held.enter_async_context(serving.server._unusual.of("127.0.0.1"))
         larger = asyncio.create_task(serving.review(small_review(100_000)))
         reader, writer = await serving.connect("127.0.0.2")
         writer.write(head(len(small_review(100_000))) + small_review(100_000))
