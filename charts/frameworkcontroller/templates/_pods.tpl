@@ -135,3 +135,12 @@ metadata:
     - port: {{ . }}
     {{- end }}
 {{- end }}
+
+{{/* Variables of the programs that take large bodies and objects. */}}
+{{- define "fc.freedMemory" -}}
+# Return what was freed to the system, instead of keeping it for later.
+- name: MALLOC_MMAP_THRESHOLD_
+  value: "131072"
+- name: MALLOC_TRIM_THRESHOLD_
+  value: "131072"
+{{- end }}
