@@ -45,15 +45,15 @@ class Limits:
     body_seconds: float = 4.0
     """Time for a body to arrive; below the webhook's `timeoutSeconds`, when the client has given up."""
     small_bytes: int = 256 * 1024
-    """Bodies up to this size are read without waiting for others."""
+    """Bodies up to this size are read without waiting for others, those of known API servers up to `usual_bytes`."""
+    usual_bytes: int = 64 * 1024
+    """Nearly all Pods have less."""
     small_answer_bytes: int = 32 * 1024
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
-    """Larger bodies at the same time, from their first byte to the answer, which bounds the memory that bodies take."""
-    usual_bytes: int = 64 * 1024
-    """Nearly all Pods have less."""
+    """Those above `small_bytes` at the same time, from their first byte to the answer: that bounds their memory."""
     unusual_bodies: int = 96
-    """Bodies between these two of known API servers, which have more connections than others, likewise."""
+    """Those above `usual_bytes` of known API servers, which have more connections than others, likewise."""
     connections: ConnectionLimits = field(
         default_factory=partial(
             ConnectionLimits,

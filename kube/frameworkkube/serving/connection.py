@@ -58,8 +58,7 @@ async def begins_tls(sock: socket.socket) -> bool:
         loop.remove_reader(sock)
     # A record and a message begin, each with type and length; clients send more than this at once.
     begun = sock.recv(9, socket.MSG_PEEK)
-    is_long = len(begun) < 9 or int.from_bytes(begun[6:]) > HANDSHAKE_BYTES
-    return begun[:1] + begun[5:6] == b"\x16\x01" and not is_long
+    return len(begun) == 9 and begun[:1] + begun[5:6] == b"\x16\x01" and int.from_bytes(begun[6:]) <= HANDSHAKE_BYTES
 
 
 class Records:

@@ -222,16 +222,14 @@ class Listener:
 
     async def _open_one(self, accepted: socket.socket, connection: Connection) -> None:
         # A client that breaks off or does not speak TLS may come any number of times, and there is nobody to tell.
-        seconds = None if self._context is None else self._limits.handshake_seconds
         with contextlib.suppress(OSError):  # a timeout, too
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._limits.handshake_seconds):
                 if self._context is not None and not await begins_tls(accepted):
                     return
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: connection,
                     accepted,
                     ssl=self._context,
-                    ssl_handshake_timeout=seconds,
                     ssl_shutdown_timeout=None if self._context is None else self._limits.unread_seconds,
                 )
 

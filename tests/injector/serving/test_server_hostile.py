@@ -169,10 +169,7 @@ async def shaken(
     hello = sent.read()
     for at in range(5, len(hello), record_bytes):
         piece = hello[at : at + record_bytes]
-        writer.write(hello[:3] + len(piece).to_bytes(2) + piece)
-    received.write(await reader.read(65536))
-    with contextlib.suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
+        sent.write(hello[:3] + len(piece).to_bytes(2) + piece)
     while sent.pending:
         writer.write(sent.read())
         received.write(await reader.read(65536))
@@ -332,10 +329,13 @@ async def test_clients_that_never_finish_their_head_are_closed_also_those_that_d
     assert serving.closed("silent") == 4
 
 
-async def test_a_client_that_never_shakes_hands_is_closed(serve: Any) -> None:
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x20\x04\x01\x00\x20\x00"], ids=["nothing", "a beginning"])
+async def test_a_client_that_never_shakes_hands_is_closed(serve: Any, sent: bytes) -> None:
     serving = await serve(handshake_seconds=0.3)
-    reader, _ = await serving.connect(tls=False)
+    reader, writer = await serving.connect(tls=False)
+    writer.write(sent)
     assert await read_until_closed(reader) == b""
+    assert not serving.closed("silent")
 
 
 @pytest.mark.parametrize(
