@@ -186,7 +186,8 @@ def _status_of(body: bytes) -> dict[str, Any]:
     try:
         if len(body) > _LONG_BYTES:
             brief = msgspec.json.decode(body, type=_Brief)
-            value = msgspec.to_builtins(msgspec.structs.replace(brief, message=brief.message[:_LONG_BYTES]))
+            message, reason = brief.message[:_LONG_BYTES], brief.reason[:_EXCERPT_CHARACTERS]
+            value = msgspec.to_builtins(msgspec.structs.replace(brief, message=message, reason=reason))
         else:
             value = msgspec.json.decode(body)
     except (ValueError, RecursionError):

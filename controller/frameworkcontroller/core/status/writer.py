@@ -71,10 +71,11 @@ class StatusWriter:
         if (order_of(version, self._resource_version) or 0) <= 0:
             return False
         status = seen.stored_status()
-        if self._unanswered is not None and is_same(status, self._unanswered):
+        if not is_same(status, self.persisted, self._roles_digest):
+            # After what needs no roles to be unpacked.
+            if self._unanswered is None or not is_same(status, self._unanswered):
+                return True
             self.persisted, self._unanswered = self._unanswered, None
-        elif not is_same(status, self.persisted, self._roles_digest):
-            return True
         self._resource_version = version
         self._roles_digest = None if status is None else roles_digest(status)
         return False

@@ -15,16 +15,19 @@ _METADATA: Final = ("selfLink", "resourceVersion", "continue", "remainingItemCou
 _STATUS: Final = ("status", "message", "reason", "details", "code")
 _DETAILS: Final = ("name", "group", "kind", "uid", "causes", "retryAfterSeconds")
 _CAUSE: Final = ("reason", "message", "field")
-# An admission webhook chooses the text, and each Task of the Framework stores it.
+# An admission webhook chooses the texts, and each Task of the Framework stores them.
 _MAX_BYTES: Final = 1900
 """With what the core says before and after it, diagnostics stay below 2 KiB."""
+_MAX_REASON: Final = 100
+"""Characters. Those of Kubernetes are a word; webhooks write sentences there, which the API server repeats as message
+if they give no other."""
 
 
 def describe(error: ApiStatusError) -> str:
     """Return `{"ErrStatus":{"metadata":{},"status":"Failure","message":...,"reason":...,"details":{...},"code":...}}`.
 
     Where the body of the refusal was no Status, one is made of code, reason and message. Beyond 1,900 bytes it has no
-    `details` and a shorter message.
+    `details` and `metadata`, and a shorter reason and message.
     """
     status = error.status or {"message": error.message, "reason": error.reason, "code": error.code}
     status = {"status": "Failure"} | status
@@ -35,7 +38,8 @@ def describe(error: ApiStatusError) -> str:
     length = _MAX_BYTES
     while len(whole.encode()) > _MAX_BYTES:
         length = length * 3 // 4
-        whole = _text(status | {"details": {}, "message": str(status.get("message"))[:length] + "..."})
+        message, reason = str(status.get("message"))[:length], str(status.get("reason") or "")[:_MAX_REASON]
+        whole = _text({"status": "Failure", "message": f"{message}...", "reason": reason, "code": error.code})
     return whole
 
 

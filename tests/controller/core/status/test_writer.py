@@ -182,6 +182,7 @@ def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None
     roles = {"task_role_statuses": None, "task_role_statuses_compressed": "cannot be unpacked"}
     stored = replace(written.status, attempt_status=replace(written.status.attempt_status, **roles))
     one.persist(written, "8", roles_digest(stored))
+    one.writer.apply_failure(written)
     assert not one.writer.is_stale(framework_with("9", stored))
     assert one.write(11).previous_roles == roles_digest(stored)
     assert one.writer.is_stale(framework_with("10", replace(stored, ready="0/7")))

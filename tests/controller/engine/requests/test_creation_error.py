@@ -58,13 +58,17 @@ def test_an_answer_that_is_no_status_becomes_one() -> None:
         pytest.param({"message": "x" * 1_000_000}, id="message"),
         pytest.param({"details": {"causes": [{"message": "y" * 100}] * 10_000}}, id="causes"),
         pytest.param({"message": "\x00" * 1_000_000}, id="escapes"),
+        # As webhooks do that have one text only.
+        pytest.param({"reason": "denied " * 280}, id="reason"),
+        pytest.param({"reason": "\x00" * 1_000_000, "message": "\x00" * 9}, id="long reason"),
+        pytest.param({"status": "z" * 5_000, "metadata": {"continue": "z" * 5_000}}, id="the rest"),
     ],
 )
 def test_a_text_that_is_too_long_is_cut(change: dict[str, Any]) -> None:
     text = described(422, INVALID | change)
     assert len(text.encode()) <= 1900
     status = json.loads(text)["ErrStatus"]
-    assert (status["reason"], status["code"]) == ("Invalid", 422)
+    assert (status["reason"], status["code"]) == ((INVALID | change)["reason"][:100], 422)
     assert "details" not in status
     assert status["message"].startswith((INVALID | change)["message"][:80])
 
