@@ -57,7 +57,7 @@ def _container(received: Container, plan: ContainerPlan) -> Iterator[JSON]:
     path = f"/spec/containers/{plan.index}"
     if received.env:
         # Before the user's own variables, so that these can refer to them as $(NAME).
-        yield from (_add(f"{path}/env/{position}", variable) for position, variable in enumerate(plan.env))
+        yield from [_add(f"{path}/env/{position}", variable) for position, variable in enumerate(plan.env)]
     elif plan.env:
         yield _add(f"{path}/env", list(plan.env))
     yield from _appended(f"{path}/volumeMounts", plan.mounts, exists=bool(received.volume_mounts))

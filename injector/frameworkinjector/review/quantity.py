@@ -5,6 +5,7 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/q
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from frameworkbarrier import values
@@ -29,6 +30,7 @@ class Quantity:
     text: str = field(compare=False)
 
 
+@lru_cache(maxsize=1024)  # most Pods ask for the same few; what is refused is not kept
 def read(text: str) -> Quantity:
     """Read a quantity that is not negative.
 

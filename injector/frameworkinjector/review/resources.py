@@ -40,6 +40,9 @@ class Claim:
     limit: Quantity | None = None
 
 
+_NOTHING: Final = Claim()
+
+
 @dataclass(frozen=True, slots=True)
 class Claims:
     """Requests and limits by resource."""
@@ -130,6 +133,8 @@ def _of_application(pod: Pod, resource: str) -> Sequence[Claim]:
 
 
 def _read(index: int, one: Container, resource: str) -> Claim:
+    if not one.resources:
+        return _NOTHING
     where = f"spec.containers[{index}].resources"
     request, limit = (_amount(one.resources, name, resource, where) for name in ("requests", "limits"))
     # As the API server fills in; a quantity of 0 asks for nothing.
@@ -137,8 +142,8 @@ def _read(index: int, one: Container, resource: str) -> Claim:
     return Claim(request if request and request.billionths else None, limit if limit and limit.billionths else None)
 
 
-def _amount(found: Resources | None, name: str, resource: str, where: str) -> Quantity | None:
-    encoded = (getattr(found, name) or {}).get(resource) if found else None
+def _amount(found: Resources, name: str, resource: str, where: str) -> Quantity | None:
+    encoded = (getattr(found, name) or {}).get(resource)
     if encoded is None:
         return None
     given = bytes(encoded).decode(errors="replace").strip('"')
@@ -168,7 +173,7 @@ def _claim(resource: str, asked: Sequence[Claim], own: Claim, standard: Claim, *
             limit = own.request if most == least else max(limit, own.request)
         return Claim(own.request, limit)
     if not requests and not own.limit:
-        return Claim()
+        return _NOTHING
     if request and limit:
         in_proportion = quantity.written(resource, -(-limit.billionths * least // most)) if limited else request
         request = min(limit, max(request, in_proportion))

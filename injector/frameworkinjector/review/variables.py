@@ -111,7 +111,8 @@ def variables_of(
             if sources:
                 entries += _from_sources(name, sources)
     prefixes = tuple(prefix for prefix, _, _ in sources)
-    markers = {names.VARIABLES: ",".join(name for name in entry_of if not name.startswith(prefixes))}
+    certain = [name for name in entry_of if not name.startswith(prefixes)] if sources else entry_of
+    markers = {names.VARIABLES: ",".join(certain)}
     if way is Delivery.WRAP and settings.env is Delivery.AUTO:
         # By `auto` a program finds the same variables in each cluster.
         markers[names.RUN] = "presets"
