@@ -10,9 +10,12 @@ import ssl
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from frameworkinjector.certificates import bundle
 from frameworkinjector.errors import CertificateError
+
+MAX_SESSIONS: Final = 1000
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
@@ -83,7 +86,6 @@ class ServedCertificate:
     Attributes:
         certificate: The chain, PEM; empty before the first `publish`.
         trust: What a client trusts to accept it, PEM; empty before the first `publish`.
-        context: For the listener; `publish` changes the certificate that it serves.
     """
 
     def __init__(self, on_publish: Callable[[dt.datetime], None] | None = None) -> None:
@@ -91,9 +93,7 @@ class ServedCertificate:
         self._current: ssl.SSLContext | None = None
         self.certificate = b""
         self.trust = b""
-        self.context = _bare_context()
-        # OpenSSL calls it for every connection, with or without a name from the client.
-        self.context.sni_callback = self._choose
+        self._base = self._begun()
 
     def publish(self, certificate: bytes, key: bytes, trust: bytes, name: str) -> None:
         """Serve this certificate on new connections from now on; open connections keep theirs.
@@ -109,6 +109,21 @@ class ServedCertificate:
         self._current, self.certificate, self.trust = fresh, certificate, trust
         if self._on_publish is not None:
             self._on_publish(ends)
+
+    def context(self) -> ssl.SSLContext:
+        """Return that in which the next connection begins; it serves what is published then.
+
+        OpenSSL keeps a session there for each client that takes no ticket: a kilobyte or two, for two hours.
+        """
+        if self._base.session_stats()["number"] >= MAX_SESSIONS:
+            self._base = self._begun()
+        return self._base
+
+    def _begun(self) -> ssl.SSLContext:
+        context = _bare_context()
+        # OpenSSL calls it for every connection, with or without a name from the client.
+        context.sni_callback = self._choose
+        return context
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, _name: str | None, _base: ssl.SSLContext) -> None:
         if self._current is not None:

@@ -52,7 +52,7 @@ class Limits:
     """An answer that is larger is the last one on its connection, so that the client shows that it has taken it in."""
     large_bodies: int = 8
     """Those above `small_bytes` at the same time, from their first byte to the answer: that bounds their memory."""
-    unusual_bodies: int = 96
+    unusual_bodies: int = 64
     """Those above `usual_bytes` of known API servers, which have more connections than others, likewise."""
     connections: ConnectionLimits = field(
         default_factory=partial(
@@ -97,7 +97,7 @@ class ReviewServer:
         self._in_flight = 0
         self._begun = 0
 
-    async def start(self, host: str | None, port: int, context: ssl.SSLContext | None) -> int:
+    async def start(self, host: str | None, port: int, context: Callable[[], ssl.SSLContext] | None) -> int:
         """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
         return self._listener.start(host, port, context)
 

@@ -34,9 +34,9 @@ class Turns:
 
         Args:
             source: Who asks.
-            on_behalf: Whose time it is, if the source is known: an API server asks for all namespaces.
+            on_behalf: Whose time it is, if the source is known: an API server asks for all namespaces. Else its own.
         """
-        queue, payer = (self._first, on_behalf) if source in self._known else (self._others, source)
+        queue, payer = (self._first, on_behalf or source) if source in self._known else (self._others, source)
         turn = asyncio.get_running_loop().create_future()
         queue.add((payer,), turn)
         self._pass_on()

@@ -12,7 +12,7 @@ import ssl
 import time
 from asyncio import sslproto
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -73,12 +73,15 @@ class Listener:
         # Those whose reads are costly, the next one first.
         self._to_read: deque[Connection] = deque()
         self._reading: asyncio.TimerHandle | None = None
-        self._context: ssl.SSLContext | None = None
+        self._context: Callable[[], ssl.SSLContext] | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
 
-    def start(self, host: str | None, port: int, context: ssl.SSLContext | None = None) -> int:
-        """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port."""
+    def start(self, host: str | None, port: int, context: Callable[[], ssl.SSLContext] | None = None) -> int:
+        """Listen on `host`, or on every address (IPv4 and IPv6) if it is None, and return the port.
+
+        `context` returns that of TLS for the next connection.
+        """
         self._context = context
         if context is not None:
             # No parameter says it, so it is that of all connections of the process.
@@ -229,7 +232,7 @@ class Listener:
                 await asyncio.get_running_loop().connect_accepted_socket(
                     lambda: connection,
                     accepted,
-                    ssl=self._context,
+                    ssl=None if self._context is None else self._context(),
                     ssl_shutdown_timeout=None if self._context is None else self._limits.unread_seconds,
                 )
 
@@ -276,8 +279,13 @@ class Listener:
         connection.silence = asyncio.get_running_loop().call_later(
             self._limits.unread_seconds, self._end, connection, "unread"
         )
-        while sum(self._unread.values()) > self._limits.unread_bytes:
-            first = next(iter(self._unread))
+        self._bound_unread([one for one in self._unread if self._places.is_other(one.source)], 4)
+        self._bound_unread([*self._unread], 1)
+
+    def _bound_unread(self, answered: Sequence[Connection], part: int) -> None:
+        """End the first of these connections, until what the others have yet to take in is within its bound."""
+        while sum(map(self._unread.__getitem__, answered)) * part > self._limits.unread_bytes:
+            first, *answered = answered
             del self._unread[first]
             self._end(first, "unread")
 

@@ -45,7 +45,8 @@ class ConnectionLimits:
     unread_seconds: float = 2.0
     """Time for a client to take in a last answer."""
     unread_bytes: int = 32 * 1024 * 1024
-    """Of last answers that clients have yet to take in; TLS takes twice as much."""
+    """Of last answers that clients have yet to take in, and a quarter of it for those of others once somebody is known;
+    TLS takes twice as much."""
     idle_seconds: float = 100.0
     """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
     that meets a connection which is being closed fails."""

@@ -8,6 +8,7 @@ import socket
 import ssl
 import time
 import weakref
+from collections import Counter
 from typing import Any
 from unittest.mock import Mock
 
@@ -112,9 +113,9 @@ async def test_what_is_no_http_is_not_read_on_behind_its_first_error(serve: Any)
     assert (await serving.review())[0] == 200
 
 
-async def unread(serving: Any) -> None:
+async def unread(serving: Any, source: str = "127.0.0.1") -> None:
     """Ask for an answer of 2 MB, and read nothing."""
-    _, writer = await serving.connect()
+    _, writer = await serving.connect(source)
     writer.transport.pause_reading()
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     annotations = {f"{PREFIX}env": "wrap", f"{PREFIX}preset": "jax"}
@@ -151,6 +152,18 @@ async def test_of_too_many_large_answers_that_nobody_reads_the_oldest_goes(serve
         await unread(serving)
     await until(lambda: serving.closed("unread") == 2)
     assert (await serving.review())[0] == 200
+
+
+async def test_of_large_answers_others_than_known_ones_have_a_quarter(serve: Any) -> None:
+    """They took twice as much memory as the bodies of all known ones."""
+    serving = await serve(unread_seconds=patience(60), unread_bytes=20_000_000)
+    serving.server._callers._until["127.0.0.1"] = math.inf
+    for number in range(4):
+        await unread(serving)
+        await unread(serving, "127.0.0.2")
+        await until(lambda answered=number: serving.counted("injected") == 2 * answered + 2)
+    assert serving.closed("unread") == 2
+    assert Counter(one.source for one in serving.server._listener._unread) == {"127.0.0.1": 4, "127.0.0.2": 2}
 
 
 async def shaken(
