@@ -12,6 +12,7 @@ import msgspec
 _MAX_RETRY_AFTER_SECONDS = 300.0
 """A broken proxy must not stop a controller for a day."""
 _EXCERPT_CHARACTERS = 300
+_WEBHOOK: Final = "admission webhook "
 
 
 class KubeError(Exception):
@@ -57,7 +58,8 @@ class ApiStatusError(KubeError):
         reason: machine-readable reason of the Status object (`AlreadyExists`), or the phrase of HTTP without one.
         message: one sentence for people.
         status: the Status object as decoded JSON; empty if the body was something else (a proxy's HTML page).
-        retry_after_seconds: the pause that the server asked for, or None.
+        retry_after_seconds: the pause that was asked for, or None.
+        by_webhook: whether an admission webhook has refused, which may give any code and reason.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class ApiStatusError(KubeError):
         *,
         status: dict[str, Any] | None = None,
         retry_after_seconds: float | None = None,
+        by_webhook: bool = False,
     ) -> None:
         super().__init__(f"{code} {reason}: {message}")
         self.code = code
@@ -75,6 +78,7 @@ class ApiStatusError(KubeError):
         self.message = message
         self.status = status or {}
         self.retry_after_seconds = retry_after_seconds
+        self.by_webhook = by_webhook
 
 
 class UnauthorizedError(ApiStatusError):
@@ -142,7 +146,10 @@ def error_of(code: int, phrase: str | None, retry_after: str | None, body: bytes
         pause = _bounded(details.get("retryAfterSeconds"))
     reason = str(status.get("reason") or phrase or "Unknown")
     message = str(status.get("message") or _excerpt(body) or "no message")
-    return _class_of(code, reason)(code, reason, message, status=status, retry_after_seconds=pause)
+    # Of a Status that was too long to be read, the message is how it begins.
+    by_webhook = message.startswith(_WEBHOOK) if status else _WEBHOOK in message
+    of_this_kind = _class_of_webhook(code) if by_webhook else _class_of(code, reason)
+    return of_this_kind(code, reason, message, status=status, retry_after_seconds=pause, by_webhook=by_webhook)
 
 
 def error_of_status(status: dict[str, Any]) -> ApiStatusError:
@@ -155,14 +162,19 @@ def is_unknown_version(error: KubeError) -> bool:
     """Report whether the server has no such version: only newer ones, or, restored from a backup, only older ones."""
     details = error.status.get("details") if isinstance(error, ApiStatusError) else None
     causes = details.get("causes") if isinstance(details, dict) else None
-    too_large = any(
-        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes or ()
+    too_large = isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
     )
     return isinstance(error, GoneError) or too_large
 
 
 def _class_of(code: int, reason: str) -> type[ApiStatusError]:
     return _BY_REASON.get(reason) or (ServerError if code >= 500 else _BY_CODE.get(code, ApiStatusError))
+
+
+def _class_of_webhook(code: int) -> type[ApiStatusError]:
+    """Return no class that says something of the object: many a webhook passes on what its own requests have met."""
+    return ApiStatusError if code in {404, 409, 410} else _class_of(code, "")
 
 
 _LONG_BYTES: Final = 16 * 1024
@@ -208,7 +220,7 @@ def _pause_of(header: str | None, now: float) -> float | None:
         return _bounded(int(text[:9]))
     try:
         return _bounded(parsedate_to_datetime(text).timestamp() - now)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -216,4 +228,4 @@ def _bounded(seconds: object) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     # details.retryAfterSeconds is 0 when the server names no pause (omitempty on its side, but proxies write it).
-    return min(max(float(seconds), 0.0), _MAX_RETRY_AFTER_SECONDS)
+    return float(min(max(seconds, 0.0), _MAX_RETRY_AFTER_SECONDS))

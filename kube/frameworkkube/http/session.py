@@ -23,6 +23,9 @@ _TCP_OPTIONS = (
     ("TCP_USER_TIMEOUT", 60_000),
 )
 
+_MAX_HEADER_BYTES: Final = 64 * 1024
+_MAX_HEADERS: Final = 1024
+
 _CLOSED: Final = -1
 """The file descriptor of a socket that is closed."""
 _TURNS_TO_CLOSE: Final = 20
@@ -119,6 +122,9 @@ def new_session(
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),  # callers bound every await themselves
         auto_decompress=True,
+        # The API server warns of each unknown field of an object, in 4,096 characters in total.
+        max_field_size=_MAX_HEADER_BYTES,
+        max_headers=_MAX_HEADERS,
     )
     # By default aiohttp silently repeats a PUT or DELETE whose connection breaks before the answer; the second request
     # then meets what the first one did (Conflict, NotFound). The caller must learn that the outcome is unknown. There

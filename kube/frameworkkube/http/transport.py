@@ -108,8 +108,7 @@ class Transport:
             if not isinstance(answer, ApiStatusError):
                 return answer
             # What a webhook says of one object is no reason to leave the server alone.
-            is_of_server = not answer.message.startswith("admission webhook ")
-            if answer.code in {429, 503} and answer.retry_after_seconds and is_of_server:
+            if answer.code in {429, 503} and answer.retry_after_seconds and not answer.by_webhook:
                 self._flow_control.pause(answer.retry_after_seconds)
             try:
                 raise answer

@@ -3,10 +3,17 @@
 import asyncio
 import json
 from email.utils import formatdate
+from typing import Any
 
 import pytest
 
-from frameworkkube.errors import ApiStatusError, RequestTimeoutError, TooManyRequestsError, error_of
+from frameworkkube.errors import (
+    ApiStatusError,
+    RequestTimeoutError,
+    TooManyRequestsError,
+    error_of,
+    is_unknown_version,
+)
 from frameworkkube.http.flow_control import FlowControl
 from tests.kube.lab import Lab
 from tests.kube.scripted import TEXT_429, Connection, Step, a_client, answer, refusal, reset_connection, silence
@@ -134,6 +141,25 @@ async def test_retry_after_is_seconds_or_a_date_and_has_a_ceiling(lab: Lab, head
         with pytest.raises(TooManyRequestsError) as caught:
             await client.get(PATH)
     assert caught.value.retry_after_seconds == seconds
+
+
+STATUS = {"kind": "Status", "message": 'admission webhook "a" denied the request: no', "code": 429}
+ODD = {
+    "a pause of many digits": (STATUS | {"details": {"retryAfterSeconds": 10**400}}, None, 300),
+    "causes that are a number": (STATUS | {"details": {"causes": 3}}, None, None),
+    "a date in no year": (STATUS, "Tue, 01 Jan 2030 00:00:00 +9999999999999", None),
+    "a Status that is cut off": (STATUS | {"message": STATUS["message"] + "x" * 9}, "7", 7),
+}
+
+
+@pytest.mark.parametrize(("status", "header", "seconds"), ODD.values(), ids=ODD)
+def test_what_proxies_and_webhooks_say_is_an_error_whatever_it_is(
+    status: dict[str, Any], header: str | None, seconds: float | None
+) -> None:
+    body = json.dumps(status).encode()
+    error = error_of(429, None, header, body[:-50] if header == "7" else body, now=0.0)
+    assert (type(error), error.by_webhook, error.retry_after_seconds) == (TooManyRequestsError, True, seconds)
+    assert not is_unknown_version(error)
 
 
 def test_a_refusal_of_thousands_of_causes_is_read_in_brief() -> None:

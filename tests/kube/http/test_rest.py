@@ -49,6 +49,12 @@ async def test_a_write_sends_its_body_and_returns_the_answer_as_bytes(
     assert request.headers == request.headers | headers | fixed
 
 
+async def test_an_answer_may_warn_of_each_field(lab: Lab) -> None:
+    """Of fields that no Pod has, in names of 3,000 characters of three bytes: it counted as lost."""
+    lab.on("POST", answer(201, b"{}", **{f"Warning{number}": "299 - x" for number in range(400)}, Warning="x" * 50_000))
+    assert await lab.client.create("/api/v1/pods", b"{}") == b"{}"
+
+
 async def test_a_read_sends_its_query_encoded_and_each_header_of_the_endpoint(lab: Lab) -> None:
     headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
     query = {"labelSelector": "a in (b,c),d=e f&g"}

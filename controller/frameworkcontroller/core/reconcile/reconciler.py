@@ -244,7 +244,7 @@ class FrameworkReconciler:
             case SetFinalizers() | AskLogs():
                 self._history.apply_outcome(effect, outcome, now)
             case GrantRosterAccess() if failure is None:
-                self._gang.granted = effect
+                self._gang.granted = effect if isinstance(outcome, Done) else None
                 # Somebody may edit the accounts all the time, and each grant takes three requests or more.
                 self._in_flight.recheck_later(effect.key, now.steady)
             case OfCompanion():

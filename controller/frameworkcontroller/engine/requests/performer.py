@@ -167,15 +167,15 @@ class Performer:
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
-    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = str) -> Outcome:
+    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] | None = None) -> Outcome:
         """Create the object that is to have this path."""
         try:
             answer = await self._client.create(path.rpartition("/")[0], body, accept=PARTIAL_METADATA)
         except AlreadyExistsError as error:
-            return effects.NameTaken(f"the name is in use: {error.message}")
+            return effects.NameTaken(f"the name is in use: {_message_of(error)}")
         except ApiStatusError as error:
             if error.code in PERMANENT_CODES and not _is_transient(error):
-                return Refused(error.code, describe(error))
+                return Refused(error.code, describe(error) if describe else f"{error}"[:MESSAGE_CHARACTERS])
             return _failed(error)
         made = PARTIAL_DECODER.decode(answer).metadata
         return Done(made.uid, made.resource_version)
@@ -228,7 +228,7 @@ class Performer:
             is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
             if not is_final:
                 raise
-            return Refused(error.code, error.message)
+            return Refused(error.code, _message_of(error))
 
     async def _delete(self, path: str, uid: str, **options: Any) -> Outcome:
         request = self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES, **options)
@@ -268,10 +268,10 @@ class Performer:
             answer = await self._client.replace(f"{path}/status", body, accept=PARTIAL_METADATA)
         except ApiStatusError as error:
             if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
-                return Refused(TOO_LARGE_CODE, error.message)
+                return Refused(TOO_LARGE_CODE, _message_of(error))
             if isinstance(error, ConflictError | NotFoundError | TooManyRequestsError | ServerError):
                 raise
-            return Refused(error.code, error.message)
+            return Refused(error.code, _message_of(error))
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
 
     async def _encode(self, effect: effects.WriteStatus) -> tuple[bytes, int | None]:
@@ -339,7 +339,7 @@ class Performer:
             try:
                 priority = await workload_priority.find(self._client, *effect.priority)
             except NotFoundError as error:
-                return Refused(error.code, error.message)
+                return Refused(error.code, _message_of(error))
         outcome = await self._create(path, manifests.companion(subject, effect, priority))
         if not isinstance(outcome, effects.NameTaken):
             return outcome
@@ -348,6 +348,11 @@ class Performer:
             return outcome
         metadata = {"uid": found.uid, "labels": {names.FRAMEWORK_NAME: subject.name}}
         return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
+
+
+def _message_of(error: ApiStatusError) -> str:
+    """Return what is kept of it, for each Framework that meets it."""
+    return error.message[:MESSAGE_CHARACTERS]
 
 
 def _failed(error: ApiStatusError) -> Failed:

@@ -334,6 +334,8 @@ def test_access_is_granted_for_each_attempt_with_a_barrier_and_for_no_other() ->
     assert manual.world.status.attempt_status.id == 1
     assert second == GrantRosterAccess(("default",), known(manual.world.status.attempt_status.config_map_uid))
     assert first != second
+    manual.answer(second, Missing())
+    assert manual.work_until(GrantRosterAccess) == second, "an object went between two requests"
     manual.answer(second, Done())
     manual.at_rest()
     assert manual.world.history["GrantRosterAccess"] == 1, "what is done is not asked for again"

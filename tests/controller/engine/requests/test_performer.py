@@ -130,6 +130,28 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
     "a webhook that is down": (RETENTION, refusal(500, "InternalError"), Failed("500 InternalError: no")),
     "a patch of another Pod": (RETENTION, refusal(422, "Invalid", OTHER_UID), Missing()),
     "a patch of no Pod": (RETENTION, GONE, Missing()),
+    # A webhook may give the code and reason that its own request has met.
+    "a webhook that finds nothing": (
+        DELETION,
+        refusal(404, "NotFound", DENIED),
+        Failed(f"404 NotFound: {DENIED}", refused=True),
+    ),
+    "a webhook with a conflict": (
+        DELETION,
+        refusal(409, "Conflict", DENIED),
+        Failed(f"409 Conflict: {DENIED}", refused=True),
+    ),
+    "a webhook whose object exists": (
+        CREATION,
+        refusal(409, "AlreadyExists", DENIED),
+        Failed(f"409 AlreadyExists: {DENIED}", refused=True),
+    ),
+    # Thousands of Frameworks may keep what a webhook says.
+    "a long refusal": (
+        CreateConfigMap(0, b"{}"),
+        refusal(422, "Invalid", "x" * 9000),
+        Refused(422, f"422 Invalid: {'x' * 9000}"[:2048]),
+    ),
     # A change whose answer is too large has happened.
     "a large answer to a deletion": (DELETION, TOO_LARGE, Done()),
     "a large answer to a retention": (RETENTION, TOO_LARGE, Done()),
