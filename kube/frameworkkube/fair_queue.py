@@ -95,6 +95,16 @@ class FairQueue(Generic[T]):
         self._count -= number
         return number
 
+    def discard(self, owner: Sequence[Hashable], item: T) -> bool:
+        """Remove an item of an owner, and report whether it waited."""
+        if owner:
+            part = self._parts.get(owner[0])
+            found = part is not None and part.discard(owner[1:], item)
+        elif found := item in self._items:
+            self._items.remove(item)
+        self._count -= found
+        return found
+
     def charge(self, owner: Sequence[Hashable], cost: float) -> None:
         """Note what the last item of this owner has cost: its next one waits until others have had as much."""
         first = owner[0]

@@ -75,7 +75,8 @@ class Capabilities:
         container = await self._created({"env": [{"name": "NAME", "valueFrom": {"fileKeyRef": asked}}]})
         if container is None:
             return EnvFiles.NONE
-        (variable,) = container["env"]
+        # A webhook may have added others.
+        variable: dict[str, Any] = next((one for one in container.get("env") or () if one["name"] == "NAME"), {})
         stored = variable.get("valueFrom", {}).get("fileKeyRef") or {}
         # One server drops an unknown field silently, another adds the default of `optional`.
         if not asked.items() <= stored.items():
@@ -105,8 +106,8 @@ class Capabilities:
             answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
         except InvalidError:
             return None
-        container: dict[str, Any] = msgspec.json.decode(answer)["template"]["spec"]["containers"][0]
-        return container
+        containers = msgspec.json.decode(answer)["template"]["spec"]["containers"]
+        return next((one for one in containers if one["name"] == "probe"), {})
 
 
 def syntax_of(version: dict[str, Any]) -> EnvFiles:

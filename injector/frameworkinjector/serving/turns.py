@@ -43,7 +43,10 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if turn.cancelled():
+                # Thousands would wait until their source is next, and go at once.
+                queue.discard((payer,), turn)
+            else:
                 self._end(queue)
             raise
         begun = self._clock()

@@ -77,7 +77,7 @@ async def test_before_the_first_certificate_handshakes_fail_and_the_server_keeps
 
 
 async def test_sessions_of_clients_that_take_no_ticket_do_not_pile_up(serve: Any, monkeypatch: Any) -> None:
-    """OpenSSL keeps 20,000 of them, 25 MiB."""
+    """OpenSSL keeps 20,000 of them, 25 MiB; those of a context that is replaced until its last connection ends."""
     monkeypatch.setattr(tls, "MAX_SESSIONS", 3)
     serving = await serve()
     trust = serving.trust()

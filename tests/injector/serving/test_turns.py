@@ -103,6 +103,26 @@ async def test_of_a_source_that_is_known_those_take_turns_for_whom_it_asks() -> 
     assert "".join(had) == "aabaa"
 
 
+async def test_nothing_is_kept_of_those_that_gave_up_before_their_turn() -> None:
+    """One source kept 78,000 so, which went in 0.12 s of one turn of the event loop."""
+    fair = Turns(1, lambda: 0.0)
+
+    async def one() -> None:
+        async with fair.of("many"):
+            raise AssertionError
+
+    async with fair.of("other"):
+        waiting = [asyncio.create_task(one()) for _ in range(10)]
+        await asyncio.sleep(0)
+        assert fair._others._count == 10
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert (fair._others._count, len(fair._others._parts["many"]._items)) == (0, 0)
+    async with asyncio.timeout(5), fair.of("many"):
+        pass
+
+
 async def test_who_gives_up_has_no_turn_and_keeps_none() -> None:
     fair = Turns(4, lambda: 0.0)
     holding = asyncio.Event()
