@@ -83,6 +83,8 @@ class HistoryPass:
                 self._take(effect, outcome, now.steady)
             case SetFinalizers(), Done():
                 self._writer.go_on_from(effect.resource_version, outcome.resource_version)
+                if outcome.resource_version == effect.resource_version:  # a webhook has taken it out
+                    self._in_flight.recheck_later(SetFinalizers.key, now.steady, longer=True)
             case SetFinalizers(), Missing():  # somebody has changed the Framework
                 self._in_flight.recheck_later(SetFinalizers.key, now.steady)
 

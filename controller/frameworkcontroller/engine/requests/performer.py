@@ -45,6 +45,7 @@ from frameworkkube.errors import (
     NotFoundError,
     ServerError,
     TooManyRequestsError,
+    UnauthorizedError,
 )
 from frameworkkube.http.client import JSON, PARTIAL_METADATA, KubeClient
 from frameworkkube.paths import resource_path
@@ -91,8 +92,9 @@ class Performer:
         """Perform the effect once and translate the answer."""
         try:
             return await self._request(subject, effect)
-        except NotFoundError:
-            return Missing()
+        except NotFoundError as error:
+            # A proxy has a page of its own for what it does not find, which says nothing of the object.
+            return Missing() if error.status else _failed(error)
         except AnswerTooLargeError:
             return Done()  # a patch or a deletion, which has happened
         except ApiStatusError as error:
@@ -225,7 +227,7 @@ class Performer:
             return await self._patch(path, patch)
         except ApiStatusError as error:
             # A policy or a webhook of somebody. Everything else may pass.
-            is_final = error.code in FINAL_REFUSALS and MISSING_PERMISSION not in error.message
+            is_final = error.code in FINAL_REFUSALS and not _lacks_permission(error)
             if not is_final:
                 raise
             return Refused(error.code, _message_of(error))
@@ -234,9 +236,9 @@ class Performer:
         request = self._client.delete(path, uid=uid, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES, **options)
         try:
             answer = await request
-        except ConflictError:
+        except ConflictError as error:
             # The precondition failed: another object has the name, so the one to delete is gone; or it has changed.
-            return Missing()
+            return Missing() if error.status else _failed(error)
         # Nobody asks a second time for what counts as deleted, and a proxy's page deletes nothing.
         msgspec.json.decode(answer, type=msgspec.Raw)
         return Done()
@@ -267,9 +269,14 @@ class Performer:
         try:
             answer = await self._client.replace(f"{path}/status", body, accept=PARTIAL_METADATA)
         except ApiStatusError as error:
-            if error.code == TOO_LARGE_CODE or any(part in error.message for part in TOO_LARGE_MESSAGES):
+            if error.by_webhook:
+                raise
+            of_etcd = error.code >= 500 and any(part in error.message for part in TOO_LARGE_MESSAGES)
+            if error.code == TOO_LARGE_CODE or of_etcd:
                 return Refused(TOO_LARGE_CODE, _message_of(error))
-            if isinstance(error, ConflictError | NotFoundError | TooManyRequestsError | ServerError):
+            if isinstance(
+                error, ConflictError | NotFoundError | TooManyRequestsError | ServerError | UnauthorizedError
+            ):
                 raise
             return Refused(error.code, _message_of(error))
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
@@ -304,7 +311,7 @@ class Performer:
             answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES)
         except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
-            if "metadata.uid" in str(error):
+            if "metadata.uid: Invalid value" in error.message and not error.by_webhook:
                 return Missing()
             raise
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
@@ -356,9 +363,13 @@ def _message_of(error: ApiStatusError) -> str:
 
 
 def _failed(error: ApiStatusError) -> Failed:
-    passes = isinstance(error, TooManyRequestsError | ConflictError) or MISSING_PERMISSION in error.message
-    refused = 400 <= error.code < 500 and not passes
+    passes = isinstance(error, TooManyRequestsError | ConflictError | UnauthorizedError) or _lacks_permission(error)
+    refused = error.by_webhook or (400 <= error.code < 500 and not passes)
     return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds, refused=refused)
+
+
+def _lacks_permission(error: ApiStatusError) -> bool:
+    return MISSING_PERMISSION in error.message and not error.by_webhook
 
 
 def _is_transient(error: ApiStatusError) -> bool:

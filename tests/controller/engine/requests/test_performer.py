@@ -38,7 +38,14 @@ from frameworkcontroller.core.effects import (
 )
 from frameworkcontroller.core.pods.template import PodSource, RoleAttempt
 from frameworkcontroller.engine.requests.performer import Performer
-from frameworkkube.errors import AnswerTooLargeError, ApiStatusError, KubeError, TransportError, error_of_status
+from frameworkkube.errors import (
+    AnswerTooLargeError,
+    ApiStatusError,
+    KubeError,
+    TransportError,
+    error_of,
+    error_of_status,
+)
 from frameworkkube.http.client import PARTIAL_METADATA
 from tests.controller.core.values import framework, task
 from tests.support.rows import each
@@ -95,6 +102,7 @@ def stored(uid: str, version: str, status: FrameworkStatus | None = None, **meta
 GONE = refusal(404, "NotFound", "gone")
 BUSY = refusal(429, "TooManyRequests", retryAfterSeconds=7)
 LOST = TransportError("reset")
+NO_PAGE = error_of(404, "Not Found", None, b"<p>404</p>", now=0)
 TOO_LARGE = AnswerTooLargeError("the answer has more than 524288 bytes")
 DENIED = 'admission webhook "validate.example.org" denied the request: no'
 NO_POD = 'pods "fw-worker-0" is forbidden: '
@@ -136,6 +144,20 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
         refusal(404, "NotFound", DENIED),
         Failed(f"404 NotFound: {DENIED}", refused=True),
     ),
+    "a webhook that names the UID": (
+        RETENTION,
+        refusal(422, "Invalid", DENIED + OTHER_UID),
+        Refused(422, DENIED + OTHER_UID),
+    ),
+    "a webhook that speaks of permissions": (
+        RETENTION,
+        refusal(403, "Forbidden", DENIED + STARTED.message),
+        Refused(403, DENIED + STARTED.message),
+    ),
+    "a webhook that is busy": (DELETION, refusal(429, "", DENIED), Failed(f"429 Unknown: {DENIED}", refused=True)),
+    "a proxy that finds nothing": (DELETION, NO_PAGE, Failed("404 Not Found: <p>404</p>", refused=True)),
+    "a proxy with a conflict": (DELETION, error_of(409, "Conflict", None, b"no", now=0), Failed("409 Conflict: no")),
+    "a token that has expired": (DELETION, refusal(401, "Unauthorized"), Failed("401 Unauthorized: no")),
     "a webhook with a conflict": (
         DELETION,
         refusal(409, "Conflict", DENIED),
@@ -206,6 +228,12 @@ CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     "the answer was lost": (WRITE, [LOST], Failed("reset"), ["put 41"]),
     "the answer to a write was lost": (WRITE, [CHANGED, TAKEN], Done(resource_version="42"), ["put 41", "get"]),
     "etcd finds it too large": (WRITE, [refusal(500, "InternalError", ETCD)], Refused(413, ETCD), ["put 41"]),
+    "a webhook finds it too large": (
+        WRITE,
+        [refusal(413, "", DENIED + ETCD)],
+        Failed(f"413 Unknown: {DENIED}{ETCD}", refused=True),
+        ["put 41"],
+    ),
     "its client finds it too large": (WRITE, [refusal(500, "InternalError", GRPC)], Refused(413, GRPC), ["put 41"]),
     "the spec was edited": (WRITE, [CHANGED, EDITED, AFTER_EDIT], Done(resource_version="45", conflicts=1), PUT_TWICE),
     "edited all the time": (WRITE, [CHANGED, EDITED] * 5, Failed(AGAIN), PUT_TWICE + ["get", "put 44"] * 3 + ["get"]),
