@@ -48,7 +48,8 @@ class Job:
     def reports(self) -> dict[int, dict[str, Any]]:
         """What the ranks say, by process."""
         found = [file for file in self.folder.iterdir() if not file.suffix.endswith("stack")]
-        return {int(file.suffix[1:]): json.loads(file.read_text()) for file in found}
+        # A file is there before its first report.
+        return {int(file.suffix[1:]): json.loads(text) for file in found if (text := file.read_text())}
 
     def stacks(self, number: int) -> str:
         return (self.folder / f"rank.{number}.stack").read_text()

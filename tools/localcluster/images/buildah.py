@@ -6,11 +6,15 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from localcluster.errors import SetupError
 
 UNSHARED = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc")
 """The start of a command that runs in mount and PID namespaces of its own, and so leaves neither mount nor process."""
+# Buildah seals a copy of itself in memory before it runs a command, whose pages the kernel may just be moving.
+_BUSY: Final = "sealing memfd copy: Device or resource busy"
+_TRIES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,14 @@ def build(
 
 
 def _run(storage: Path, *arguments: str) -> None:
-    done = _buildah(storage, *arguments)
-    if done.returncode:
-        end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
-        raise SetupError(f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}")
+    for _ in range(_TRIES):
+        done = _buildah(storage, *arguments)
+        if not done.returncode:
+            return
+        if _BUSY not in done.stdout:
+            break
+    end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
+    raise SetupError(f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}")
 
 
 def _buildah(storage: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
