@@ -123,13 +123,13 @@ def translated(what: str) -> Iterator[None]:
 
 
 def _refused(what: str, error: ApiStatusError) -> RefusedError:
-    if error.reason == "AlreadyExists":
+    if error.reason == "AlreadyExists" and not error.by_webhook:
         following = "it exists already; delete it first, or choose another name"
         if error.message.startswith("object is being deleted"):
             following = "one of that name is being deleted; first wait until it is gone: "
             following += "frameworkctl wait NAME --for=deleted"
         return AlreadyExistsError(f"cannot {what}: {following}", error.code)
-    if error.code == 404:
+    if error.code == 404 and not error.by_webhook:
         following = "there is none; check the name and the namespace"
         if _NO_CRD in error.message:
             following = "the cluster does not serve it; is FrameworkController installed there?"

@@ -174,7 +174,7 @@ def _class_of(code: int, reason: str) -> type[ApiStatusError]:
 
 def _class_of_webhook(code: int) -> type[ApiStatusError]:
     """Return no class that says something of the object: many a webhook passes on what its own requests have met."""
-    return ApiStatusError if code in {404, 409, 410} else _class_of(code, "")
+    return ApiStatusError if code in {401, 404, 409, 410, 422} else _class_of(code, "")
 
 
 _LONG_BYTES: Final = 16 * 1024

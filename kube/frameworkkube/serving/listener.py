@@ -279,12 +279,13 @@ class Listener:
         connection.silence = asyncio.get_running_loop().call_later(
             self._limits.unread_seconds, self._end, connection, "unread"
         )
-        self._bound_unread([one for one in self._unread if self._places.is_other(one.source)], 4)
-        self._bound_unread([*self._unread], 1)
+        most = self._limits.unread_bytes
+        self._bound_unread([one for one in self._unread if self._places.is_other(one.source)], most // 4)
+        self._bound_unread([*self._unread], most)
 
-    def _bound_unread(self, answered: Sequence[Connection], part: int) -> None:
+    def _bound_unread(self, answered: Sequence[Connection], most: int) -> None:
         """End the first of these connections, until what the others have yet to take in is within its bound."""
-        while sum(map(self._unread.__getitem__, answered)) * part > self._limits.unread_bytes:
+        while sum(map(self._unread.__getitem__, answered)) > most:
             first, *answered = answered
             del self._unread[first]
             self._end(first, "unread")

@@ -63,12 +63,11 @@ def build(
 def _run(storage: Path, *arguments: str) -> None:
     for _ in range(_TRIES):
         done = _buildah(storage, *arguments)
-        if not done.returncode:
-            return
-        if _BUSY not in done.stdout:
+        if not (done.returncode and _BUSY in done.stdout):
             break
-    end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
-    raise SetupError(f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}")
+    if done.returncode:
+        end = "\n".join(f"  {line.rstrip()}" for line in done.stdout.splitlines()[-20:])
+        raise SetupError(f"`buildah {arguments[0]}` failed with code {done.returncode}; the end of its output:\n{end}")
 
 
 def _buildah(storage: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

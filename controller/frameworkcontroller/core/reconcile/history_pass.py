@@ -85,6 +85,8 @@ class HistoryPass:
                 self._writer.go_on_from(effect.resource_version, outcome.resource_version)
                 if outcome.resource_version == effect.resource_version:  # a webhook has taken it out
                     self._in_flight.recheck_later(SetFinalizers.key, now.steady, longer=True)
+                else:
+                    self._in_flight.reset_delay(SetFinalizers.key)
             case SetFinalizers(), Missing():  # somebody has changed the Framework
                 self._in_flight.recheck_later(SetFinalizers.key, now.steady)
 

@@ -261,7 +261,7 @@ class FrameworkReconciler:
         shares_back_off = isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
         if failure is not None and not shares_back_off:
             self._in_flight.back_off(effect.key, failure, now.steady)
-        elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod):
+        elif not isinstance(outcome, Found) and not isinstance(effect, DeletePod | SetFinalizers):
             self._in_flight.reset_delay(effect.key)
         if isinstance(outcome, NameTaken) and not isinstance(effect, CreateCompanion):
             self._state.sightings.in_use[effect.key] = None

@@ -72,7 +72,7 @@ class StatusWriter:
             return False
         status = seen.stored_status()
         if not is_same(status, self.persisted, self._roles_digest):
-            # After what needs no roles to be unpacked.
+            # Asked second: it may unpack all roles, and the persisted status is known by its digest.
             if self._unanswered is None or not is_same(status, self._unanswered):
                 return True
             self.persisted, self._unanswered = self._unanswered, None

@@ -38,7 +38,7 @@ def describe(error: ApiStatusError) -> str:
     length = _MAX_BYTES
     while len(whole.encode()) > _MAX_BYTES:
         length = length * 3 // 4
-        message, reason = str(status.get("message"))[:length], str(status.get("reason") or "")[:_MAX_REASON]
+        message, reason = error.message[:length], error.reason[:_MAX_REASON]
         whole = _text({"status": "Failure", "message": f"{message}...", "reason": reason, "code": error.code})
     return whole
 

@@ -93,8 +93,10 @@ class Performer:
         try:
             return await self._request(subject, effect)
         except NotFoundError as error:
-            # A proxy has a page of its own for what it does not find, which says nothing of the object.
-            return Missing() if error.status else _failed(error)
+            # A proxy has a page of its own for what it does not find, which says nothing of the object; and so has the
+            # API server for kinds that it does not serve.
+            is_certain = error.status or isinstance(effect, effects.CreateCompanion | effects.FindOwner)
+            return Missing() if is_certain else _failed(error)
         except AnswerTooLargeError:
             return Done()  # a patch or a deletion, which has happened
         except ApiStatusError as error:
@@ -269,14 +271,12 @@ class Performer:
         try:
             answer = await self._client.replace(f"{path}/status", body, accept=PARTIAL_METADATA)
         except ApiStatusError as error:
-            if error.by_webhook:
-                raise
             of_etcd = error.code >= 500 and any(part in error.message for part in TOO_LARGE_MESSAGES)
-            if error.code == TOO_LARGE_CODE or of_etcd:
+            too_large = error.code == TOO_LARGE_CODE or of_etcd
+            if too_large and not error.by_webhook:
                 return Refused(TOO_LARGE_CODE, _message_of(error))
-            if isinstance(
-                error, ConflictError | NotFoundError | TooManyRequestsError | ServerError | UnauthorizedError
-            ):
+            passes = ConflictError | NotFoundError | TooManyRequestsError | ServerError | UnauthorizedError
+            if too_large or isinstance(error, passes):
                 raise
             return Refused(error.code, _message_of(error))
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)
@@ -311,7 +311,7 @@ class Performer:
             answer = await self._client.patch(path, patch, accept=PARTIAL_METADATA, max_bytes=ANSWER_BYTES)
         except InvalidError as error:
             # The server's answer to a patch whose UID is not the object's.
-            if "metadata.uid: Invalid value" in error.message and not error.by_webhook:
+            if "metadata.uid: Invalid value" in error.message:
                 return Missing()
             raise
         return Done(resource_version=PARTIAL_DECODER.decode(answer).metadata.resource_version)

@@ -11,6 +11,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.core.effects import (
     AskLogs,
     CreateConfigMap,
+    Done,
     Failed,
     Missing,
     Outcome,
@@ -67,6 +68,17 @@ def test_a_framework_that_somebody_has_changed_meanwhile_is_looked_at_again() ->
     again = manual.work_until(SetFinalizers)
     assert again.finalizers == ("a/b", OURS)
     assert 5 <= (manual.world.now - begun).total_seconds() < 8
+
+
+def test_one_that_a_webhook_takes_out_again_is_set_ever_more_rarely() -> None:
+    """It was set again after each answer."""
+    manual = Manual(config=KEPT)
+    pauses = list[float]()
+    for _ in range(6):
+        begun, effect = manual.world.now, manual.work_until(SetFinalizers)
+        pauses.append((manual.world.now - begun).total_seconds())
+        manual.answer(effect, Done(resource_version=effect.resource_version))
+    assert pauses[1:] == [5, 5, 5, 10, 20]
 
 
 @each("finalizers", [("a/b", OURS, "c/d"), (OURS,)])

@@ -156,6 +156,7 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
     ),
     "a webhook that is busy": (DELETION, refusal(429, "", DENIED), Failed(f"429 Unknown: {DENIED}", refused=True)),
     "a proxy that finds nothing": (DELETION, NO_PAGE, Failed("404 Not Found: <p>404</p>", refused=True)),
+    "a kind that is not served": (FindOwner("Job", "train", "uid"), NO_PAGE, Missing()),
     "a proxy with a conflict": (DELETION, error_of(409, "Conflict", None, b"no", now=0), Failed("409 Conflict: no")),
     "a token that has expired": (DELETION, refusal(401, "Unauthorized"), Failed("401 Unauthorized: no")),
     "a webhook with a conflict": (
