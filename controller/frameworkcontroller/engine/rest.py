@@ -105,8 +105,8 @@ class Rest:
     def leftover(self, view: CacheView) -> str:
         """Return what of a Framework at rest is not as it should be, "" for nothing.
 
-        A dead controller has left the ConfigMap of a suspended one, of whose creation it has had the answer, or a
-        Workload that is not finished. Or it is held for the archive, or not, and should not be, or should.
+        A dead controller has left the ConfigMap of one whose creation it had asked for, or a Workload that is not
+        finished. Or it is held for the archive, or not, and should not be, or should.
         """
         if is_change_due(view.framework, self._clock(), history=self._history):
             return "finalizer to change"
@@ -117,7 +117,7 @@ class Rest:
         is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
         if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
             return "" if is_going(workload) else "Workload"
-        if not is_waiting or found is None or is_going(found):
+        if found is None or is_going(found):
             return ""
         return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""
 

@@ -504,12 +504,15 @@ SUSPENDED = framework() | {
 }
 
 
+@pytest.mark.parametrize("at_rest", [SUSPENDED, framework() | {"status": status_in(State.COMPLETED)}])
 @in_virtual_time
-async def test_one_that_is_suspended_keeps_no_config_map_whose_creation_a_dead_controller_has_asked_for() -> None:
+async def test_one_at_rest_keeps_no_config_map_whose_creation_a_dead_controller_has_asked_for(
+    at_rest: dict[str, Any],
+) -> None:
     # It is of an hour later than the Framework.
     orphan = owned("fw-attempt", uid="orphan", creationTimestamp="2026-01-01T01:00:00Z")
     performer = Performer()
-    async with running(Client(SUSPENDED, configmaps=[orphan]), performer):
+    async with running(Client(at_rest, configmaps=[orphan]), performer):
         await until(lambda: performer.of(DeleteConfigMap))
     assert [effect.uid for effect in performer.of(DeleteConfigMap)] == ["orphan"]
     assert not performer.of(CreateConfigMap)
