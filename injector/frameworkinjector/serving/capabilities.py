@@ -10,6 +10,7 @@ runs a PodTemplate, so permission to create one gives an attacker nothing. Permi
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -75,9 +76,7 @@ class Capabilities:
         container = await self._created({"env": [{"name": "NAME", "valueFrom": {"fileKeyRef": asked}}]})
         if container is None:
             return EnvFiles.NONE
-        # A webhook may have added others.
-        variable: dict[str, Any] = next((one for one in container.get("env") or () if one["name"] == "NAME"), {})
-        stored = variable.get("valueFrom", {}).get("fileKeyRef") or {}
+        stored = _named("NAME", container.get("env")).get("valueFrom", {}).get("fileKeyRef") or {}
         # One server drops an unknown field silently, another adds the default of `optional`.
         if not asked.items() <= stored.items():
             return EnvFiles.NONE
@@ -106,8 +105,12 @@ class Capabilities:
             answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
         except InvalidError:
             return None
-        containers = msgspec.json.decode(answer)["template"]["spec"]["containers"]
-        return next((one for one in containers if one["name"] == "probe"), {})
+        return _named("probe", msgspec.json.decode(answer)["template"]["spec"]["containers"])
+
+
+def _named(name: str, found: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
+    """Return the one of this name: a webhook may have added others."""
+    return next((one for one in found or () if one["name"] == name), {})
 
 
 def syntax_of(version: dict[str, Any]) -> EnvFiles:

@@ -79,6 +79,16 @@ FOUND_ANNOTATIONS: Final = frozenset({*names.POD_ANNOTATIONS, names.ROSTER_ANNOT
 """Those that say whose an object is."""
 
 
+def _words_of(error: ApiStatusError) -> str:
+    """Return what is kept of it, for each Framework that meets it."""
+    return str(error)[:MESSAGE_CHARACTERS]
+
+
+def _message_of(error: ApiStatusError) -> str:
+    """Return the same without code and reason."""
+    return error.message[:MESSAGE_CHARACTERS]
+
+
 class Performer:
     """Makes the requests of all effects; large statuses may be written compressed. `history` leads to the archive."""
 
@@ -171,7 +181,7 @@ class Performer:
 
     # --- creations and deletions -------------------------------------------------------------------------------------
 
-    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] | None = None) -> Outcome:
+    async def _create(self, path: str, body: bytes, describe: Callable[[ApiStatusError], str] = _words_of) -> Outcome:
         """Create the object that is to have this path."""
         try:
             answer = await self._client.create(path.rpartition("/")[0], body, accept=PARTIAL_METADATA)
@@ -179,7 +189,7 @@ class Performer:
             return effects.NameTaken(f"the name is in use: {_message_of(error)}")
         except ApiStatusError as error:
             if error.code in PERMANENT_CODES and not _is_transient(error):
-                return Refused(error.code, describe(error) if describe else f"{error}"[:MESSAGE_CHARACTERS])
+                return Refused(error.code, describe(error))
             return _failed(error)
         made = PARTIAL_DECODER.decode(answer).metadata
         return Done(made.uid, made.resource_version)
@@ -357,15 +367,10 @@ class Performer:
         return await self._patch(path, msgspec.json.encode({"metadata": metadata}))
 
 
-def _message_of(error: ApiStatusError) -> str:
-    """Return what is kept of it, for each Framework that meets it."""
-    return error.message[:MESSAGE_CHARACTERS]
-
-
 def _failed(error: ApiStatusError) -> Failed:
     passes = isinstance(error, TooManyRequestsError | ConflictError | UnauthorizedError) or _lacks_permission(error)
     refused = error.by_webhook or (400 <= error.code < 500 and not passes)
-    return Failed(str(error)[:MESSAGE_CHARACTERS], error.retry_after_seconds, refused=refused)
+    return Failed(_words_of(error), error.retry_after_seconds, refused=refused)
 
 
 def _lacks_permission(error: ApiStatusError) -> bool:

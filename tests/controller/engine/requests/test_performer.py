@@ -139,36 +139,27 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
     "a patch of another Pod": (RETENTION, refusal(422, "Invalid", OTHER_UID), Missing()),
     "a patch of no Pod": (RETENTION, GONE, Missing()),
     # A webhook may give the code and reason that its own request has met.
-    "a webhook that finds nothing": (
-        DELETION,
-        refusal(404, "NotFound", DENIED),
-        Failed(f"404 NotFound: {DENIED}", refused=True),
-    ),
-    "a webhook that names the UID": (
-        RETENTION,
-        refusal(422, "Invalid", DENIED + OTHER_UID),
-        Refused(422, DENIED + OTHER_UID),
-    ),
-    "a webhook that speaks of permissions": (
-        RETENTION,
-        refusal(403, "Forbidden", DENIED + STARTED.message),
-        Refused(403, DENIED + STARTED.message),
-    ),
+    **{
+        f"a webhook that says {reason}": (
+            effect,
+            refusal(code, reason, DENIED),
+            Failed(f"{code} {reason}: {DENIED}", refused=True),
+        )
+        for effect, code, reason in (
+            (DELETION, 404, "NotFound"),
+            (DELETION, 409, "Conflict"),
+            (CREATION, 409, "AlreadyExists"),
+        )
+    },
+    **{
+        f"a webhook that quotes {reason}": (RETENTION, refusal(code, reason, text), Refused(code, text))
+        for code, reason, text in ((422, "Invalid", DENIED + OTHER_UID), (403, "Forbidden", DENIED + STARTED.message))
+    },
     "a webhook that is busy": (DELETION, refusal(429, "", DENIED), Failed(f"429 Unknown: {DENIED}", refused=True)),
     "a proxy that finds nothing": (DELETION, NO_PAGE, Failed("404 Not Found: <p>404</p>", refused=True)),
     "a kind that is not served": (FindOwner("Job", "train", "uid"), NO_PAGE, Missing()),
     "a proxy with a conflict": (DELETION, error_of(409, "Conflict", None, b"no", now=0), Failed("409 Conflict: no")),
     "a token that has expired": (DELETION, refusal(401, "Unauthorized"), Failed("401 Unauthorized: no")),
-    "a webhook with a conflict": (
-        DELETION,
-        refusal(409, "Conflict", DENIED),
-        Failed(f"409 Conflict: {DENIED}", refused=True),
-    ),
-    "a webhook whose object exists": (
-        CREATION,
-        refusal(409, "AlreadyExists", DENIED),
-        Failed(f"409 AlreadyExists: {DENIED}", refused=True),
-    ),
     # Thousands of Frameworks may keep what a webhook says.
     "a long refusal": (
         CreateConfigMap(0, b"{}"),
