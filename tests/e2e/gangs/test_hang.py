@@ -2,7 +2,7 @@
 
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -80,16 +80,17 @@ def begins(frameworks: Frameworks, name: str) -> list[str]:
 
 
 class Cut:
-    """All traffic of a Pod but its own loopback is dropped, in its network namespace."""
+    """All traffic of a Pod but its own loopback is dropped, in its network namespace, until it is restored."""
 
     def __init__(self, pod_name: str) -> None:
-        self._process = eventually(lambda: self._find(f"HOSTNAME={pod_name}".encode()))
+        # Held open: the process by which it is found may end first, as that of a container which is restarted does.
+        self._namespace = eventually(lambda: self._find(f"HOSTNAME={pod_name}".encode()))
 
-    def _find(self, variable: bytes) -> str:
+    def _find(self, variable: bytes) -> IO[bytes]:
         for one in Path("/proc").iterdir():
             try:
                 if one.name.isdigit() and variable in (one / "environ").read_bytes().split(b"\0"):
-                    return one.name
+                    return (one / "ns/net").open("rb")
             except OSError:
                 continue
         raise LookupError(variable)
@@ -102,10 +103,12 @@ class Cut:
 
     def restore(self) -> None:
         self._nft("delete table inet cut")
+        self._namespace.close()
 
     def _nft(self, rules: str) -> None:
-        command = ["nsenter", "-t", self._process, "-n", "nft", "-f", "-"]
-        subprocess.run(command, input=f"{rules}\n", text=True, check=True)
+        number = self._namespace.fileno()
+        command = ["nsenter", f"--net=/proc/self/fd/{number}", "nft", "-f", "-"]
+        subprocess.run(command, input=f"{rules}\n", text=True, check=True, pass_fds=[number])
 
 
 @pytest.mark.usefixtures("training_image")
