@@ -2,12 +2,14 @@
 
 import time
 import urllib.error
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcluster import Cluster
+from localcluster.client import Json, RawClient
 from localcluster.processes.ports import free_port
 from testkit.frameworks import ControllerProcess, Frameworks, role, two_controllers
 from testkit.restarting_gang import RestartingGang
@@ -16,6 +18,7 @@ from tests.apiserver.conftest import ends_cleanly
 from tests.support.background import in_background
 from tests.support.beside.player import Player
 from tests.support.beside.proxy import Proxy
+from tests.support.beside.refusals import judged
 from tests.support.http import fetch
 
 pytestmark = pytest.mark.apiserver
@@ -94,6 +97,44 @@ def test_while_the_api_server_is_away_at_the_start_or_later_the_process_is_healt
         frameworks.wait("fw", "Completed", 60)
     task = frameworks.tasks("fw")["worker-0"]
     assert (task["attemptStatus"]["podUID"], task["attemptStatus"]["completionStatus"]["code"]) == (uid, 0)
+
+
+ANSWERS = (
+    (404, "NotFound"),
+    (409, "AlreadyExists"),
+    (401, "Unauthorized"),
+    (409, "Conflict"),
+    (410, "Gone"),
+    (429, "TooManyRequests"),
+    (500, "InternalError"),
+)
+
+
+@pytest.mark.usefixtures("controller")
+def test_whatever_a_webhook_answers_says_nothing_of_the_object_and_changes_nothing_but_the_pace(
+    cluster: Cluster, raw: RawClient, frameworks: Frameworks, player: Player
+) -> None:
+    asked, refused = Counter[str](), Counter[str]()
+
+    def judge(request: Json) -> Json | None:
+        kind = f"{request['operation']} {request['requestKind']['kind']}"
+        asked[one := f"{kind} {request['name']}"] += 1
+        if asked[one] % 2 == 0:
+            return None
+        code, reason = ANSWERS[refused[kind] % len(ANSWERS)]
+        refused[kind] += 1
+        return {"code": code, "reason": reason, "message": f"{reason} x" * 300}
+
+    player.plan = {"worker-0": [3, 0]}
+    workers = role("worker", len(ANSWERS), retry=RETRY, completion={"minSucceededTaskCount": len(ANSWERS)})
+    with judged(cluster, raw, frameworks.namespace, judge), player.playing():
+        frameworks.create("fw", workers)
+        status = frameworks.wait("fw", "Completed", 120)
+        frameworks.created()
+    assert status["attemptStatus"]["completionStatus"]["code"] == 0, status
+    ids = [frameworks.tasks("fw")[f"worker-{index}"]["attemptStatus"]["id"] for index in range(len(ANSWERS))]
+    assert ids == [1] + [0] * (len(ANSWERS) - 1)
+    assert all(refused[kind] >= len(ANSWERS) for kind in ("CREATE Pod", "DELETE Pod")), refused
 
 
 def restart_again_and_again(frameworks: Frameworks) -> None:

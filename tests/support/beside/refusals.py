@@ -1,12 +1,21 @@
 """Refusals by the API server that a test waits for, and others who are asked before it takes something."""
 
+import base64
 import contextlib
-from collections.abc import Iterator, Mapping
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from localcluster import Cluster
 from localcluster.client import ApiStatusError, Json, RawClient
+from testkit.frameworks import POD
+from testkit.waiting import eventually
 
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_CONTROLLER = ("frameworkcontroller-system", "frameworkcontroller")
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 
 
@@ -83,3 +92,58 @@ def webhook(raw: RawClient, namespace: str, kind: str, rule: str, port: int = 1,
         yield
     finally:
         raw.delete(f"{path}/{namespace}")
+
+
+@contextlib.contextmanager
+def judged(cluster: Cluster, raw: RawClient, namespace: str, judge: Callable[[Json], Json | None]) -> Iterator[None]:
+    """Have a webhook judge all that the controller asks of a namespace until the block ends.
+
+    Args:
+        cluster: The cluster.
+        raw: The client.
+        namespace: The namespace.
+        judge: Is given the request of a review; returns the Status of a refusal, None to allow it. Called in threads.
+    """
+    is_asked = threading.Event()
+
+    class Webhook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["request"]
+            is_asked.set()
+            refusal = None if request["dryRun"] else judge(request)
+            answer = {"uid": request["uid"], "allowed": refusal is None, "status": refusal}
+            self.send_response(200)
+            self.end_headers()
+            review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+            self.wfile.write(json.dumps(review).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    def is_called() -> None:
+        body = {"metadata": {"name": "probe"}}
+        RawClient(cluster, cluster.token(*_CONTROLLER)).create(
+            f"/api/v1/namespaces/{namespace}/pods?dryRun=All", POD | body
+        )
+        assert is_asked.is_set()
+
+    files, tls = cluster.pki.server("webhook", hosts=["127.0.0.1"]), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(files.certificate, files.key)
+    trust = base64.b64encode(cluster.ca_file.read_bytes()).decode()
+    user = f"request.userInfo.username == 'system:serviceaccount:{':'.join(_CONTROLLER)}'"
+    with ThreadingHTTPServer(("127.0.0.1", 0), Webhook) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=[0.05])
+        thread.start()
+        more: Json = {
+            "clientConfig": {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": trust},
+            "matchConditions": [{"name": "controller", "expression": user}],
+            "failurePolicy": "Fail",
+        }
+        try:
+            with webhook(raw, namespace, "validating", "* */* */*", **more):
+                eventually(is_called)
+                yield
+        finally:
+            server.shutdown()
+            thread.join()
