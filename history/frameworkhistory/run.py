@@ -52,7 +52,7 @@ KEY: Final = "FRAMEWORKHISTORY_KEY"
 # The controller asks about each Framework whose Pods have ended, from one address.
 INTERNAL: Final = ConnectionLimits(connections=512, of_one_source=448, waiting=0, grace_seconds=0, own_grace_seconds=0)
 # Behind an Ingress or a proxy all people come from one address; a page that follows keeps a connection open.
-PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256)
+PAGES: Final = ConnectionLimits(connections=1024, of_one_source=1024, waiting=256, stalled_seconds=3600)
 
 
 async def serve(settings: Settings, endpoint: Endpoint) -> None:

@@ -51,11 +51,11 @@ class ReviewClient:
         context.set_alpn_protocols(["http/1.1"])
         return context
 
-    async def connect(self, source: str = "127.0.0.1", *, tls: bool = True) -> Connection:
+    async def connect(self, source: str = "127.0.0.1", *, port: int = 0, tls: bool = True) -> Connection:
         """Open a connection from an address for bytes that an HTTP client would not send; `hang_up` closes it."""
         trust, name = (self.trust(), SERVICE) if tls else (None, None)
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=trust, server_hostname=name, local_addr=(source, 0)
+            "127.0.0.1", self.port, ssl=trust, server_hostname=name, local_addr=(source, port)
         )
         self.opened.append(writer)
         return reader, writer

@@ -22,7 +22,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import PayloadAccessError, RequestPayloadError
 
 from frameworkinjector.review.reasons import Reason, RefusalError, Ruling, Verdict
-from frameworkinjector.review.review import Answer, namespace_of, rejected
+from frameworkinjector.review.review import BEGINNING_BYTES, Answer, namespace_of, rejected
 from frameworkinjector.serving.callers import Callers
 from frameworkinjector.serving.log import place_of
 from frameworkinjector.serving.metrics import Metrics
@@ -147,7 +147,7 @@ class ReviewServer:
             else:
                 self._callers.hear(body, request.remote)
                 # One after the other: a large answer takes 30 ms.
-                on_behalf = namespace_of(body) if request.remote in self._callers.known else ""
+                on_behalf = namespace_of(body) if request.remote in self._callers.known else b""
                 async with self._reviews.of(request.remote, on_behalf):
                     started = time.perf_counter()
                     answer = self._review(body)
@@ -180,12 +180,14 @@ class ReviewServer:
         length, is_known = _length_of(request, limits), request.remote in self._callers.known
         try:
             async with asyncio.timeout(limits.body_seconds):
-                if length > limits.small_bytes:
-                    await held.enter_async_context(self._large.of(request.remote))
-                elif length > limits.usual_bytes and is_known:
-                    await held.enter_async_context(self._unusual.of(request.remote))
+                beginning = b""
+                if length > (limits.usual_bytes if is_known else limits.small_bytes):
+                    turns = self._large if length > limits.small_bytes else self._unusual
+                    if is_known:
+                        beginning = await request.content.readexactly(BEGINNING_BYTES)
+                    await held.enter_async_context(turns.of(request.remote, namespace_of(beginning)))
                 # To its end, which is where its head said.
-                return await request.content.read()
+                return beginning + await request.content.read()
         except TimeoutError:
             raise RefusalError(Reason.BODY_TOO_SLOW, seconds=f"{limits.body_seconds:g}") from None
         except (RequestPayloadError, PayloadAccessError, ValueError):

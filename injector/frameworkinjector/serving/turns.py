@@ -29,12 +29,13 @@ class Turns:
         self._others: _Queue = FairQueue()
 
     @contextlib.asynccontextmanager
-    async def of(self, source: str | None, on_behalf: str = "") -> AsyncIterator[None]:
+    async def of(self, source: str | None, on_behalf: bytes = b"") -> AsyncIterator[None]:
         """Wait for a turn, and have it for the block.
 
         Args:
             source: Who asks.
-            on_behalf: Whose time it is, if the source is known: an API server asks for all namespaces. Else its own.
+            on_behalf: The namespace whose time it is, if the source is known and says it: an API server asks for all.
+                Else it is its own.
         """
         queue, payer = (self._first, on_behalf or source) if source in self._known else (self._others, source)
         turn = asyncio.get_running_loop().create_future()

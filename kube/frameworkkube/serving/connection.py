@@ -119,6 +119,7 @@ class Connection(asyncio.Protocol):
         # That of asyncio, which offers none of this to others; None without TLS, or with that of uvloop.
         self._tls: Any = None
         self._take_in: Any = None
+        self._lose: Any = None
         self._records = Records()
         self._head = 0
 
@@ -126,6 +127,7 @@ class Connection(asyncio.Protocol):
         """Start to read: the connection is open, and its TLS handshake is done."""
         # Those of uvloop are no instances of it.
         self.transport = cast("asyncio.Transport", transport)
+        self._socket: socket.socket = transport.get_extra_info("socket")
         self.since = asyncio.get_running_loop().time()
         self._inner.connection_made(transport)
         assert self._inner._task_handler is not None
@@ -137,6 +139,7 @@ class Connection(asyncio.Protocol):
             # It takes more in while nobody reads, and decrypts all of it at once.
             self._tls._set_read_buffer_limits(DECRYPTED_BYTES)
             self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received
+            self._lose, self._tls.connection_lost = self._tls.connection_lost, self._tls_is_over
             early = self._tls._incoming.read()
             self._tls._incoming.write(early)
             if self._handshake_bytes(len(early)) > HANDSHAKE_BYTES or self._records.shake_hands(early):
@@ -144,8 +147,7 @@ class Connection(asyncio.Protocol):
 
     def _handshake_bytes(self, early: int) -> int:
         """Return how many bytes the handshake has taken: all but what came early, or was not read yet."""
-        assert self.transport is not None
-        sock = self.transport.get_extra_info("socket")
+        sock = self._socket
         # The counter tcpi_bytes_received of Linux; a kernel that emulates that may not have it, and bounds nothing.
         received = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)[128:]
         unread = fcntl.ioctl(sock.fileno(), termios.FIONREAD, bytes(4))
@@ -220,14 +222,19 @@ class Connection(asyncio.Protocol):
         What is closed once more cannot be aborted, and what the system holds for a client that does not read stays.
         """
         if self.transport is not None and self.transport.get_extra_info("ssl_object") is not None:
-            self._reset()
+            self._reset_unread()
             self.transport.abort()
+
+    def _tls_is_over(self, exc: Exception | None) -> None:
+        """Take in the end of what is below TLS, whose client had time to take in the last answer."""
+        self._reset_unread()
+        self._lose(exc)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection; what it took does not wait for the collector of cycles."""
         if self._tls is not None:
-            del self._tls.buffer_updated
-        self._tls = self._take_in = None
+            del self._tls.buffer_updated, self._tls.connection_lost
+        self._tls = self._take_in = self._lose = None
         self._inner.connection_lost(exc)
         self._on_end(self)
 
@@ -244,19 +251,13 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Close the connection at once, whatever it is doing."""
         if self.transport is not None:
-            # Of one that was closed twice, the transport of TLS has no buffer any more.
-            unread = 0
-            with contextlib.suppress(AttributeError):
-                unread = self.transport.get_write_buffer_size()
-            if unread:
-                # The client does not read.
-                self._reset()
+            self._reset_unread()
             self.transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
 
-    def _reset(self) -> None:
-        """Let the system drop what it holds for the client when the connection is closed."""
-        assert self.transport is not None
-        sock = self.transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    def _reset_unread(self) -> None:
+        """Have the system drop what the client has not taken in, which it would keep for minutes after the end."""
+        with contextlib.suppress(OSError, ValueError):  # it is closed
+            if any(fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -91,6 +91,8 @@ class Listener:
         self._socket = socket.create_server((host or "", port), family=family, backlog=BACKLOG, dualstack_ipv6=dual)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
+        stalled = round(1000 * self._limits.stalled_seconds)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stalled)
         self._socket.setblocking(False)  # noqa: FBT003 -- the name and form of the standard library
         self._accepting = asyncio.create_task(self._accept(self._socket))
         found: int = self._socket.getsockname()[1]
@@ -213,7 +215,9 @@ class Listener:
         connection = Connection(accepted.peer, loop.time(), self._factory(), self._read, self.forget)
         if accepted.peer in self._open:
             # Its client has begun anew before the end of the last one was seen.
-            self.forget(self._open[accepted.peer])
+            old = self._open[accepted.peer]
+            self.forget(old)
+            old.abort()
         self._open[accepted.peer] = connection
         self._places.take(connection, connection.since)
         self._on_change(len(self._open))

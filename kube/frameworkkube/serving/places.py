@@ -47,6 +47,9 @@ class ConnectionLimits:
     unread_bytes: int = 32 * 1024 * 1024
     """Of last answers that clients have yet to take in, and a quarter of it for those of others once somebody is known;
     TLS takes twice as much."""
+    stalled_seconds: float = 4.0
+    """Time without a sign of the client that it takes in what was sent. The system would try for minutes, and keep what
+    is left of it when the connection is closed. API servers wait five seconds for a review, the kubelet for a probe."""
     idle_seconds: float = 100.0
     """Time between requests; above the 90 s after which the API server itself closes idle connections, because a call
     that meets a connection which is being closed fails."""

@@ -6,9 +6,11 @@ import gc
 import math
 import socket
 import ssl
+import struct
 import time
 import weakref
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -318,6 +320,43 @@ async def test_who_ends_tls_behind_answers_that_it_does_not_read_keeps_no_socket
     await until(lambda: serving.metric("connections") == 0)
 
 
+async def test_what_a_client_has_not_taken_in_goes_with_its_connection(serve: Any) -> None:
+    """The system would keep it for five minutes: 130 KB of each of 64 connections a second of a few Pods."""
+    serving = await serve(unread_seconds=0.3)
+    (_, writer), tls, sent = await shaken(serving)
+    (connection,) = serving.server._listener._open.values()
+    stalled = connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert stalled == 1000 * serving.server._limits.connections.stalled_seconds, "what TLS does not see has its end"
+    body = review_of(framework_pod([{"name": "app", "command": ["x" * 45_000]}], {f"{PREFIX}env": "wrap"}))
+    tls.write(head(len(body)) + body)
+    writer.write(sent.read())
+    await until(lambda: serving.closed("unread") == 1 and serving.metric("connections") == 0)
+    assert states_of(serving.port) == ["0A"], "it listens, and has no other socket"
+
+
+def states_of(port: int) -> list[str]:
+    """Return the states of the sockets of a port, as the kernel writes them."""
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [one[3] for one in sockets if one[1].endswith(f":{port:04X}")]
+
+
+async def test_who_begins_anew_from_its_port_leaves_nothing_behind(serve: Any) -> None:
+    """While a body waits for its turn nobody reads, nor sees that the connection is gone: each held 170 KB for 4 s."""
+    serving = await serve(body_seconds=patience(60), large_bodies=1)
+    port = 20_000 + serving.port % 10_000
+    async with serving.server._large.of(None):
+        for number in range(3):
+            _, writer = await serving.connect("127.0.0.2", port=port)
+            writer.write(head(1_000_000) + b"x" * 200_000)
+            await until(lambda begun=number: serving.server._begun == begun + 1)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            await asyncio.sleep(0.05)
+        await serving.connect("127.0.0.2", port=port)
+        await until(lambda: serving.server._in_flight == 0)
+        assert serving.metric("connections") == 1
+
+
 async def test_requests_that_do_not_wait_for_an_answer_end_their_connection(serve: Any) -> None:
     serving = await serve()
     answers = await serving.exchange(WHOLE_REQUEST * 20)
@@ -583,6 +622,28 @@ async def test_bodies_of_known_ones_that_are_larger_than_usual_wait_for_a_turn(s
         assert (await serving.review(small_review(50_000)))[0] == 200
         assert not larger.done()
     assert (await larger)[0] == 200
+
+
+@pytest.mark.parametrize("padding", [100_000, 300_000])
+async def test_large_bodies_of_an_api_server_take_turns_by_namespace(serve: Any, padding: int) -> None:
+    """Those of one namespace let those of others wait for 4 s, and then they were refused."""
+    asked: list[str] = []
+
+    def review(body: bytes) -> Answer:
+        found = reviewed(body)
+        asked.append(found.namespace)
+        return found
+
+    serving = await serve(review, unusual_bodies=1, large_bodies=1, body_seconds=patience(60))
+    serving.server._callers._until["127.0.0.1"] = math.inf
+    turns = serving.server._unusual if padding < 256 * 1024 else serving.server._large
+    pod, tasks = framework_pod([{"name": "app"}], {"padding": "x" * padding}), []
+    async with turns.of("127.0.0.1", b"many"):
+        for number, namespace in enumerate(("many", "many", "many", "one")):
+            tasks.append(asyncio.create_task(serving.review(review_of(pod, namespace=namespace))))
+            await until(lambda waiting=number: turns._first._count == waiting + 1)
+    assert [status for status, _ in await asyncio.gather(*tasks)] == [200] * 4
+    assert asked == ["one", "many", "many", "many"]
 
 
 async def test_sockets_that_never_shake_hands_leave_room_for_reviews(serve: Any) -> None:
