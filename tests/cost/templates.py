@@ -1,7 +1,7 @@
 """The Pod template of a TaskRole: what making one Pod of it costs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ ATTEMPT = RoleAttempt("n" * 63, "f" * 63, UIDS[0], 1234, UIDS[1], "r" * 63, UIDS
 PLACEHOLDERS = tuple(names.PLACEHOLDERS)
 CONTAINERS = ("{}", '{"name":"a"}', '{"env":[]}', '{"env":[{}]}', "[]", '{"terminationMessagePolicy":"File"}')
 """An entry of a list of containers."""
-NESTED = ("[]", "{}", "0", '""', '"\\u0000"', "[[]]", '{"a":0}', "null", "1e9")
+NESTED = ("[]", "{}", "0", '""', '"\\u0000"', "[[]]", '{"a":0}', "null", "1e9", "1e+308")
 """An entry of a list that no field of a Pod is."""
 GENES = Genes(
     {
@@ -29,6 +29,8 @@ GENES = Genes(
         "padding": Number(0, INPUT_BYTES),
         "nested": Number(0, INPUT_BYTES // 2),
         "entry": Word(NESTED),
+        "field": Word(("nested", "nodeSelector", "affinity", "tolerations")),
+        "avoided": Number(0, 8),
         "depth": Number(0, 4000),
         "labels": Number(0, 50_000),
         "annotations": Number(0, INPUT_BYTES // 12),
@@ -69,7 +71,7 @@ def template_of(genome: Mapping[str, Any], labels: str = "", annotations: str = 
         f'"ownerReferences":[{",".join(["{}"] * genome["owners"])}]}},'
         f'"spec":{{"initContainers":[{",".join(first)}],"containers":['
         f"{','.join([main] + [container] * number)}],"
-        f'"nested":[{nested if genome["depth"] else ",".join([entry] * entries)}]}}}}'
+        f'"{genome["field"]}":{{"a":[{nested if genome["depth"] else ",".join([entry] * entries)}]}}}}}}'
     )
 
 
@@ -95,13 +97,21 @@ class Templates:
             "many annotations and labels": {"annotations": 40_000, "labels": 40_000},
             "many owners": {"owners": 100_000 // 2},
             "a list of lists": {"nested": 400_000, "entry": "[]"},
+            "numbers that take long to read, of a Pod that avoids a node": {
+                "nested": 190_000,
+                "entry": "1e+308",
+                "field": "nodeSelector",
+                "avoided": 1,
+            },
             "deep lists": {"depth": 990},
             "nothing": {},
         }
 
     def case(self, genome: Genome) -> "Template | None":
-        text = template_of(GENES.whole(genome))
-        return None if text is None or len(text) > INPUT_BYTES else Template(text.encode())
+        whole = GENES.whole(genome)
+        text = template_of(whole)
+        avoided = tuple(f"{number}{'n' * 252}" for number in range(whole["avoided"]))
+        return None if text is None or len(text) > INPUT_BYTES else Template(text.encode(), avoided)
 
 
 @dataclass
@@ -109,6 +119,7 @@ class Template:
     """A template, of which one Pod is made."""
 
     text: bytes
+    avoided: tuple[str, ...] = ()
     bound: str = "template"
     requests: int = 0
 
@@ -127,7 +138,7 @@ class Template:
 
     def _prepared(self) -> PodTemplate | None:
         try:
-            return PodTemplate(self.text, ATTEMPT)
+            return PodTemplate(self.text, replace(ATTEMPT, avoided=self.avoided))
         except TemplateError:
             return None
 

@@ -3,7 +3,7 @@
 Only the fields that decide anything are read. Of conditions all is kept, since a change of one writes the whole list.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import field
@@ -92,6 +92,16 @@ class Admission(Wire, frozen=True):
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
 
+class Toleration(Wire, frozen=True, omit_defaults=True):
+    """What a Pod tolerates."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+    toleration_seconds: int | None = None
+
+
 class PodSetUpdate(Wire, frozen=True):
     """What an admission check adds to Pods."""
 
@@ -99,7 +109,7 @@ class PodSetUpdate(Wire, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     node_selector: dict[str, str] | None = None
-    tolerations: tuple[dict[str, Any], ...] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
 
 
 class AdmissionCheck(Wire, frozen=True):
@@ -147,7 +157,7 @@ class FlavorSpec(Wire, frozen=True):
     """What nodes of a flavor have, and what Pods need for them."""
 
     node_labels: dict[str, str] = field(default_factory=dict)
-    tolerations: tuple[dict[str, Any], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class Flavor(Wire, frozen=True):

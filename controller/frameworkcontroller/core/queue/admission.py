@@ -14,6 +14,7 @@ from frameworkcontroller.api.workload import (
     Admission,
     Flavor,
     PodSetAssignment,
+    Toleration,
     Workload,
 )
 
@@ -42,7 +43,7 @@ class _Meta(Struct, frozen=True):
 
 class _Spec(Struct, frozen=True, rename="camel"):
     node_selector: Raw = Raw(b"null")
-    tolerations: list[dict[str, Any]] | None = None
+    tolerations: Raw = Raw(b"null")
 
 
 class _Template(Struct, frozen=True):
@@ -51,6 +52,7 @@ class _Template(Struct, frozen=True):
 
 
 _TEXTS: Final = msgspec.json.Decoder(dict[str, str] | None)
+_TOLERATIONS: Final = msgspec.json.Decoder(tuple[Toleration, ...] | None)
 _TEMPLATE: Final = msgspec.json.Decoder(_Template)
 
 
@@ -78,24 +80,26 @@ def _additions(
         "labels": {POD_SET_LABEL: assignment.name},
         "annotations": {WORKLOAD_ANNOTATION: workload.metadata.name},
         "nodeSelector": {},
-        "tolerations": [],
         "schedulingGates": [] if assignment.topology_assignment is None else [{"name": TOPOLOGY_GATE}],
     }
     if made["schedulingGates"] and not any(key in _texts(metadata.annotations, _TOPOLOGIES) for key in _TOPOLOGIES):
         made["annotations"][_UNCONSTRAINED] = "true"
+    tolerations: list[Toleration] = []
     for name in dict.fromkeys(assignment.flavors.values()):
         if (one := flavor(name)) is None:
             raise UnknownFlavorError(f"ResourceFlavor {name} is not known")
         # As Kueue's own jobs do: of two flavors that say different things the later one counts.
         made["nodeSelector"].update(one.spec.node_labels)
-        _add_tolerations(made, one.spec.tolerations, spec)
+        tolerations += one.spec.tolerations
     for check in workload.status.admission_checks:
         for update in check.pod_set_updates or ():
             if update.name == assignment.name:
                 more = msgspec.to_builtins(update)
                 for key in _MERGED:
                     _merge(made[key], more[key], f"admission check {check.name}, TaskRole {update.name}: {key}")
-                _add_tolerations(made, update.tolerations or (), spec)
+                tolerations += update.tolerations or ()
+    theirs = (_TOLERATIONS.decode(spec.tolerations) or ()) if tolerations else ()
+    made["tolerations"] = [one for one in dict.fromkeys(tolerations) if one not in theirs]
     for key, theirs in zip(_MERGED, (metadata.labels, metadata.annotations, spec.node_selector), strict=True):
         ours = made[key]
         _merge(dict(ours), _texts(theirs, ours), f"Pod template of TaskRole {assignment.name}: {key}")
@@ -112,8 +116,3 @@ def _merge(ours: dict[str, str], more: Mapping[str, str] | None, where: str) -> 
     for key, value in (more or {}).items():
         if ours.setdefault(key, value) != value:
             raise AdmissionError(f"{where}[{key}] is {value!r}, and the admission says {ours[key]!r}")
-
-
-def _add_tolerations(made: dict[str, Any], more: tuple[dict[str, Any], ...], spec: _Spec) -> None:
-    ours, theirs = made["tolerations"], spec.tolerations or []
-    ours.extend(one for one in more if one not in theirs and one not in ours)
