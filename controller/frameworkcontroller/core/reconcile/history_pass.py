@@ -83,7 +83,8 @@ class HistoryPass:
                 self._take(effect, outcome, now.steady)
             case SetFinalizers(), Done():
                 self._writer.go_on_from(effect.resource_version, outcome.resource_version)
-                if outcome.resource_version == effect.resource_version:  # a webhook has taken it out
+                has_changed = outcome.resource_version != effect.resource_version
+                if not (has_changed and self._is_on):  # a webhook takes it out, or somebody sets what nobody holds
                     self._in_flight.recheck_later(SetFinalizers.key, now.steady, longer=True)
                 else:
                     self._in_flight.reset_delay(SetFinalizers.key)

@@ -60,6 +60,7 @@ class RestartPass:
         """
         gate, ends = self._state.gate, self._tasks.take_ends()
         if gate is None or framework.is_ending(self._state.status) or self._state.status.state in TASKS_WAIT:
+            self._tasks.starts_while_closed.clear()
             return False
         again = False
         if gate.is_open and (ends or member_count(self._state) != gate.released):

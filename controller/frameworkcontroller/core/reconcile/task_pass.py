@@ -281,6 +281,7 @@ class TaskPass:
         """Forget what is known of a Task that is not there any more: edits may name any number of others."""
         for waiting in (self._held, self._unpaid, self._refused.get(role, self._held)):
             waiting.pop((role, gone.index), None)
+        self.starts_while_closed.pop((role, gone.index), None)
         ctx.in_flight.reset_delay(("pod", role, gone.index))
         self._state.forget((role, gone.index), gone)
 

@@ -101,6 +101,18 @@ def test_an_instance_that_never_stays_while_its_gang_waits_ends_its_task() -> No
     assert life.world.status.state is State.COMPLETED
 
 
+def test_what_started_in_an_attempt_before_is_not_counted() -> None:
+    """After some attempts that had waited in vain the Tasks of the next one ended, which had started once."""
+    driver = Driver(World(framework_of(GANG), Plan({name: ["stay"] for name in STAY})))
+    driver.go_on(3)
+    counted = driver.reconciler._tasks.starts_while_closed
+    counted["worker", 0] = 9
+    driver.world.spec["executionType"] = "Stop"
+    driver.world.edited()
+    driver.go_on(20)
+    assert not counted
+
+
 def test_nothing_is_counted_of_tasks_that_have_not_started_again() -> None:
     """Each edit that renamed roles left an entry behind for each of their Tasks, 0.3 MB a second."""
     driver = Driver(World(framework_of(PREPARED), Plan({"prep-0": ["stay"]})))
