@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import msgspec
+from msgspec import Raw
 
 from frameworkclient.errors import FailedError
 from frameworkclient.model.manifest import Framework
@@ -27,6 +28,7 @@ from frameworkcontroller.api.status import (
     TaskStatus,
 )
 from frameworkcontroller.api.stored_roles import UnreadableStatusError, roles_of
+from frameworkkube import json_parts
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,15 @@ class FrameworkView:
 
     @classmethod
     def decode(cls, raw: bytes) -> Self:
-        """Return the view of an object's JSON."""
-        return cls(FRAMEWORK_DECODER.decode(raw))
+        """Return the view of an object's JSON; of a part that is too deep to be read `problem` says so."""
+        try:
+            return cls(FRAMEWORK_DECODER.decode(raw))
+        except RecursionError:
+            parts = json_parts.members(raw)
+            metadata = {name: Raw(part) for name, part in json_parts.members(parts["metadata"]).items()}
+            metadata.pop("managedFields", None)  # as deep as what they name
+            stored = Stored(Raw(msgspec.json.encode(metadata)), Raw(parts["spec"]), Raw(parts.get("status", b"")))
+            return cls(stored)
 
     def __repr__(self) -> str:
         state = self.state or "not seen by the controller"

@@ -1,10 +1,11 @@
 """Lists that come in pages, object by object: as the client and the audit of the injector read them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from frameworkkube import json_parts
 from frameworkkube.errors import GoneError
 from frameworkkube.http.client import KubeClient
 
@@ -16,6 +17,10 @@ LIST_TIMEOUT_SECONDS: Final = 60.0
 class _List(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None
     metadata: dict[str, Any] = {}
+
+
+_decode: Final = msgspec.json.Decoder(_List).decode
+_decode_metadata: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def objects(
@@ -39,9 +44,18 @@ async def objects(
                 raise
             query["continue"] = token
             continue
-        page = msgspec.json.decode(body, type=_List)
-        for item in page.items or ():
+        items, metadata = _cut(body)
+        for item in items:
             yield bytes(item)
-        query["continue"] = page.metadata.get("continue") or ""
+        query["continue"] = metadata.get("continue") or ""
         if not query["continue"]:
             return
+
+
+def _cut(body: bytes) -> tuple[Sequence[msgspec.Raw | bytes], dict[str, Any]]:
+    try:
+        page = _decode(body)
+    except RecursionError:  # somebody's object is deeper than the decoder goes
+        parts = json_parts.members(body)
+        return json_parts.elements(parts["items"]), _decode_metadata(parts["metadata"])
+    return page.items or (), page.metadata

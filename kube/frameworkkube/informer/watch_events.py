@@ -8,8 +8,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from frameworkkube import json_parts
 from frameworkkube.errors import KubeError, error_of_status
-from frameworkkube.informer import json_parts
 from frameworkkube.informer.store import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)

@@ -12,6 +12,7 @@ import pytest
 from frameworkkube import errors
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
 from frameworkkube.http.credentials import Endpoint
+from frameworkkube.http.pages import objects
 from frameworkkube.paths import resource_path
 from tests.kube.lab import Lab
 from tests.kube.scripted import Connection, Step, a_client, answer, hang_up, refusal, reset_connection, silence, watch
@@ -263,3 +264,12 @@ async def test_the_right_to_write_is_asked_for_as_the_bytes_go_out(lab: Lab, siz
                 await client.replace(POD, b"x" * size)
     assert [request.body for request in lab.requests] == [b"x" * size]
     assert list(asked) == [False], "it was asked twice"
+
+
+async def test_a_list_is_read_in_spite_of_an_object_that_is_deeper_than_the_decoder_goes(lab: Lab) -> None:
+    """One tenant's Framework kept administrators from a list of all namespaces."""
+    deep = b'{"b":%s%s}' % (b"[" * 5000, b"]" * 5000)
+    page = b'{"metadata":{"continue":"more"},"items":[{"a":1},%s]}' % deep
+    lab.on("GET", answer(200, page), answer(200, b'{"metadata":{},"items":null}'))
+    found = [one async for one in objects(lab.client, resource_path("v1", "pods", namespace="default"))]
+    assert found == [b'{"a":1}', deep]

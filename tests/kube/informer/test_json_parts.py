@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER
-from frameworkkube.informer import json_parts
+from frameworkkube import json_parts
 from frameworkkube.informer.watch_events import Identity, UndecodableObject, WireDecoder
 
 VALUES = st.recursive(

@@ -1,6 +1,6 @@
 """Cuts a JSON object or array into its direct members without decoding them, whatever they contain.
 
-`watch_events` uses it where the JSON library refuses a page or a line because of one object in it: a depth beyond the
+Watches and lists use it where the JSON library refuses a page or a line because of one object in it: a depth beyond the
 interpreter's limit, a number out of range, text that is not UTF-8. Only brackets and strings are looked at, so the time
 is linear in the size and the depth does not matter.
 """
