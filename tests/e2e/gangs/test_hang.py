@@ -1,6 +1,8 @@
 """Gangs of torch that hang, and train on from their checkpoint (docs/reference/progress.md)."""
 
+import contextlib
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -79,21 +81,32 @@ def begins(frameworks: Frameworks, name: str) -> list[str]:
     return [one["message"] for containers in ends for one in containers if one["name"] == "main"]
 
 
+def processes_of(pod_name: str) -> Iterator[Path]:
+    """Yield the processes of a Pod, as folders of /proc."""
+    variable = f"HOSTNAME={pod_name}".encode()
+    for one in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if one.name.isdigit() and variable in (one / "environ").read_bytes().split(b"\0"):
+                yield one
+
+
+def has_saved(pod_name: str) -> None:
+    """Check that the Pod has saved a checkpoint."""
+    assert any((one / "root/mnt/frameworkprogress/saved.pt").exists() for one in processes_of(pod_name))
+
+
 class Cut:
     """All traffic of a Pod but its own loopback is dropped, in its network namespace, until it is restored."""
 
     def __init__(self, pod_name: str) -> None:
         # Held open: the process by which it is found may end first, as that of a container which is restarted does.
-        self._namespace = eventually(lambda: self._find(f"HOSTNAME={pod_name}".encode()))
+        self._namespace = eventually(lambda: self._find(pod_name))
 
-    def _find(self, variable: bytes) -> IO[bytes]:
-        for one in Path("/proc").iterdir():
-            try:
-                if one.name.isdigit() and variable in (one / "environ").read_bytes().split(b"\0"):
-                    return (one / "ns/net").open("rb")
-            except OSError:
-                continue
-        raise LookupError(variable)
+    def _find(self, pod_name: str) -> IO[bytes]:
+        for one in processes_of(pod_name):
+            with contextlib.suppress(OSError):
+                return (one / "ns/net").open("rb")
+        raise LookupError(pod_name)
 
     def drop(self) -> None:
         self._nft(

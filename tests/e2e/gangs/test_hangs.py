@@ -1,6 +1,5 @@
 """Twenty hangs and twenty that are none, of gangs of three to eight ranks (docs/reference/progress.md)."""
 
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -10,8 +9,7 @@ import pytest
 
 from testkit.frameworks import Frameworks
 from testkit.waiting import eventually
-from tests.e2e.gangs.test_hang import BAD, HANGS, NO_HANGS, Cut, begins, training
-from tests.support.waiting import becomes
+from tests.e2e.gangs.test_hang import BAD, HANGS, NO_HANGS, Cut, begins, has_saved, training
 
 pytestmark = [pytest.mark.node, pytest.mark.long, pytest.mark.usefixtures("training_image")]
 TIMES, RANKS = 5, (3, 4, 5, 6, 8)
@@ -38,8 +36,7 @@ def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None
     def hangs_and_goes_on(name: str, kind: str) -> tuple[float, str]:
         """Let one hang; return for how long it was silent beyond its limit, and the culprits."""
         if kind == "network":
-            becomes(lambda: frameworks.status(name)["ledger"]["state"], "running", 120)
-            time.sleep(22)  # in the middle of its steps
+            eventually(lambda: has_saved(f"{name}-worker-0"), 240, interval=0.5)  # in the middle of its steps
             cut = Cut(f"{name}-worker-{BAD}")
             cut.drop()
         eventually(lambda: frameworks.status(name)["hangs"], timeout=240)
