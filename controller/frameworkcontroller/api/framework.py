@@ -40,14 +40,22 @@ class Framework(Wire, frozen=True, dict=True, gc=True):
         return _LABELS.decode(self.raw_metadata).labels
 
     @property
-    def finalizers(self) -> tuple[str, ...]:
-        """Its finalizers, in their order. They are not kept: anybody may write a mebibyte of them."""
-        return _FINALIZERS.decode(self.raw_metadata).finalizers
+    def finalizers(self) -> bytes:
+        """The list of its finalizers as JSON: anybody may write a mebibyte of them, 17 MB as texts."""
+        return bytes(_FINALIZERS.decode(self.raw_metadata).finalizers or b"[]")
 
     @cached_property
     def is_held(self) -> bool:
         """Whether it stays until the archive has its last state."""
-        return _HELD in bytes(self.raw_metadata) and names.HISTORY_FINALIZER in self.finalizers
+        return _HELD in bytes(self.raw_metadata) and _HELD in self.finalizers
+
+    @property
+    def changed_finalizers(self) -> bytes:
+        """The same list with the finalizer of the archive, or without it if it is there; others keep their order."""
+        found = self.finalizers
+        if self.is_held:
+            return found.replace(b"," + _HELD, b"").replace(_HELD + b",", b"").replace(_HELD, b"")
+        return found[:-1] + (b"" if found == b"[]" else b",") + _HELD + b"]"
 
     @property
     def size(self) -> int:
@@ -69,10 +77,11 @@ class _Labelled(Wire, frozen=True):
 
 
 class _Finalized(Wire, frozen=True):
-    finalizers: tuple[str, ...] = ()
+    finalizers: Raw = Raw()
 
 
 _LABELS: Final = msgspec.json.Decoder(_Labelled)
 _FINALIZERS: Final = msgspec.json.Decoder(_Finalized)
-_HELD: Final = names.HISTORY_FINALIZER.encode()
+_HELD: Final = f'"{names.HISTORY_FINALIZER}"'.encode()
+"""The finalizer of the archive, as JSON: no other text has it between quotes."""
 FRAMEWORK_DECODER: Final = msgspec.json.Decoder(Framework)

@@ -316,7 +316,8 @@ class AskProgress:
 class SetFinalizers:
     """Replace the finalizers of this version of the Framework."""
 
-    finalizers: tuple[str, ...]
+    finalizers: bytes
+    """As JSON."""
     resource_version: str
 
     key: ClassVar[EffectKey] = ("finalizers",)

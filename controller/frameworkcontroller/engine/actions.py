@@ -133,6 +133,8 @@ class Actions:
                 executor = self._asks
             case effects.AskLogs():
                 executor = self._log_asks
+            case effects.SetFinalizers() if len(effect.finalizers) > LARGE_BYTES:
+                executor = self._large
             case effects.CreatePod() if effect.source.size > LARGE_BYTES:
                 executor = self._large
             case effects.WriteStatus():

@@ -378,7 +378,10 @@ class Follower:
 
     async def _release(self, state: Framework) -> None:
         meta = state.metadata
-        rest = [one for one in state.finalizers if one != names.HISTORY_FINALIZER]
         path = resource_path(names.API_VERSION, names.PLURAL, namespace=meta.namespace, name=meta.name)
-        patch = {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": rest}
+        patch = {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "finalizers": msgspec.Raw(state.changed_finalizers),
+        }
         await self._client.patch(path, msgspec.json.encode({"metadata": patch}))

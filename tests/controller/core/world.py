@@ -326,9 +326,10 @@ class World:
     def _set_finalizers(self, effect: SetFinalizers) -> Outcome:
         if effect.resource_version != str(self._version):
             return Missing()
-        added = set(effect.finalizers) - set(self.finalizers)
+        finalizers = msgspec.json.decode(effect.finalizers, type=tuple[str, ...])
+        added = set(finalizers) - set(self.finalizers)
         assert not (added and "deletionTimestamp" in self.manifest["metadata"]), "the API server forbids it"
-        self.change_finalizers(effect.finalizers)
+        self.change_finalizers(finalizers)
         return Done(resource_version=str(self._version))
 
     def _create(self, key: str, attempt: int, create: Callable[[], str]) -> Outcome:

@@ -8,7 +8,6 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
-from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.pod import Pod
 from frameworkcontroller.api.states import State
@@ -32,12 +31,6 @@ def is_change_due(seen: Framework, now: datetime, *, history: bool) -> bool:
         return history and seen.metadata.deletion_timestamp is None
     until = released_at(seen)
     return not history or (until is not None and until <= now)
-
-
-def changed_finalizers(seen: Framework) -> tuple[str, ...]:
-    """Return the finalizers with that of the archive, or without it if it is there; others stay in their order."""
-    others = tuple(one for one in seen.finalizers if one != names.HISTORY_FINALIZER)
-    return others if seen.is_held else (*others, names.HISTORY_FINALIZER)
 
 
 def logs_awaited_until(task: TaskStatus, pod: Pod, kept: Collection[str] | None, now: datetime) -> datetime | None:

@@ -61,8 +61,13 @@ class HistoryPass:
         if self.is_quiet and until is not None:
             ctx.decision.wake(ctx.clock.steadily(until))
         # A write of the status and this one would meet: the second one builds on what the first one has left.
-        if not self.is_quiet and not ctx.in_flight.is_busy(WriteStatus.key) and self._writer.is_up_to_date(seen):
-            ctx.emit(SetFinalizers(record.changed_finalizers(seen), seen.metadata.resource_version))
+        if self.is_quiet or ctx.in_flight.is_busy(WriteStatus.key) or not self._writer.is_up_to_date(seen):
+            return
+        # What is to be written takes milliseconds to say, of a mebibyte.
+        if (delayed := ctx.in_flight.delayed_until(SetFinalizers.key, ctx.now)) is not None:
+            ctx.decision.wake(delayed)
+        elif not ctx.in_flight.is_busy(SetFinalizers.key):
+            ctx.emit(SetFinalizers(seen.changed_finalizers, seen.metadata.resource_version))
 
     def _ask(self, ctx: ReconcileContext) -> None:
         """Ask for the Pods that have waited longest since they were asked for."""
@@ -83,8 +88,7 @@ class HistoryPass:
                 self._take(effect, outcome, now.steady)
             case SetFinalizers(), Done():
                 self._writer.go_on_from(effect.resource_version, outcome.resource_version)
-                has_changed = outcome.resource_version != effect.resource_version
-                if not (has_changed and self._is_on):  # a webhook takes it out, or somebody sets what nobody holds
+                if outcome.resource_version == effect.resource_version:  # a webhook has taken it out
                     self._in_flight.recheck_later(SetFinalizers.key, now.steady, longer=True)
                 else:
                     self._in_flight.reset_delay(SetFinalizers.key)

@@ -48,7 +48,7 @@ def status_update(subject: Subject, resource_version: str, status: bytes) -> byt
 def finalizers(subject: Subject, effect: effects.SetFinalizers) -> bytes:
     """Return a merge patch of the finalizers, for this version of the Framework alone."""
     version = {"uid": subject.uid, "resourceVersion": effect.resource_version}
-    return msgspec.json.encode({"metadata": version | {"finalizers": effect.finalizers}})
+    return msgspec.json.encode({"metadata": version | {"finalizers": msgspec.Raw(effect.finalizers)}})
 
 
 def _config_map_owner(subject: Subject, uid: str) -> Owner:

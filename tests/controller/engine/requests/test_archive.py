@@ -20,7 +20,7 @@ from tests.support.http import app_served
 
 ASK = AskLogs(("a", "b"))
 FW = Subject("n", "fw", "u")
-HELD = SetFinalizers(("x/y", "z"), "7")
+HELD = SetFinalizers(b'["x/y","z"]', "7")
 
 
 @contextlib.asynccontextmanager
