@@ -84,6 +84,8 @@ def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], others: int) -
     total = len(answers) + len(lost)
     if total == 1 and not others:
         return [*answers], "is alone"
+    if len(answers) == 1 < len(lost) + others:
+        return (), "not known"  # a lead that hears nobody may be who is cut off
     most = max(total / 2, 2)
     rules: tuple[tuple[str, Callable[[], Sequence[str]]], ...] = (
         ("its sidecar does not answer", lambda: lost),

@@ -153,3 +153,17 @@ def test_a_gang_of_which_not_everybody_is_heard_is_waited_for_longer_and_names_n
     hang = judge(gang(1, silent=601.0), [], others=2, least=600.0)
     assert hang is not None
     assert (hang.culprits, hang.limit) == ((), 600.0)
+
+
+@pytest.mark.parametrize(("lost", "others"), [(["w-0"], 1), (["w-0"], 6), (["w-0", "w-2"], 0)])
+def test_a_lead_that_hears_nobody_may_be_cut_off_itself_and_names_nobody(lost: list[str], others: int) -> None:
+    """It named the first of the gang, with which it could not speak any more."""
+    hang = judge({"w-1": answer()}, lost, others)
+    assert hang is not None
+    assert (hang.culprits, hang.why) == ((), "not known")
+
+
+def test_of_two_each_names_the_other() -> None:
+    hang = judge({"w-1": answer()}, ["w-0"])
+    assert hang is not None
+    assert hang.culprits == ("w-0",)

@@ -1,5 +1,6 @@
 """Twenty hangs and twenty that are none, of gangs of three to eight ranks (docs/reference/progress.md)."""
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -36,7 +37,8 @@ def test_twenty_hangs_are_found_and_all_train_on(frameworks: Frameworks) -> None
     def hangs_and_goes_on(name: str, kind: str) -> tuple[float, str]:
         """Let one hang; return for how long it was silent beyond its limit, and the culprits."""
         if kind == "network":
-            eventually(lambda: has_saved(f"{name}-worker-0"), 240, interval=0.5)  # in the middle of its steps
+            eventually(lambda: has_saved(f"{name}-worker-0"), 240, interval=0.5)
+            time.sleep(8)  # in the middle of its steps
             cut = Cut(f"{name}-worker-{BAD}")
             cut.drop()
         eventually(lambda: frameworks.status(name)["hangs"], timeout=240)
