@@ -55,6 +55,16 @@ def elements(document: bytes) -> list[bytes]:
     return [] if document.strip() == b"null" else list(_parts(document, b"[", b"]", _value))
 
 
+def page(document: bytes) -> tuple[list[bytes], bytes]:
+    """Return the items of a list as the API server sends it, and its metadata, each as it came.
+
+    Raises:
+        ValueError, KeyError: the document is not a list, or not complete.
+    """
+    parts = members(document)
+    return elements(parts["items"]), parts["metadata"]
+
+
 def _parts(document: bytes, opening: bytes, closing: bytes, part: Callable[[bytes, int], tuple[P, int]]) -> Iterator[P]:
     """Yield the parts between two brackets and commas; `part` cuts the one that begins at a position."""
     at = _after(document, 0, opening)

@@ -147,8 +147,7 @@ class ReviewServer:
             else:
                 self._callers.hear(body, request.remote)
                 # One after the other: a large answer takes 30 ms.
-                on_behalf = namespace_of(body) if request.remote in self._callers.known else b""
-                async with self._reviews.of(request.remote, on_behalf):
+                async with self._reviews.of(request.remote, namespace_of(body)):
                     started = time.perf_counter()
                     answer = self._review(body)
                     seconds = time.perf_counter() - started

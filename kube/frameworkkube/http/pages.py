@@ -56,6 +56,6 @@ def _cut(body: bytes) -> tuple[Sequence[msgspec.Raw | bytes], dict[str, Any]]:
     try:
         page = _decode(body)
     except RecursionError:  # somebody's object is deeper than the decoder goes
-        parts = json_parts.members(body)
-        return json_parts.elements(parts["items"]), _decode_metadata(parts["metadata"])
+        items, metadata = json_parts.page(body)
+        return items, _decode_metadata(metadata)
     return page.items or (), page.metadata

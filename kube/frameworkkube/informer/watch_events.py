@@ -201,9 +201,8 @@ def _raw_list(body: bytes) -> _RawList:
     try:
         return _raw_lists.decode(body)
     except (ValueError, RecursionError):
-        parts = json_parts.members(body)
-        items = [msgspec.Raw(item) for item in json_parts.elements(parts["items"])]
-        return _RawList(_list_meta.decode(parts["metadata"]), items)
+        items, metadata = json_parts.page(body)
+        return _RawList(_list_meta.decode(metadata), [msgspec.Raw(item) for item in items])
 
 
 def _raw_event(line: bytes) -> tuple[_RawEvent, Identity | None]:

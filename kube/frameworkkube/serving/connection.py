@@ -222,8 +222,7 @@ class Connection(asyncio.Protocol):
         What is closed once more cannot be aborted, and what the system holds for a client that does not read stays.
         """
         if self.transport is not None and self.transport.get_extra_info("ssl_object") is not None:
-            self._reset_unread()
-            self.transport.abort()
+            self.abort()
 
     def _tls_is_over(self, exc: Exception | None) -> None:
         """Take in the end of what is below TLS, whose client had time to take in the last answer."""

@@ -56,8 +56,8 @@ ENDING = workers(task(0, "AttemptDeleting", end=UNKNOWN), state="AttemptDeleting
 DELAY = {"totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": 360}
 WAITS = workers(state="AttemptCompleted", end=TRANSIENT, retryPolicyStatus=DELAY)
 UNSEEN = "the controller has not seen it"
-READS = "cannot be read: maximum recursion depth"
 UNREADABLE = "cannot be read: Invalid enum value 'Nonsense' - at `$.state`"
+UNREAD_DEPTH = "cannot be read: maximum recursion depth exceeded while deserializing an object"
 NAMED = b'"name":"training","namespace":"demo","uid":"1","resourceVersion":"7"'
 DEEP = b"[" * 5000 + b"]" * 5000
 TOO_DEEP = FrameworkView.decode(b'{"metadata":{%b,"managedFields":%b},"spec":{"a":%b}}' % (NAMED, DEEP, DEEP))
@@ -69,11 +69,7 @@ FAILED = "it is Completed and has failed: ContainerPermanentFailed (210)\n  -> c
 SITUATIONS: dict[str, tuple[FrameworkView, str, str]] = {
     "unseen": (framework(state=""), f"{UNSEEN}; does it run?", f"{UNSEEN}, 5m12s after its creation\n  -> ask"),
     "unreadable": (workers(state="Nonsense"), UNREADABLE, "the controller leaves it alone, because it"),
-    "too deep": (
-        TOO_DEEP,
-        f"{READS} exceeded while deserializing an object",
-        "the controller leaves it alone, because it",
-    ),
+    "too deep": (TOO_DEEP, UNREAD_DEPTH, "the controller leaves it alone, because it"),
     "running": (workers(RUNS), "", ""),
     "no address": (workers(RUNS, PREPARES), "1 Task: worker-1", f"worker-1: {NO_POD}"),
     "many": (

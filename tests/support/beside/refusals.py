@@ -15,8 +15,8 @@ from testkit.frameworks import POD
 from testkit.waiting import eventually
 
 _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-_CONTROLLER = ("frameworkcontroller-system", "frameworkcontroller")
 _BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_CONTROLLER = ("frameworkcontroller-system", "frameworkcontroller")
 
 
 def refusal_of(raw: RawClient, path: str, body: Json) -> str:
