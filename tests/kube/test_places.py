@@ -83,8 +83,8 @@ def test_those_who_are_known_have_places_that_others_have_not() -> None:
 class Port:
     """A port whose clients do what they are told, in steps of time."""
 
-    def __init__(self) -> None:
-        self.limits = ConnectionLimits(begun_per_second=400)
+    def __init__(self, **limits: int) -> None:
+        self.limits = ConnectionLimits(begun_per_second=400, **limits)
         self.known = set[str]()
         self.places: Places[Someone] = Places(self.limits, self.known)
         self.waiting: WaitingRoom[Someone, Someone] = WaitingRoom(self.places, self.limits)
@@ -179,6 +179,25 @@ def test_who_is_not_known_yet_is_no_worse_off_because_another_is(known: list[str
                 port.close(one)
     assert (len(waits), port.lost[HONEST]) == (90, 0)
     assert max(waits) < 4
+
+
+def test_known_ones_that_come_and_go_have_a_pace_which_others_do_not_wait_for() -> None:
+    """Each Pod whose client gives up at once ends a connection of its API server, and the next one begins another."""
+    port = Port(known_per_second=200)
+    port.known.update({"first", "second"})
+    begun = Counter[str]()
+    for step in range(400):
+        for _ in range(60 - len(port.waiting._queues.get("first", ()))):
+            port.connect(Someone("first"))
+        for source in ("second", "other") if step % 20 == 0 else ():
+            port.connect(Someone(source))
+        port.step()
+        for one in list(port.open):
+            begun[one.source] += 1
+            port.close(one)
+    paced = begun["first"] + begun["second"] - port.limits.known
+    assert 200 * port.now - 10 < paced < 200 * port.now + 2
+    assert (begun["second"], begun["other"]) == (20, 20)
 
 
 def test_no_request_of_one_that_is_known_gives_way_to_others() -> None:

@@ -57,7 +57,8 @@ class Limits:
     connections: ConnectionLimits = field(
         default_factory=partial(
             ConnectionLimits,
-            connections=448, others=128, of_one_source=96, known=384, waiting=512, begun_per_second=400,
+            connections=448, others=128, of_one_source=96, known=384, waiting=512,
+            begun_per_second=400, known_per_second=200,
         )
     )  # fmt: skip
     """An API server sends most reviews over few connections. But it lends one namespace 368 of its 600 seats, and the

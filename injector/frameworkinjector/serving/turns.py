@@ -3,18 +3,24 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
 
 _Queue: TypeAlias = FairQueue[asyncio.Future[None]]
 
+# The known ones have so many times the time of all others, while both wait.
+KNOWN_SHARE: Final = 4
+# Who has had more than its part while nobody else waited has not had it for good.
+MOST_OWED_SECONDS: Final = 0.5
+
 
 class Turns:
     """So many turns at a time; the next one is for the source that has had the least time.
 
-    Sources that are known to be honest come before all others; once there is one, the others have at most half of the
-    turns, or the only one.
+    Sources that are known to be honest come before all others, which have a fifth of the time of turns while both wait:
+    an API server may not be known yet. Once somebody is known, the others have at most half of the turns at a time, or
+    the only one.
 
     Args:
         slots: How many have their turn at a time.
@@ -27,6 +33,8 @@ class Turns:
         self._clock, self._known = clock, known
         self._first: _Queue = FairQueue()
         self._others: _Queue = FairQueue()
+        # Seconds that the known ones have had beyond their part, while others waited.
+        self._owed = 0.0
 
     @contextlib.asynccontextmanager
     async def of(self, source: str | None, on_behalf: bytes = b"") -> AsyncIterator[None]:
@@ -48,7 +56,7 @@ class Turns:
                 # Thousands would wait until their source is next, and go at once.
                 queue.discard((payer,), turn)
             else:
-                self._end(queue)
+                self._end(queue, 0.0)
             raise
         begun = self._clock()
         try:
@@ -57,12 +65,17 @@ class Turns:
             begun = self._clock()
             yield
         finally:
-            queue.charge((payer,), self._clock() - begun)
-            self._end(queue)
+            seconds = self._clock() - begun
+            queue.charge((payer,), seconds)
+            self._end(queue, seconds)
 
-    def _end(self, queue: _Queue) -> None:
+    def _end(self, queue: _Queue, seconds: float) -> None:
         self._free += 1
         self._free_for_others += queue is self._others
+        if queue is self._others:
+            self._owed = max(self._owed - KNOWN_SHARE * seconds, -MOST_OWED_SECONDS)
+        elif self._others:
+            self._owed = min(self._owed + seconds, MOST_OWED_SECONDS)
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -74,4 +87,5 @@ class Turns:
                 turn.set_result(None)
 
     def _next(self) -> _Queue:
-        return self._others if not self._first and (self._free_for_others > 0 or not self._known) else self._first
+        may_be_others = self._free_for_others > 0 or not self._known
+        return self._others if may_be_others and (not self._first or (self._others and self._owed > 0)) else self._first

@@ -93,7 +93,6 @@ class Connection(asyncio.Protocol):
         since: When it began, was open, or its request began or was answered, in seconds of the event loop's clock.
         request: What has begun and is not answered.
         was_answered: Whether a whole request was.
-        waits_to_be_read: Whether it is read on when its turn comes.
     """
 
     def __init__(
@@ -115,7 +114,8 @@ class Connection(asyncio.Protocol):
         self._read, self._on_end = read, on_end
         self.pause_writing, self.resume_writing = inner.pause_writing, inner.resume_writing  # type: ignore[method-assign]
         self.transport: asyncio.Transport | None = None
-        self.waits_to_be_read = False
+        # What has come and waits for its turn.
+        self._came: Callable[[], None] | None = None
         # That of asyncio, which offers none of this to others; None without TLS, or with that of uvloop.
         self._tls: Any = None
         self._take_in: Any = None
@@ -201,20 +201,19 @@ class Connection(asyncio.Protocol):
             self._inner.log_exception("Unhandled exception", exc_info=error)
             self.abort()
 
-    def pause(self) -> None:
-        """Take in nothing more, below TLS: what is above it is for aiohttp to pause."""
-        if self._tls is not None:
-            self.waits_to_be_read = True
-            self._tls._transport.pause_reading()
+    def pause(self, take_in: Callable[[], None]) -> None:
+        """Keep what has come, and receive nothing more, below TLS: what is above it is for aiohttp to pause."""
+        self._came = take_in
+        self._tls._transport.pause_reading()
 
-    def resume(self) -> bool:
-        """Take in more, an end, too; report whether there is still somebody."""
-        self.waits_to_be_read = False
-        if self._tls is None or self._tls._transport is None:
-            return False
+    def resume(self) -> None:
+        """Take in what has come, and receive more, an end, too; nothing if the connection has ended meanwhile."""
+        take_in, self._came = self._came, None
+        if self._tls is None or self._tls._transport is None or take_in is None:
+            return
+        take_in()
         if not self._tls._ssl_reading_paused:  # or else it goes on when there is room for more
             self._tls._transport.resume_reading()
-        return True
 
     def eof_received(self) -> None:
         """End the connection at once if it is one of TLS, which takes in no answer any more.
@@ -233,7 +232,7 @@ class Connection(asyncio.Protocol):
         """Forget the connection; what it took does not wait for the collector of cycles."""
         if self._tls is not None:
             del self._tls.buffer_updated, self._tls.connection_lost
-        self._tls = self._take_in = self._lose = None
+        self._tls = self._take_in = self._lose = self._came = None
         self._inner.connection_lost(exc)
         self._on_end(self)
 

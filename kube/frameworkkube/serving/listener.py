@@ -11,12 +11,12 @@ import socket
 import ssl
 import time
 from asyncio import sslproto
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from aiohttp import web
 
+from frameworkkube.fair_queue import FairQueue
 from frameworkkube.log import Logger
 from frameworkkube.serving.connection import DECRYPTED_BYTES, Accepted, Connection, begins_tls
 from frameworkkube.serving.places import ConnectionLimits, Places, WaitingRoom
@@ -34,9 +34,9 @@ RETRY_SECONDS: Final = 0.5
 # Between two looks for places while connections wait; a review takes about a millisecond.
 PLACE_SECONDS: Final = 0.01
 # Decrypting and parsing what others than the known ones send, once somebody is known: a read of records of one byte
-# takes 1 ms, and one of whole records 0.05. Whose reads are costly waits for a turn, one in so many seconds.
-COSTLY_SECONDS: Final = 0.0003
-TURN_SECONDS: Final = 0.003
+# takes 1 ms, and one of whole records 0.05. In a turn of the loop about so long, and of all time one part in so many.
+READ_SECONDS: Final = 0.001
+READ_SHARE: Final = 3
 _log = Logger(__name__)
 
 
@@ -70,9 +70,10 @@ class Listener:
         self._unread: dict[Connection, int] = {}
         self._waiting: WaitingRoom[Accepted, Connection] = WaitingRoom(self._places, limits)
         self._placing: asyncio.Task[None] | None = None
-        # Those whose reads are costly, the next one first.
-        self._to_read: deque[Connection] = deque()
+        # Others from which bytes have come, by source.
+        self._to_read: FairQueue[Connection] = FairQueue()
         self._reading: asyncio.TimerHandle | None = None
+        self._read_from = 0.0
         self._context: Callable[[], ssl.SSLContext] | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
@@ -248,28 +249,29 @@ class Listener:
             self.forget(connection)
 
     def _read(self, connection: Connection, take_in: Callable[[], None]) -> None:
-        """Take in bytes; whose bytes have been much work waits for a turn, so that the known ones wait for nobody."""
+        """Take in bytes; those of others wait for a turn, so that the known ones wait for nobody."""
         if not self._places.is_other(connection.source):
             take_in()
             return
-        begun = time.thread_time()
-        take_in()
-        if time.thread_time() - begun < COSTLY_SECONDS:
-            return
-        if not connection.waits_to_be_read:
-            self._to_read.append(connection)
-        connection.pause()
+        connection.pause(take_in)
+        self._to_read.add((connection.source,), connection)
         self._plan_to_read()
 
     def _plan_to_read(self) -> None:
         if self._to_read and self._reading is None:
-            self._reading = asyncio.get_running_loop().call_later(TURN_SECONDS, self._read_next)
+            self._reading = asyncio.get_running_loop().call_at(self._read_from, self._read_next)
 
     def _read_next(self) -> None:
-        self._reading = None
-        while self._to_read and not self._to_read.popleft().resume():
-            continue
-        self._plan_to_read()
+        self._reading, begun, spent = None, time.thread_time(), 0.0
+        try:
+            while self._to_read and spent < READ_SECONDS:
+                connection, before = self._to_read.take(), spent
+                connection.resume()
+                spent = time.thread_time() - begun
+                self._to_read.charge((connection.source,), spent - before)
+        finally:
+            self._read_from = asyncio.get_running_loop().time() + (READ_SHARE - 1) * spent
+            self._plan_to_read()
 
     def answer_last(self, request: web.BaseRequest, size: int) -> None:
         """Note an answer after which the connection of a request ends: its client takes it in soon, or loses it.

@@ -29,6 +29,9 @@ class ConnectionLimits:
     begun_per_second: int = 1_000_000
     """Connections of those that are not known that begin in a second, after `begun_at_once`."""
     begun_at_once: int = 64
+    known_per_second: int = 1_000_000
+    """Connections of the known ones that begin in a second, after as many at once as they have places: they open few,
+    unless many of their clients give up at once and end one each, and a handshake takes more time than a review."""
     waiting: int = 768
     """Accepted connections that wait to begin, as bare sockets: with all others they may be more than the 1,024 files
     that a process may have open by default. The system keeps up to 64 KiB of each."""
@@ -95,15 +98,16 @@ class Places(Generic[Open]):
         self._limits = limits
         self._open: set[Open] = set()
         self.of: Counter[str] = Counter()
-        # When all that have begun would have, one after the other.
-        self._paced = 0.0
+        # When all that have begun would have, one after the other: the known ones, and all others.
+        self._paced = {True: 0.0, False: 0.0}
 
     def take(self, one: Open, now: float) -> None:
         """Give a place to a connection that begins."""
         self._open.add(one)
         self.of[one.source] += 1
-        if not self.is_known(one.source):
-            self._paced = max(self._paced, now) + 1 / self._limits.begun_per_second
+        is_known = self.is_known(one.source)
+        per_second = self._limits.known_per_second if is_known else self._limits.begun_per_second
+        self._paced[is_known] = max(self._paced[is_known], now) + 1 / per_second
 
     def leave(self, one: Open) -> None:
         """Free the place of a connection, which has ended or gives way."""
@@ -128,7 +132,10 @@ class Places(Generic[Open]):
 
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
-        return self.is_known(source) or self._paced - now < self._limits.begun_at_once / self._limits.begun_per_second
+        limits, is_known = self._limits, self.is_known(source)
+        of_known, of_others = (limits.known, limits.known_per_second), (limits.begun_at_once, limits.begun_per_second)
+        at_once, per_second = of_known if is_known else of_others
+        return self._paced[is_known] - now < at_once / per_second
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""
@@ -217,10 +224,10 @@ class WaitingRoom(Generic[Waiting, Open]):
     def turns(self, now: float) -> Iterator[tuple[Waiting, Open | None]]:
         """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""
         places, skipped = self._places, set[str]()
-        while (source := self._next_source(skipped)) is not None and places.may_begin(source, now):
-            is_free = places.is_free(source)
-            other = None if is_free else places.gives_way(self._queues[source][0], now)
-            if is_free or other is not None:
+        while (source := self._next_source(skipped)) is not None:
+            may_begin, is_free = places.may_begin(source, now), places.is_free(source)
+            other = places.gives_way(self._queues[source][0], now) if may_begin and not is_free else None
+            if may_begin and (is_free or other is not None):
                 queue = self._queues.pop(source)
                 self._queues[source] = queue
                 yield self._left(source, queue.popleft()), other

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import itertools
 import math
 import socket
 import ssl
@@ -10,6 +11,8 @@ import struct
 import time
 import weakref
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +22,7 @@ import pytest
 from frameworkinjector.names import PREFIX
 from frameworkinjector.review.review import Answer
 from frameworkkube.serving.connection import DECRYPTED_BYTES, Records, begins_tls
-from frameworkkube.serving.listener import RECEIVED_BYTES, TURN_SECONDS
+from frameworkkube.serving.listener import READ_SECONDS, READ_SHARE, RECEIVED_BYTES
 from testkit.waiting import patience
 from tests.injector.loopback_server import SERVICE, WHOLE_REQUEST, Connection, head, read_until_closed, until
 from tests.injector.reviews import framework_pod, review_of, reviewed, small_review
@@ -539,28 +542,52 @@ async def test_little_of_what_a_client_sends_is_decrypted_at_a_time(serve: Any, 
     assert max(pieces[known:]) <= 2 * DECRYPTED_BYTES / 30
 
 
-async def test_whose_reads_are_costly_waits_for_a_turn_once_somebody_is_known(serve: Any) -> None:
-    """Many connections with records of one byte took most of each turn of the loop."""
+async def test_reads_of_others_take_turns_within_a_part_of_the_time(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of some bytes on many connections made each turn of the loop 56 ms long."""
     serving = await serve(body_seconds=patience(20))
-    others = [await serving.connect(f"127.0.0.{2 + number}") for number in range(8)]
+    others = [await serving.connect(source) for source in ["127.0.0.2"] * 7 + ["127.0.0.3"]]
     serving.server._callers._until["127.0.0.1"] = math.inf
     known = await serving.connect()
-    listener, loop = serving.server._listener, asyncio.get_running_loop()
-    costly = [Mock(wraps=connection.pause) for connection in listener._open.values()]
-    for connection, pause in zip(listener._open.values(), costly, strict=True):
-        connection.pause = pause
+    # Each is said to take 0.6 ms.
+    clock = itertools.count(0.0, 0.6 * READ_SECONDS)
+    monkeypatch.setattr("frameworkkube.serving.listener.time", Mock(thread_time=lambda: next(clock)))
+    listener, loop, resumed = serving.server._listener, asyncio.get_running_loop(), list[tuple[str, float]]()
+
+    def note(connection: Any, resume: Callable[[], None]) -> None:
+        resumed.append((connection.source, loop.time()))
+        resume()
+
+    for connection in listener._open.values():
+        connection.resume = partial(note, connection, connection.resume)
     for _, writer in others:
-        writer.write(head(100_000))
-        for _ in range(40_000):
-            writer.write(b"x")
-    begun = loop.time()
-    await asyncio.sleep(0.2)
+        writer.write(head(5) + b"x")
+    await until(lambda: len(resumed) == 8)
+    assert {source for source, _ in resumed[:2]} == {"127.0.0.2", "127.0.0.3"}
+    begun = [at for _, at in resumed[::2]]
+    assert min(later - at for at, later in itertools.pairwise(begun)) > 0.999 * (READ_SHARE - 1) * 1.2 * READ_SECONDS
     assert await speaks(known)
-    assert 8 < sum(pause.call_count for pause in costly) < 8 + (loop.time() - begun) / TURN_SECONDS + 8
+    assert len(resumed) == 8
     for _, writer in others:
-        writer.write(b"x" * 60_000)
+        writer.write(b"xxxx")
     for reader, _ in others:
         assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+    assert not listener._to_read
+
+
+async def test_a_connection_whose_bytes_wait_for_a_turn_may_end(serve: Any) -> None:
+    serving = await serve()
+    serving.server._callers._until["127.0.0.3"] = math.inf
+    listener, loop = serving.server._listener, asyncio.get_running_loop()
+    first, second = await serving.connect("127.0.0.2"), await serving.connect("127.0.0.2")
+    listener._read_from = loop.time() + 0.3
+    for _, writer in (first, second):
+        writer.write(WHOLE_REQUEST)
+    await until(lambda: listener._to_read._count == 2)
+    next(iter(listener._open.values())).abort()
+    assert await read_until_closed(first[0]) == b""
+    assert (await second[0].readline()).startswith(b"HTTP/1.1 200 ")
     assert not listener._to_read
 
 

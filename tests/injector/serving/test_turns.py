@@ -64,11 +64,20 @@ async def test_of_equals_each_has_a_turn() -> None:
 
 
 async def test_who_is_known_comes_first() -> None:
-    assert await shares({"other": (9, 0.0), "known": (9, 1.0)}, 10, known={"known"}) == {"other": 1, "known": 9}
+    assert await shares({"other": (9, 1 / 32), "known": (99, 1 / 1024)}, 100, known={"known"}) == {
+        "other": 1,
+        "known": 99,
+    }
     assert await shares({"first": (9, 1.0), "second": (3, 1.0)}, 6, known={"first", "second"}) == {
         "first": 3,
         "second": 3,
     }
+
+
+async def test_others_have_a_fifth_of_the_time_beside_known_ones() -> None:
+    """Costly reviews of one API server were the end of all of another one that was not known yet."""
+    same = {"known": (90, 1 / 1024), "other": (20, 1 / 1024)}
+    assert await shares(same, 100, known={"known"}) == {"known": 80, "other": 20}
 
 
 async def test_others_have_half_of_the_turns_at_most() -> None:
