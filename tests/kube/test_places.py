@@ -195,6 +195,7 @@ def test_known_ones_that_come_and_go_have_a_pace_which_others_do_not_wait_for() 
         for one in list(port.open):
             begun[one.source] += 1
             port.close(one)
+        assert not port.waiting.wants_place_of("first"), "an answer would end its connection, and begin another one"
     paced = begun["first"] + begun["second"] - port.limits.known
     assert 200 * port.now - 10 < paced < 200 * port.now + 2
     assert (begun["second"], begun["other"]) == (20, 20)

@@ -251,6 +251,7 @@ class WaitingRoom(Generic[Waiting, Open]):
             one == source
             or (places.of[one] < places.of[source] if places.is_known(one) is is_known else is_known and are_many)
             for one in self._queues
+            if not places.is_free(one)
         )
 
     def _next_source(self, skipped: Container[str]) -> str | None:
