@@ -1,6 +1,7 @@
-"""Large Frameworks until they have a status: of a namespace, few are worked on at a time.
+"""Large Frameworks until they have a status, or are at rest: of a namespace, few are worked on at a time.
 
-Each takes up to 12 MiB until then, and most of those that are Completed, or not to start, nothing after it.
+Each takes up to 27 MiB until then, and those that are Completed, or not to start, nothing after it. Somebody may edit
+these for ever.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from weakref import WeakSet
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
-from frameworkcontroller.core.machines.framework import is_going
+from frameworkcontroller.core.machines.framework import is_held
 from frameworkcontroller.core.policies.role import wanted_by
 from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
@@ -25,7 +26,7 @@ LONGEST_LOOK_SECONDS: Final = 30.0
 
 
 class Beginning:
-    """The large Frameworks that begin, and those that wait for a place.
+    """The large Frameworks that begin, or only tell what they have seen, and those that wait for a place.
 
     Args:
         idle_of: the Tasks of a namespace that have no Pod.
@@ -44,7 +45,7 @@ class Beginning:
         Where the namespace is full, those wait that would bring Tasks along.
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
-        works -= {work for work in works if work.settled}
+        works -= {work for work in works if work.settled and not work.reconciler.is_idle}
         idle = self._idle_of(key[0])
         brought = _brought(found, config_map) if idle.is_full else 0
         if brought and brought > idle.room("", brought):
@@ -79,7 +80,7 @@ def _brought(found: Framework, config_map: Partial | None) -> int:
         return 0
     spec = SPEC_DECODER.decode(found.raw_spec)
     rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
-    return 0 if rests and is_going(config_map) else wanted_by(spec)
+    return 0 if rests and not is_held(config_map, found.metadata.uid) else wanted_by(spec)
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

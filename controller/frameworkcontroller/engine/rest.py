@@ -17,7 +17,7 @@ from frameworkcontroller.api.states import State
 from frameworkcontroller.api.workload import FINISHED
 from frameworkcontroller.core.clock import duration
 from frameworkcontroller.core.effects import DeleteFramework, Dropped, Failed, Outcome, Subject
-from frameworkcontroller.core.machines.framework import expiry_of, is_going, is_ours
+from frameworkcontroller.core.machines.framework import expiry_of, is_going, is_held, is_ours
 from frameworkcontroller.core.machines.record import is_change_due, released_at
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.cache.caches import CacheView, FrameworkKey
@@ -117,9 +117,7 @@ class Rest:
         is_left = workload is not None and (is_waiting or not workload.is_true(FINISHED))
         if workload is not None and is_left and is_ours(workload.metadata, meta.uid):
             return "" if is_going(workload) else "Workload"
-        if found is None or is_going(found):
-            return ""
-        return "ConfigMap" if is_ours(found.metadata, meta.uid) else ""
+        return "ConfigMap" if is_held(found, meta.uid) else ""
 
     async def _delete(self, key: FrameworkKey) -> None:
         self._going.discard(key)

@@ -140,10 +140,13 @@ class Connection(asyncio.Protocol):
             self._tls._set_read_buffer_limits(DECRYPTED_BYTES)
             self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received
             self._lose, self._tls.connection_lost = self._tls.connection_lost, self._tls_is_over
+            # What came with the end of the handshake waits for its turn as if it came now.
             early = self._tls._incoming.read()
-            self._tls._incoming.write(early)
-            if self._handshake_bytes(len(early)) > HANDSHAKE_BYTES or self._records.shake_hands(early):
+            self._tls._ssl_buffer_view[: len(early)] = early
+            if self._handshake_bytes(len(early)) > HANDSHAKE_BYTES:
                 self.abort()
+            elif early:
+                self._bytes_received(len(early))
 
     def _handshake_bytes(self, early: int) -> int:
         """Return how many bytes the handshake has taken: all but what came early, or was not read yet."""
@@ -189,11 +192,14 @@ class Connection(asyncio.Protocol):
         return self._inner._waiter is not None
 
     def _bytes_received(self, count: int) -> None:
-        """Have what has come decrypted and parsed."""
+        """Have what has come decrypted and parsed, in its turn."""
+        self._read(self, partial(self._decrypt, count))
+
+    def _decrypt(self, count: int) -> None:
         if self._records.shake_hands(bytes(self._tls._ssl_buffer_view[:count])):
             self.abort()
         else:
-            self._read(self, partial(self._take_in, count))
+            self._take_in(count)
 
     def _is_served_no_more(self, task: asyncio.Task[None]) -> None:
         """End the connection if aiohttp has failed, which would keep it for good, without a limit of time."""

@@ -210,7 +210,10 @@ class WaitingRoom(Generic[Waiting, Open]):
         self._count += 1
 
     def too_many(self) -> Waiting | None:
-        """Return the one for which there is no room, which waits no more."""
+        """Return the one for which there is no room, which waits no more: of known ones it is the first.
+
+        Whoever asked for that one may have given up; an API server then uses it for the next one that asks.
+        """
         if self._count <= self._limits.waiting:
             return None
         places = self._places
@@ -219,7 +222,8 @@ class WaitingRoom(Generic[Waiting, Open]):
             return not places.is_known(source), places.of[source] + len(self._queues[source])
 
         most = max(self._queues, key=order)
-        return self._left(most, self._queues[most].pop())
+        queue = self._queues[most]
+        return self._left(most, queue.popleft() if places.is_known(most) else queue.pop())
 
     def turns(self, now: float) -> Iterator[tuple[Waiting, Open | None]]:
         """Return those whose turn it is, and who gives way to each; the caller takes and frees the places meanwhile."""

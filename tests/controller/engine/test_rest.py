@@ -378,6 +378,61 @@ async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> Non
         await until(lambda: "n" not in engine._beginning._waiting)
 
 
+class Store(Performer):
+    """An API server that takes each status after a while and shows it, and whose users edit their Frameworks."""
+
+    def __init__(self, client: Client, frameworks: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self._client, self._version = client, 100
+        self.stored = {one["metadata"]["name"]: one for one in frameworks}
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        await asyncio.sleep(0.3)
+        assert isinstance(effect, WriteStatus)
+        return Done(resource_version=self._show(subject.name, status=msgspec.to_builtins(effect.status)))
+
+    def edit(self, name: str) -> None:
+        generation = self.stored[name]["metadata"].get("generation", 1) + 1
+        self._show(name, {"generation": generation}, spec=self.stored[name]["spec"] | {"description": f"{generation}"})
+
+    def _show(self, name: str, more: dict[str, Any] | None = None, **parts: Any) -> str:
+        self._version += 1
+        meta = self.stored[name]["metadata"] | (more or {}) | {"resourceVersion": str(self._version)}
+        self.stored[name] = self.stored[name] | parts | {"metadata": meta}
+        self._client.shows("MODIFIED", self.stored[name])
+        return str(self._version)
+
+
+@pytest.mark.parametrize("edits", [1, 30], ids=["once, beside ConfigMaps of others", "for ever"])
+@in_virtual_time
+async def test_of_many_large_ones_at_rest_that_are_edited_few_are_worked_on(edits: int) -> None:
+    """20 of 10,000 ended Tasks took 600 MB, for as long as the ConfigMaps were there."""
+    wanted = [large(number, executionType="Create") for number in range(4 * PLACES)]
+    found = [one["metadata"]["name"] for one in wanted]
+    beside = [
+        {
+            "metadata": {
+                "name": names.config_map_name(name), "namespace": "n", "uid": f"c{name}", "resourceVersion": "1",
+                "labels": {names.FRAMEWORK_NAME: name},
+            }
+        }
+        for name in found
+    ]  # fmt: skip
+    client = Client(*wanted, configmaps=beside if edits == 1 else [])
+    store, most = Store(client, wanted), 0
+    async with running(client, store) as engine:
+        await until(lambda: all("status" in one for one in store.stored.values()) and not engine._works, every=1)
+        for _ in range(edits):
+            for name in found:
+                store.edit(name)
+                await asyncio.sleep(0.7 / len(found))
+                most = max(most, len(engine._works))
+        told = [edits + 1] * len(found)
+        await until(lambda: [one["status"]["observedGeneration"] for one in store.stored.values()] == told, every=1)
+        await until(lambda: not engine._works, every=1)
+    assert most <= PLACES
+
+
 class Hesitant(Performer):
     """An API server that takes each status, and answers nothing else: no Task gets a Pod."""
 

@@ -189,7 +189,7 @@ def _advance(
 ) -> FrameworkStep:
     match status.state:
         case State.COMPLETED:
-            if persisted and config_map is not None and _is_orphan(config_map, facts):
+            if persisted and is_held(config_map, facts.uid):
                 return _delete_orphan(status, config_map, facts)
             if facts.being_deleted:
                 # Somebody's finalizer may hold it; a second request would change nothing.
@@ -250,7 +250,7 @@ def _create(
         return Step(status)
     if config_map is None:
         return Step(status, None if facts.is_to_wait or facts.is_paused else Action.CREATE)
-    if _is_orphan(config_map, facts):
+    if is_held(config_map, facts.uid):
         if orphans.may_yet_be_named(config_map.metadata, status.transition_time, facts.now):
             return Step(replace(status, transition_time=facts.now))
         return _delete_orphan(status, config_map, facts)
@@ -258,14 +258,14 @@ def _create(
     return Step(status)
 
 
-def _is_orphan(config_map: Partial, facts: AttemptFacts) -> bool:
-    """Report whether this Framework owns a ConfigMap that its status does not name."""
-    return is_ours(config_map.metadata, facts.uid) and not is_going(config_map)
-
-
 def is_going(found: Partial | Workload | None) -> bool:
     """Report whether nothing is left to be done about an object: it is gone, or its finalizers alone keep it."""
     return found is None or found.metadata.deletion_timestamp is not None
+
+
+def is_held(config_map: Partial | None, uid: str) -> bool:
+    """Report whether the Framework of this UID owns a ConfigMap that is to stay, as far as it knows."""
+    return config_map is not None and is_ours(config_map.metadata, uid) and not is_going(config_map)
 
 
 def is_ours(metadata: Meta, uid: str) -> bool:

@@ -167,6 +167,12 @@ class FrameworkReconciler:
         """Whether the API server has all that was decided on the spec."""
         return self.spec.spec is not None and self._state.revisions.all_persisted
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of it goes on, be it at rest or not: it is Completed, or not to start."""
+        state, spec = self._state.status.state, self.spec.spec
+        return state is State.COMPLETED or (state is State.CREATION_PENDING and spec is not None and spec.is_to_wait)
+
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
         self._idle.forget(self.uid)
@@ -357,7 +363,7 @@ class FrameworkReconciler:
             and self._in_flight.is_quiet(ctx.now)
             and self._writer.is_up_to_date(ctx.view.framework)
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
-            and framework.is_going(ctx.view.config_map())
+            and not framework.is_held(ctx.view.config_map(), self.uid)
             and self._queue.is_quiet
             and self._history.is_quiet
         )
