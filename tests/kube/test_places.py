@@ -201,6 +201,18 @@ def test_known_ones_that_come_and_go_have_a_pace_which_others_do_not_wait_for() 
     assert (begun["second"], begun["other"]) == (20, 20)
 
 
+@pytest.mark.parametrize("known", [[], ["first"]])
+def test_where_too_many_wait_the_oldest_of_a_known_one_goes_and_the_newest_of_another(known: list[str]) -> None:
+    """An API server dials for each request, and lets others use the connection of one that has given up by then."""
+    port = Port(connections=0, known=0, waiting=3)
+    port.known.update(known)
+    waiting = [Someone("first") for _ in range(4)]
+    for one in waiting[:3]:
+        port.connect(one)
+    port.waiting.enter(waiting[3])
+    assert port.waiting.too_many() is waiting[0 if known else 3]
+
+
 def test_no_request_of_one_that_is_known_gives_way_to_others() -> None:
     port = Port()
     port.known.update({"first", "second"})

@@ -172,16 +172,23 @@ async def test_of_large_answers_others_than_known_ones_have_a_quarter(serve: Any
 
 
 async def shaken(
-    serving: Any, trust: ssl.SSLContext | None = None, record_bytes: int = 16_000
+    serving: Any,
+    trust: ssl.SSLContext | None = None,
+    record_bytes: int = 16_000,
+    session: ssl.SSLSession | None = None,
+    early: bytes = b"",
 ) -> tuple[Connection, ssl.SSLObject, ssl.MemoryBIO]:
-    """Shake hands by hand; return the connection without TLS, that of TLS, and what is to be sent for it."""
+    """Shake hands by hand; return the connection without TLS, that of TLS, and what is to be sent for it.
+
+    With a session the client speaks last, and its first bytes go with that.
+    """
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
     client.connect(("127.0.0.1", serving.port))
     reader, writer = await asyncio.open_connection(sock=client, limit=1)
     serving.opened.append(writer)
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = (trust or serving.trust()).wrap_bio(received, sent, server_hostname=SERVICE)
+    tls = (trust or serving.trust()).wrap_bio(received, sent, server_hostname=SERVICE, session=session)
     with contextlib.suppress(ssl.SSLWantReadError):
         tls.do_handshake()
     hello = sent.read()
@@ -193,6 +200,8 @@ async def shaken(
         received.write(await reader.read(65536))
         with contextlib.suppress(ssl.SSLWantReadError):
             tls.do_handshake()
+            tls.write(early)
+            early = b""
     return (reader, writer), tls, sent
 
 
@@ -206,6 +215,21 @@ async def test_another_handshake_does_not_reach_tls(serve: Any) -> None:
     assert await read_until_closed(reader) == b""
     taken.assert_not_called()
     assert not serving.closed("silent")
+
+
+async def test_what_comes_with_the_end_of_a_handshake_waits_for_its_turn(serve: Any) -> None:
+    """120 connections made a turn of the loop of 0.25 s so."""
+    serving = await serve()
+    listener = serving.server._listener
+    listener._read = read = Mock(wraps=listener._read)
+    serving.server._callers._until["127.0.0.2"] = math.inf
+    trust = serving.trust()
+    _, first, _ = await shaken(serving, trust)
+    read.assert_not_called()
+    _, again, _ = await shaken(serving, trust, session=first.session, early=WHOLE_REQUEST)
+    assert again.session_reused
+    read.assert_called_once()
+    assert serving.counted("injected") == 1
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 7, 300, 100_000])
@@ -573,7 +597,7 @@ async def test_reads_of_others_take_turns_within_a_part_of_the_time(
         writer.write(b"xxxx")
     for reader, _ in others:
         assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
-    assert not listener._to_read
+    await until(lambda: not listener._to_read)
 
 
 async def test_a_connection_whose_bytes_wait_for_a_turn_may_end(serve: Any) -> None:
@@ -584,11 +608,15 @@ async def test_a_connection_whose_bytes_wait_for_a_turn_may_end(serve: Any) -> N
     listener._read_from = loop.time() + 0.3
     for _, writer in (first, second):
         writer.write(WHOLE_REQUEST)
+    for connection in listener._open.values():
+        connection._records = Mock(shake_hands=Mock(return_value=False))
     await until(lambda: listener._to_read._count == 2)
-    next(iter(listener._open.values())).abort()
+    for connection in reversed(listener._open.values()):
+        connection._records.shake_hands.assert_not_called()  # that takes time, too
+    connection.abort()
     assert await read_until_closed(first[0]) == b""
     assert (await second[0].readline()).startswith(b"HTTP/1.1 200 ")
-    assert not listener._to_read
+    await until(lambda: not listener._to_read)
 
 
 async def test_what_a_connection_took_does_not_wait_for_the_collector_of_cycles(serve: Any) -> None:

@@ -189,7 +189,7 @@ def _advance(
 ) -> FrameworkStep:
     match status.state:
         case State.COMPLETED:
-            if persisted and is_held(config_map, facts.uid):
+            if persisted and config_map is not None and is_held(config_map, facts.uid):
                 return _delete_orphan(status, config_map, facts)
             if facts.being_deleted:
                 # Somebody's finalizer may hold it; a second request would change nothing.
