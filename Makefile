@@ -77,12 +77,13 @@ test-e2e: venv ## Run the tests with real Pods on a real node (root)
 matrix: venv ## Run the API server tests on each supported Kubernetes, end to end on the newest; write docs/operate/releases.md
 	$(BIN)/python -m frameworkrelease matrix $(VERSIONS) --pytest="$(PARALLEL)"
 
-.PHONY: test-all test-roles large chaos hostile soak fuzz bench bench-start bench-restart bench-queue bench-others bench-hangs bench-history scale bench-barrier bench-injector
+.PHONY: test-all test-roles hangs large chaos hostile soak fuzz bench bench-start bench-restart bench-queue bench-others bench-hangs bench-history scale bench-barrier bench-injector
 # What must run alone, or for longer than once.
-ALONE := chaos hostile_neighbours large_life
+ALONE := e2e/gangs/test_hangs $(addprefix apiserver/controller/test_,chaos hostile_neighbours large_life)
 test-all: lint ## Run all tests without a choice, and what is too long for CI for a short time each; a release needs it
-	EVERYTHING=1 $(BIN)/pytest $(PARALLEL) -m "" $(ALONE:%=--ignore=tests/apiserver/controller/test_%.py)
+	EVERYTHING=1 $(BIN)/pytest $(PARALLEL) -m "" $(ALONE:%=--ignore=tests/%.py)
 	$(MAKE) test-roles
+	$(MAKE) hangs
 	$(MAKE) large TASKS=1000
 	$(MAKE) chaos CHAOS_SECONDS=180
 	$(MAKE) hostile HOSTILE_SECONDS=400 HOSTILE_GANGS=20
@@ -92,6 +93,9 @@ test-all: lint ## Run all tests without a choice, and what is too long for CI fo
 
 test-roles: venv ## Run the end-to-end tests with the chart installed for one namespace each, with Roles only (root)
 	FRAMEWORKCONTROLLER_ROLES_ONLY=1 $(BIN)/pytest -m "node and not long" tests/e2e
+
+hangs: venv ## Let twenty gangs hang on a real node, and twenty that only take long, which are left alone (root)
+	$(BIN)/pytest -s -m long tests/e2e/gangs/test_hangs.py
 
 large: venv ## Follow ten thousand Tasks of one Framework through their life on simulated nodes (TASKS=200)
 	LARGE_TASKS="$(TASKS)" $(BIN)/pytest -s -m long tests/apiserver/controller/test_large_life.py
