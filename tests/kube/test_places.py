@@ -181,8 +181,12 @@ def test_who_is_not_known_yet_is_no_worse_off_because_another_is(known: list[str
     assert max(waits) < 4
 
 
-def test_known_ones_that_come_and_go_have_a_pace_which_others_do_not_wait_for() -> None:
-    """Each Pod whose client gives up at once ends a connection of its API server, and the next one begins another."""
+@pytest.mark.parametrize("answered", [False, True])
+def test_known_ones_that_end_without_an_answer_have_a_pace_which_others_do_not_wait_for(*, answered: bool) -> None:
+    """Each Pod whose client gives up at once ends a connection of its API server, and the next one begins another.
+
+    But a large answer is the last one of its connection, too.
+    """
     port = Port(known_per_second=200)
     port.known.update({"first", "second"})
     begun = Counter[str]()
@@ -194,10 +198,11 @@ def test_known_ones_that_come_and_go_have_a_pace_which_others_do_not_wait_for() 
         port.step()
         for one in list(port.open):
             begun[one.source] += 1
+            one.has_spoken, one.is_busy = True, not answered
             port.close(one)
         assert not port.waiting.wants_place_of("first"), "an answer would end its connection, and begin another one"
     paced = begun["first"] + begun["second"] - port.limits.known
-    assert 200 * port.now - 10 < paced < 200 * port.now + 2
+    assert (paced > 400 * port.now) if answered else (200 * port.now - 10 < paced < 200 * port.now + 2)
     assert (begun["second"], begun["other"]) == (20, 20)
 
 

@@ -30,8 +30,9 @@ class ConnectionLimits:
     """Connections of those that are not known that begin in a second, after `begun_at_once`."""
     begun_at_once: int = 64
     known_per_second: int = 1_000_000
-    """Connections of the known ones that begin in a second, after as many at once as they have places: they open few,
-    unless many of their clients give up at once and end one each, and a handshake takes more time than a review."""
+    """Connections of the known ones that begin in a second, after as many at once as they have places, but for those
+    whose last request was answered: each client that gives up ends one, and a handshake takes more time than a review.
+    """
     waiting: int = 768
     """Accepted connections that wait to begin, as bare sockets: with all others they may be more than the 1,024 files
     that a process may have open by default. The system keeps up to 64 KiB of each."""
@@ -112,6 +113,9 @@ class Places(Generic[Open]):
     def leave(self, one: Open) -> None:
         """Free the place of a connection, which has ended or gives way."""
         self._open.remove(one)
+        if one.has_spoken and not one.is_busy:
+            # Its last request was answered: it takes part in no pace of known ones.
+            self._paced[True] -= self.is_known(one.source) / self._limits.known_per_second
         self.of[one.source] -= 1
         self.of = +self.of
 
