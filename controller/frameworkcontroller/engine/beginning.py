@@ -34,8 +34,8 @@ class Beginning:
 
     def __init__(self, idle_of: Callable[[str], IdleTasks]) -> None:
         self._idle_of = idle_of
-        # By namespace, each as long as there are any. A work that is gone is there for as long as an effect of it waits
-        # for its turn: so long it takes memory.
+        # All large ones of a namespace. A work that is gone is there for as long as an effect of it waits for its turn:
+        # so long it takes memory.
         self._works: defaultdict[str, WeakSet[Work]] = defaultdict(WeakSet)
         self._waiting: defaultdict[str, set[FrameworkKey]] = defaultdict(set)
 
@@ -45,7 +45,6 @@ class Beginning:
         Where the namespace is full, those wait that would bring Tasks along.
         """
         works, waiting = self._works[key[0]], self._waiting[key[0]]
-        works -= {work for work in works if work.settled and not work.reconciler.is_idle}
         idle = self._idle_of(key[0])
         brought = _brought(found, config_map) if idle.is_full else 0
         if brought and brought > idle.room("", brought):
@@ -53,7 +52,8 @@ class Beginning:
             # That others get Pods takes long, and each look may be a request.
             return max(LONGEST_LOOK_SECONDS, len(waiting) / LOOKS_A_SECOND)
         # Of those that wait no spec is kept, or read again.
-        if len(works) < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+        taken = sum(not work.settled or work.reconciler.is_idle for work in works)
+        if taken < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
             self.forget(key)
             return 0.0
         waiting.add(key)
@@ -61,7 +61,7 @@ class Beginning:
         return min(LOOK_SECONDS * max(1.0, len(waiting) / PLACES), LONGEST_LOOK_SECONDS)
 
     def add(self, work: Work, spec: FrameworkSpec) -> None:
-        """Note that a Framework begins."""
+        """Note that a Framework is worked on, which may have grown."""
         if _is_large(spec):
             self._works[work.key[0]].add(work)
 

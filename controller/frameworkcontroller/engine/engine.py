@@ -261,6 +261,8 @@ class Engine:
                 self._drop(key)
                 self._reloader.read(key, "another writer changed the status")
                 return
+            if work.reconciler.spec.spec is not None:
+                self._beginning.add(work, work.reconciler.spec.spec)
             yield from self._report(work, decision)
             work.begun, work.settled = None, work.settled or work.reconciler.is_persisted
             work.ledger_state = self.metrics.seconds.move(work.ledger_state, work.reconciler.ledger_state)

@@ -391,9 +391,10 @@ class Store(Performer):
         assert isinstance(effect, WriteStatus)
         return Done(resource_version=self._show(subject.name, status=msgspec.to_builtins(effect.status)))
 
-    def edit(self, name: str) -> None:
+    def edit(self, name: str, **fields: Any) -> None:
         generation = self.stored[name]["metadata"].get("generation", 1) + 1
-        self._show(name, {"generation": generation}, spec=self.stored[name]["spec"] | {"description": f"{generation}"})
+        fields["description"] = f"{generation}"
+        self._show(name, {"generation": generation}, spec=self.stored[name]["spec"] | fields)
 
     def _show(self, name: str, more: dict[str, Any] | None = None, **parts: Any) -> str:
         self._version += 1
@@ -403,9 +404,13 @@ class Store(Performer):
         return str(self._version)
 
 
-@pytest.mark.parametrize("edits", [1, 30], ids=["once, beside ConfigMaps of others", "for ever"])
+@pytest.mark.parametrize(
+    ("edits", "fields"),
+    [(1, {}), (30, {}), (30, {"executionType": "Stop"})],
+    ids=["once, beside ConfigMaps of others", "for ever", "stopped, and edited for ever"],
+)
 @in_virtual_time
-async def test_of_many_large_ones_at_rest_that_are_edited_few_are_worked_on(edits: int) -> None:
+async def test_of_many_large_ones_at_rest_that_are_edited_few_are_worked_on(edits: int, fields: dict[str, Any]) -> None:
     """20 of 10,000 ended Tasks took 600 MB, for as long as the ConfigMaps were there."""
     wanted = [large(number, executionType="Create") for number in range(4 * PLACES)]
     found = [one["metadata"]["name"] for one in wanted]
@@ -420,17 +425,34 @@ async def test_of_many_large_ones_at_rest_that_are_edited_few_are_worked_on(edit
     ]  # fmt: skip
     client = Client(*wanted, configmaps=beside if edits == 1 else [])
     store, most = Store(client, wanted), 0
-    async with running(client, store) as engine:
+    async with running(client, store, clock=clock, monotonic=asyncio.get_running_loop().time) as engine:
         await until(lambda: all("status" in one for one in store.stored.values()) and not engine._works, every=1)
         for _ in range(edits):
             for name in found:
-                store.edit(name)
+                store.edit(name, **fields)
                 await asyncio.sleep(0.7 / len(found))
                 most = max(most, len(engine._works))
         told = [edits + 1] * len(found)
         await until(lambda: [one["status"]["observedGeneration"] for one in store.stored.values()] == told, every=1)
         await until(lambda: not engine._works, every=1)
     assert most <= PLACES
+
+
+@in_virtual_time
+async def test_one_that_has_grown_takes_a_place_as_if_it_had_begun_so() -> None:
+    """Ten of one Task that became large, and were stopped and edited then, were not counted."""
+    small = [large(number, 1, executionType="Create") for number in range(PLACES)]
+    client = Client(*small)
+    store = Store(client, [*small, large(PLACES, executionType="Create")])
+    async with running(client, store, clock=clock, monotonic=asyncio.get_running_loop().time) as engine:
+        await asyncio.sleep(0.1)
+        for number in range(PLACES):
+            store.edit(f"fw{number}", taskRoles=[stubs.ROLE | {"taskNumber": LARGE_STATUS_TASKS + 1}])
+        await asyncio.sleep(0.1)
+        client.shows("ADDED", store.stored[f"fw{PLACES}"])
+        await asyncio.sleep(0.1)
+        assert engine._beginning._waiting["n"] == {("n", f"fw{PLACES}")}
+        await until(lambda: "status" in store.stored[f"fw{PLACES}"] and not engine._works, every=1)
 
 
 class Hesitant(Performer):
@@ -521,8 +543,13 @@ def look_seconds(
         pytest.param({"executionType": "Create"}, False, id="it will be at rest"),
         pytest.param({"suspend": True}, False, id="it is suspended"),
         pytest.param({"suspend": True, "going": True}, True, id="it is never at rest, being deleted"),
-        pytest.param({"suspend": True, "left": config_map()}, True, id="its ConfigMap is to be deleted first"),
+        pytest.param(
+            {"suspend": True, "left": config_map(owner="u0")}, True, id="its ConfigMap is to be deleted first"
+        ),
         pytest.param({"suspend": True, "left": config_map(deleted=True)}, False, id="a finalizer holds its ConfigMap"),
+        pytest.param(
+            {"suspend": True, "left": config_map()}, False, id="a ConfigMap of others has the name of its own"
+        ),
     ],
 )
 def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(seen: dict[str, Any], waits: bool) -> None:

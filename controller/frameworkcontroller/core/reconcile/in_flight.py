@@ -51,9 +51,15 @@ class Tries:
         """Report whether an effect of this key is in flight."""
         return key in self._in_flight
 
-    def is_quiet(self, now: datetime) -> bool:
-        """Report whether nothing is in flight, and nothing waits for its next try."""
-        return not self._in_flight and all(delay.until <= now for delay in self._delays.values())
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._in_flight
+
+    @property
+    def delays_until(self) -> datetime | None:
+        """When nothing waits for its next try any more, None if nothing does or did."""
+        return max((delay.until for delay in self._delays.values()), default=None)
 
     def any_of(self, *kinds: str) -> bool:
         """Report whether an effect of one of these kinds, the first parts of a key, is in flight."""

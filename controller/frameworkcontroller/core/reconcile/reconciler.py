@@ -169,9 +169,13 @@ class FrameworkReconciler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of it goes on, be it at rest or not: it is Completed, or not to start."""
+        """Whether nothing of it goes on, be it at rest or not: it is Completed, not to start, or to stop as it is."""
         state, spec = self._state.status.state, self.spec.spec
-        return state is State.COMPLETED or (state is State.CREATION_PENDING and spec is not None and spec.is_to_wait)
+        if state is State.COMPLETED or spec is None:
+            return state is State.COMPLETED
+        is_to_wait = state is State.CREATION_PENDING and spec.is_to_wait
+        is_between = state in (State.CREATION_PENDING, State.ATTEMPT_COMPLETED)
+        return is_to_wait or (is_between and spec.execution_type == "Stop")
 
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
@@ -349,10 +353,10 @@ class FrameworkReconciler:
         if self._idle.is_waiting(self.uid):
             return False
         # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
-        until = self._writer.paid_until
+        pauses = [self._writer.paid_until, self._in_flight.delays_until]
         if is_idle:
-            pauses = (until, self._in_flight.refusals.until, state.crash_loops.until, self._framework.turn)
-            until = max((one for one in pauses if one is not None), default=None)
+            pauses += [self._in_flight.refusals.until, state.crash_loops.until, self._framework.turn]
+        until = max((one for one in pauses if one is not None), default=None)
         if (is_completed or is_idle) and until is not None and ctx.now < until:
             ctx.decision.wake(until)
             return False
@@ -360,7 +364,7 @@ class FrameworkReconciler:
             (is_completed or is_idle)
             and state.revisions.all_persisted
             and state.reports.is_empty
-            and self._in_flight.is_quiet(ctx.now)
+            and self._in_flight.is_empty
             and self._writer.is_up_to_date(ctx.view.framework)
             and (is_completed or ctx.framework.metadata.deletion_timestamp is None)
             and not framework.is_held(ctx.view.config_map(), self.uid)

@@ -19,6 +19,7 @@ from frameworkcontroller.core.effects import (
     Failed,
     FindPod,
     GrantRosterAccess,
+    LabelConfigMap,
     Missing,
     NameTaken,
     Outcome,
@@ -402,3 +403,22 @@ def test_a_pod_that_is_no_tasks_is_no_reason_to_decide() -> None:
     assert not manual.reconciler.touch_pod("mine")
     manual.start()
     assert manual.reconciler.touch_pod("fw-other-0"), "what the stored status says is not known yet"
+
+
+def test_one_that_is_stopped_soon_after_an_effect_rests_though_no_event_comes(resting: Manual) -> None:
+    """It was kept for its 30 days: nothing asked for a look when the pause of the effect was over."""
+    resting.live(400)
+    resting.world.unlabel_config_map()
+    resting.see()
+    resting.answer_as_the_server(resting.work_until(LabelConfigMap))
+    resting.world.stop()
+    resting.live(3)
+    assert resting.state is State.COMPLETED
+    begun = resting.world.now
+    while not (decision := resting.decide()).at_rest:
+        for effect in decision.effects:
+            resting.answer_as_the_server(effect)
+        resting.see()
+        if not decision.effects:
+            resting.world.now = known(decision.wake_at)
+    assert resting.world.now - begun < timedelta(seconds=10)
