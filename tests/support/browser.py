@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from localcluster import packages
+from testkit.waiting import patience
 
-PATIENCE_MILLISECONDS = 10_000
-"""For which an element is waited for on a busy machine."""
+PATIENCE_MILLISECONDS = 1000 * patience(10)
+"""For which an element is waited for, and what is expected of it: both have defaults of their own."""
 
 
 @contextlib.asynccontextmanager
@@ -24,6 +25,7 @@ async def chromium() -> AsyncIterator[Browser]:
     packages.require(("chromium", "dejavu"))
     # Its sandbox does not work for root.
     flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    expect.set_options(timeout=PATIENCE_MILLISECONDS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=flags)
         try:
