@@ -321,7 +321,7 @@ async def test_of_many_large_ones_few_are_worked_on_until_they_have_a_status() -
     wanted = [large(number, executionType="Create") for number in range(40)]
     client = Client(*wanted)
     performer = Acceptor(client, wanted, seconds=1)
-    async with running(client, performer) as engine:
+    async with running(client, performer, clock=clock, monotonic=asyncio.get_running_loop().time) as engine:
         performer.engine, idle = engine, b'_frameworks{state="AttemptCreationPending"} 40.0'
         await until(lambda: idle in engine.metrics.text() and not engine._works, every=1)
         assert performer.most <= PLACES
