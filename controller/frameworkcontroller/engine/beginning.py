@@ -12,12 +12,13 @@ from weakref import WeakSet
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
+from frameworkcontroller.api.states import State
 from frameworkcontroller.core.machines.framework import is_held
 from frameworkcontroller.core.policies.role import wanted_by
 from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
 from frameworkcontroller.engine.cache.caches import FrameworkKey
-from frameworkcontroller.engine.cache.outline import is_pending
+from frameworkcontroller.engine.cache.outline import stored_state
 
 PLACES: Final = 6
 """Of a namespace."""
@@ -51,9 +52,12 @@ class Beginning:
             waiting.add(key)
             # That others get Pods takes long, and each look may be a request.
             return max(LONGEST_LOOK_SECONDS, len(waiting) / LOOKS_A_SECOND)
-        # Of those that wait no spec is kept, or read again.
-        taken = sum(not work.settled or work.reconciler.is_idle for work in works)
-        if taken < PLACES or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+        begin = sum(not work.settled for work in works)
+        tell = sum(work.settled and work.reconciler.is_idle for work in works)
+        # Those that cannot rest, for want of a permission for example, keep nobody from starting.
+        is_free = begin < PLACES and (begin + tell < PLACES or not _only_tells(found))
+        # Of those that wait no spec is kept.
+        if is_free or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
             self.forget(key)
             return 0.0
         waiting.add(key)
@@ -76,11 +80,20 @@ class Beginning:
 
 def _brought(found: Framework, config_map: Partial | None) -> int:
     """Return how many Tasks come along in its status that have no Pods yet: none if it will be at rest at once."""
-    if not is_pending(found):
+    if stored_state(found) != State.CREATION_PENDING:
         return 0
     spec = SPEC_DECODER.decode(found.raw_spec)
     rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
     return 0 if rests and not is_held(config_map, found.metadata.uid) else wanted_by(spec)
+
+
+def _only_tells(found: Framework) -> bool:
+    """Report whether nothing but its status will be written, as it is now: it is Completed, or not to start."""
+    state = stored_state(found)
+    if state not in (None, State.CREATION_PENDING):
+        return state == State.COMPLETED
+    spec = SPEC_DECODER.decode(found.raw_spec)
+    return spec.is_to_wait or spec.execution_type == "Stop"
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

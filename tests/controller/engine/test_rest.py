@@ -387,7 +387,7 @@ class Store(Performer):
         self.stored = {one["metadata"]["name"]: one for one in frameworks}
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.3 if isinstance(effect, WriteStatus) else SILENCE)
         assert isinstance(effect, WriteStatus)
         return Done(resource_version=self._show(subject.name, status=msgspec.to_builtins(effect.status)))
 
@@ -440,19 +440,25 @@ async def test_of_many_large_ones_at_rest_that_are_edited_few_are_worked_on(edit
 
 @in_virtual_time
 async def test_one_that_has_grown_takes_a_place_as_if_it_had_begun_so() -> None:
-    """Ten of one Task that became large, and were stopped and edited then, were not counted."""
+    """Ten of one Task that became large, and were stopped and edited then, were not counted.
+
+    They keep none from starting: one that lacks a permission for what is left to do never rests.
+    """
     small = [large(number, 1, executionType="Create") for number in range(PLACES)]
+    waits, starts = large(PLACES, executionType="Create"), large(PLACES + 1)
     client = Client(*small)
-    store = Store(client, [*small, large(PLACES, executionType="Create")])
+    store = Store(client, [*small, waits, starts])
     async with running(client, store, clock=clock, monotonic=asyncio.get_running_loop().time) as engine:
         await asyncio.sleep(0.1)
         for number in range(PLACES):
             store.edit(f"fw{number}", taskRoles=[stubs.ROLE | {"taskNumber": LARGE_STATUS_TASKS + 1}])
+        await asyncio.sleep(0.3)
+        client.shows("ADDED", waits)
+        client.shows("ADDED", starts)
         await asyncio.sleep(0.1)
-        client.shows("ADDED", store.stored[f"fw{PLACES}"])
-        await asyncio.sleep(0.1)
-        assert engine._beginning._waiting["n"] == {("n", f"fw{PLACES}")}
-        await until(lambda: "status" in store.stored[f"fw{PLACES}"] and not engine._works, every=1)
+        assert engine._beginning._waiting["n"] == {("n", waits["metadata"]["name"])}
+        await until(lambda: all("status" in one for one in store.stored.values()) and len(engine._works) == 1, every=1)
+        assert ("n", starts["metadata"]["name"]) in engine._works
 
 
 class Hesitant(Performer):

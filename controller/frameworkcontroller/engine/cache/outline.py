@@ -45,13 +45,13 @@ class Outline(Framework, frozen=True, dict=True, gc=True, kw_only=True):
     is_suspended: bool = False
 
 
-def is_pending(found: Framework) -> bool:
-    """Report whether the stored status says that no attempt of the Framework has begun.
+def stored_state(found: Framework) -> str | None:
+    """Return the state of the stored status, None without one.
 
     Raises:
         msgspec.DecodeError: its status cannot be read.
     """
-    return found.has_status and _STATUS.decode(found.status).state == State.CREATION_PENDING
+    return _STATUS.decode(found.status).state if found.has_status else None
 
 
 def outline_of(found: Framework) -> Outline | None:
