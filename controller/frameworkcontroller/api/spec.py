@@ -125,7 +125,7 @@ class FrameworkSpec(Waiting, frozen=True, dict=True, gc=True):
         """What the user says about the Framework; text of any length, which decisions do not need."""
         return msgspec.json.decode(self.raw_description, type=str | None)
 
-    @property
+    @cached_property
     def tasks(self) -> int:
         """The number of Tasks of all roles."""
         return sum(role.task_number for role in self.task_roles or ())

@@ -13,7 +13,7 @@ from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.api.spec import SPEC_DECODER, FrameworkSpec
 from frameworkcontroller.api.states import State
-from frameworkcontroller.core.machines.framework import is_held
+from frameworkcontroller.core.machines.framework import is_held, only_tells
 from frameworkcontroller.core.policies.role import wanted_by
 from frameworkcontroller.core.policies.shares import LOOKS_A_SECOND, IdleTasks
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
@@ -53,11 +53,15 @@ class Beginning:
             # That others get Pods takes long, and each look may be a request.
             return max(LONGEST_LOOK_SECONDS, len(waiting) / LOOKS_A_SECOND)
         begin = sum(not work.settled for work in works)
-        tell = sum(work.settled and work.reconciler.is_idle for work in works)
-        # Those that cannot rest, for want of a permission for example, keep nobody from starting.
-        is_free = begin < PLACES and (begin + tell < PLACES or not _only_tells(found))
-        # Of those that wait no spec is kept.
-        if is_free or (key not in waiting and not _is_large(SPEC_DECODER.decode(found.raw_spec))):
+        tell = sum(work.settled and work.reconciler.only_tells for work in works)
+        may_begin = begin + tell < PLACES
+        if not may_begin and (begin < PLACES or key not in waiting):
+            # Of those that wait no spec is kept.
+            spec = SPEC_DECODER.decode(found.raw_spec)
+            # Those that cannot rest, for want of a permission for example, keep nobody from starting.
+            starts = begin < PLACES and not only_tells(stored_state(found), spec)
+            may_begin = starts or (key not in waiting and not _is_large(spec))
+        if may_begin:
             self.forget(key)
             return 0.0
         waiting.add(key)
@@ -85,15 +89,6 @@ def _brought(found: Framework, config_map: Partial | None) -> int:
     spec = SPEC_DECODER.decode(found.raw_spec)
     rests = spec.execution_type == "Stop" or (spec.is_to_wait and found.metadata.deletion_timestamp is None)
     return 0 if rests and not is_held(config_map, found.metadata.uid) else wanted_by(spec)
-
-
-def _only_tells(found: Framework) -> bool:
-    """Report whether nothing but its status will be written, as it is now: it is Completed, or not to start."""
-    state = stored_state(found)
-    if state not in (None, State.CREATION_PENDING):
-        return state == State.COMPLETED
-    spec = SPEC_DECODER.decode(found.raw_spec)
-    return spec.is_to_wait or spec.execution_type == "Stop"
 
 
 def _is_large(spec: FrameworkSpec) -> bool:

@@ -71,8 +71,8 @@ class Turns:
 
     def _end(self, queue: _Queue, seconds: float) -> None:
         self._free += 1
-        self._free_for_others += queue is self._others
         if queue is self._others:
+            self._free_for_others += 1
             self._owed = max(self._owed - KNOWN_SHARE * seconds, -MOST_OWED_SECONDS)
         elif self._others:
             self._owed = min(self._owed + seconds, MOST_OWED_SECONDS)
@@ -88,4 +88,6 @@ class Turns:
 
     def _next(self) -> _Queue:
         may_be_others = self._free_for_others > 0 or not self._known
-        return self._others if may_be_others and (not self._first or (self._others and self._owed > 0)) else self._first
+        if self._others and may_be_others and (not self._first or self._owed > 0):
+            return self._others
+        return self._first

@@ -140,12 +140,12 @@ class Connection(asyncio.Protocol):
             self._tls._set_read_buffer_limits(DECRYPTED_BYTES)
             self._take_in, self._tls.buffer_updated = self._tls.buffer_updated, self._bytes_received
             self._lose, self._tls.connection_lost = self._tls.connection_lost, self._tls_is_over
-            # What came with the end of the handshake waits for its turn as if it came now.
             early = self._tls._incoming.read()
-            self._tls._ssl_buffer_view[: len(early)] = early
             if self._handshake_bytes(len(early)) > HANDSHAKE_BYTES:
                 self.abort()
             elif early:
+                # It waits for its turn as if it came now.
+                self._tls._ssl_buffer_view[: len(early)] = early
                 self._bytes_received(len(early))
 
     def _handshake_bytes(self, early: int) -> int:

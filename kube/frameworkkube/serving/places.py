@@ -107,15 +107,15 @@ class Places(Generic[Open]):
         self._open.add(one)
         self.of[one.source] += 1
         is_known = self.is_known(one.source)
-        per_second = self._limits.known_per_second if is_known else self._limits.begun_per_second
+        _, per_second = self._pace(is_known=is_known)
         self._paced[is_known] = max(self._paced[is_known], now) + 1 / per_second
 
     def leave(self, one: Open) -> None:
         """Free the place of a connection, which has ended or gives way."""
         self._open.remove(one)
-        if one.has_spoken and not one.is_busy:
-            # Its last request was answered: it takes part in no pace of known ones.
-            self._paced[True] -= self.is_known(one.source) / self._limits.known_per_second
+        if self.is_known(one.source) and one.has_spoken and not one.is_busy:
+            # Its last request was answered: it takes part in no pace.
+            self._paced[True] -= 1 / self._limits.known_per_second
         self.of[one.source] -= 1
         self.of = +self.of
 
@@ -136,10 +136,14 @@ class Places(Generic[Open]):
 
     def may_begin(self, source: str, now: float) -> bool:
         """Whether the pace lets another one of a source begin."""
-        limits, is_known = self._limits, self.is_known(source)
-        of_known, of_others = (limits.known, limits.known_per_second), (limits.begun_at_once, limits.begun_per_second)
-        at_once, per_second = of_known if is_known else of_others
+        is_known = self.is_known(source)
+        at_once, per_second = self._pace(is_known=is_known)
         return self._paced[is_known] - now < at_once / per_second
+
+    def _pace(self, *, is_known: bool) -> tuple[int, int]:
+        """Return how many may begin at once, and in each second then."""
+        limits = self._limits
+        return (limits.known, limits.known_per_second) if is_known else (limits.begun_at_once, limits.begun_per_second)
 
     def has_share(self, source: str) -> bool:
         """Whether a source has all that one may have, so that it can only take the place of one of its own."""

@@ -263,6 +263,16 @@ def is_going(found: Partial | Workload | None) -> bool:
     return found is None or found.metadata.deletion_timestamp is not None
 
 
+def only_tells(state: str | None, spec: FrameworkSpec) -> bool:
+    """Report whether nothing but its status will be written: it is Completed, not to start, or to stop as it is.
+
+    A new one has no state.
+    """
+    if spec.execution_type == "Stop":
+        return state in (None, State.CREATION_PENDING, State.ATTEMPT_COMPLETED, State.COMPLETED)
+    return state == State.COMPLETED or (spec.is_to_wait and state in (None, State.CREATION_PENDING))
+
+
 def is_held(config_map: Partial | None, uid: str) -> bool:
     """Report whether the Framework of this UID owns a ConfigMap that is to stay, as far as it knows."""
     return config_map is not None and is_ours(config_map.metadata, uid) and not is_going(config_map)

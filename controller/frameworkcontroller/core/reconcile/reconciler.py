@@ -168,14 +168,10 @@ class FrameworkReconciler:
         return self.spec.spec is not None and self._state.revisions.all_persisted
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing of it goes on, be it at rest or not: it is Completed, not to start, or to stop as it is."""
+    def only_tells(self) -> bool:
+        """Whether nothing of it goes on, be it at rest or not."""
         state, spec = self._state.status.state, self.spec.spec
-        if state is State.COMPLETED or spec is None:
-            return state is State.COMPLETED
-        is_to_wait = state is State.CREATION_PENDING and spec.is_to_wait
-        is_between = state in (State.CREATION_PENDING, State.ATTEMPT_COMPLETED)
-        return is_to_wait or (is_between and spec.execution_type == "Stop")
+        return state is State.COMPLETED if spec is None else framework.only_tells(state, spec)
 
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
@@ -350,19 +346,18 @@ class FrameworkReconciler:
         state = self._state
         is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.is_to_wait
-        if self._idle.is_waiting(self.uid):
+        if self._idle.is_waiting(self.uid) or not (is_completed or is_idle):
             return False
         # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
         pauses = [self._writer.paid_until, self._in_flight.delays_until]
         if is_idle:
             pauses += [self._in_flight.refusals.until, state.crash_loops.until, self._framework.turn]
         until = max((one for one in pauses if one is not None), default=None)
-        if (is_completed or is_idle) and until is not None and ctx.now < until:
+        if until is not None and ctx.now < until:
             ctx.decision.wake(until)
             return False
         return (
-            (is_completed or is_idle)
-            and state.revisions.all_persisted
+            state.revisions.all_persisted
             and state.reports.is_empty
             and self._in_flight.is_empty
             and self._writer.is_up_to_date(ctx.view.framework)
