@@ -36,10 +36,10 @@ from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
 from frameworkcontroller.core.reconcile.task_pass import ends_turn
 from frameworkcontroller.core.status.reports import Transition
 from frameworkcontroller.engine.actions import Actions, Work
-from frameworkcontroller.engine.beginning import Beginning
 from frameworkcontroller.engine.cache.caches import Caches, CacheView, FrameworkKey
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
 from frameworkcontroller.engine.foreign import ForeignGangs
+from frameworkcontroller.engine.large import LargeFrameworks
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
 from frameworkcontroller.engine.observe.history import History
 from frameworkcontroller.engine.observe.log import STDERR, LineWriter
@@ -97,7 +97,7 @@ class Engine:
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
         self._shares: defaultdict[str, Shares] = defaultdict(Shares)
-        self._beginning = Beginning(lambda namespace: self._shares[namespace].idle)
+        self._large = LargeFrameworks(lambda namespace: self._shares[namespace].idle)
         self._tasks = asyncio.TaskGroup()
         self.metrics = metrics or Metrics(config.codes)
         self._caches = Caches(client, namespaces, self, config, self.metrics.group_seconds.observe)
@@ -179,7 +179,7 @@ class Engine:
         """
         key = last.metadata.namespace, last.metadata.name
         self._drop(key)
-        self._beginning.forget(key)
+        self._large.forget(key)
         self._rest.forget(key)
         self._queue.forget(key)
         self._reloader.forget(key)
@@ -261,8 +261,7 @@ class Engine:
                 self._drop(key)
                 self._reloader.read(key, "another writer changed the status")
                 return
-            if work.reconciler.spec.spec is not None:
-                self._beginning.add(work, work.reconciler.spec.spec)
+            self._large.add(work)
             yield from self._report(work, decision)
             work.begun, work.settled = None, work.settled or work.reconciler.is_persisted
             work.ledger_state = self.metrics.seconds.move(work.ledger_state, work.reconciler.ledger_state)
@@ -285,12 +284,12 @@ class Engine:
                 self._read_in_turn(key, f"it is at rest and has a {left}")
                 return None
             if work is None:
-                self._beginning.forget(key)
+                self._large.forget(key)
                 self._rest.put(key, view.framework)
                 return None
             # It was read again although it is at rest; the cache needs no more of it.
             view.framework = work.reconciler.spec.seen
-        if work is None and (seconds := self._beginning.wait_seconds(key, view.framework, view.config_map())):
+        if work is None and (seconds := self._large.wait_seconds(key, view.framework, view.config_map())):
             self._queue.add_after(key, seconds)
             return None
         if work is None or work.reconciler.uid != view.framework.metadata.uid:
@@ -346,15 +345,11 @@ class Engine:
 
     def _start(self, key: FrameworkKey, seen: Framework) -> Work:
         reconciler = FrameworkReconciler(
-            seen,
-            self._config,
-            new_uid=lambda: str(uuid.uuid4()),
-            draw=random.random,
-            shares=self._shares[key[0]],
+            seen, self._config, new_uid=lambda: str(uuid.uuid4()), draw=random.random, shares=self._shares[key[0]]
         )
         self._drop(key)
         work = Work(key, reconciler)
-        self._beginning.add(work, seen.spec)
+        self._large.add(work)
         self._works[key] = work
         self._rest.forget(key)
         return work
@@ -407,7 +402,7 @@ class Engine:
         # It may be deleted since it was read; then nothing would ever discard the work.
         if (view := self._caches.view(key)) is None:
             return
-        if seconds := self._beginning.wait_seconds(key, seen, view.config_map()):
+        if seconds := self._large.wait_seconds(key, seen, view.config_map()):
             # What the cache has may be older than what was read, and what was read would be kept until then.
             self._read_in_turn(key, "it waits until others of its namespace have begun", after=seconds)
             return

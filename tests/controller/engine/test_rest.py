@@ -37,10 +37,10 @@ from frameworkcontroller.core.policies.role import FRAMEWORK, ROLE
 from frameworkcontroller.core.policies.shares import MOST_IDLE, READS_AT_ONCE, IdleTasks
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.engine.actions import LARGE_STATUS_TASKS, Work
-from frameworkcontroller.engine.beginning import LONGEST_LOOK_SECONDS, PLACES, Beginning
 from frameworkcontroller.engine.cache.outline import Outline, outline_of
 from frameworkcontroller.engine.config.settings import HistorySettings, KueueSettings, Settings
 from frameworkcontroller.engine.engine import Engine
+from frameworkcontroller.engine.large import LONGEST_LOOK_SECONDS, PLACES, LargeFrameworks
 from frameworkcontroller.engine.rest import AGAIN_SECONDS, SLOTS
 from tests.controller.core.values import config_map, ended, framework_end, task
 from tests.controller.core.values import framework as status_of
@@ -371,11 +371,11 @@ async def test_large_ones_that_another_brings_to_rest_wait_for_no_place() -> Non
     wanted = [large(number, executionType="Create") for number in range(3 * PLACES)]
     client, status = Client(*wanted), status_in(State.CREATION_PENDING)
     async with running(client, Slow(Missing(), seconds=SILENCE)) as engine:
-        await until(lambda: len(engine._beginning._waiting["n"]) == 2 * PLACES)
+        await until(lambda: len(engine._large._waiting["n"]) == 2 * PLACES)
         for one in wanted[PLACES:]:
             meta = one["metadata"] | {"resourceVersion": "7"}
             client.shows("MODIFIED", one | {"metadata": meta, "status": status})
-        await until(lambda: "n" not in engine._beginning._waiting)
+        await until(lambda: "n" not in engine._large._waiting)
 
 
 class Store(Performer):
@@ -456,7 +456,7 @@ async def test_one_that_has_grown_takes_a_place_as_if_it_had_begun_so() -> None:
         client.shows("ADDED", waits)
         client.shows("ADDED", starts)
         await asyncio.sleep(0.1)
-        assert engine._beginning._waiting["n"] == {("n", waits["metadata"]["name"])}
+        assert engine._large._waiting["n"] == {("n", waits["metadata"]["name"])}
         await until(lambda: all("status" in one for one in store.stored.values()) and len(engine._works) == 1, every=1)
         assert ("n", starts["metadata"]["name"]) in engine._works
 
@@ -516,8 +516,8 @@ PENDING = {"state": "AttemptCreationPending"}
 def test_all_that_wait_where_too_many_tasks_have_no_pod_look_ten_times_a_second() -> None:
     idle = IdleTasks()
     idle.note("others", MOST_IDLE)
-    beginning, found = Beginning(lambda _namespace: idle), decoded(large(0, 300) | {"status": PENDING})
-    pauses = [beginning.wait_seconds(("n", f"fw{number}"), found, None) for number in range(1000)]
+    large_ones, found = LargeFrameworks(lambda _namespace: idle), decoded(large(0, 300) | {"status": PENDING})
+    pauses = [large_ones.wait_seconds(("n", f"fw{number}"), found, None) for number in range(1000)]
     assert (pauses[0], pauses[-1]) == (LONGEST_LOOK_SECONDS, 100)
 
 
@@ -533,7 +533,7 @@ def look_seconds(
     found = decoded(large(0, tasks, **more) | metadata | ({"status": status} if status else {}))
     crowded = IdleTasks()
     crowded.note("others", others)
-    looks = Beginning(lambda _namespace: crowded), Beginning(lambda _namespace: IdleTasks())
+    looks = LargeFrameworks(lambda _namespace: crowded), LargeFrameworks(lambda _namespace: IdleTasks())
     return [look.wait_seconds(("n", "fw"), found, left) for look in looks]
 
 
@@ -564,10 +564,10 @@ def test_where_too_many_tasks_have_no_pod_who_would_bring_more_is_not_read(seen:
 
 def test_of_a_namespace_in_which_nothing_large_begins_nothing_is_kept() -> None:
     """Two empty sets for each namespace that ever had a Framework were 0.7 KB."""
-    beginning = Beginning(lambda _namespace: IdleTasks())
-    assert not beginning.wait_seconds(("n", "fw"), decoded(framework()), None)
-    beginning.forget(("n", "fw"))
-    assert (beginning._works, beginning._waiting) == ({}, {})
+    large_ones = LargeFrameworks(lambda _namespace: IdleTasks())
+    assert not large_ones.wait_seconds(("n", "fw"), decoded(framework()), None)
+    large_ones.forget(("n", "fw"))
+    assert (large_ones._works, large_ones._waiting) == ({}, {})
 
 
 @each("owner, written", [("fw-attempt", 2), ("other-attempt", 0), ("", 0)])

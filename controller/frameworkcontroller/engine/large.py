@@ -1,7 +1,7 @@
-"""Large Frameworks until they have a status, or are at rest: of a namespace, few are worked on at a time.
+"""Large Frameworks that begin, or only tell what they have seen: of a namespace, few are worked on at a time.
 
-Each takes up to 27 MiB until then, and those that are Completed, or not to start, nothing after it. Somebody may edit
-these for ever.
+Each takes up to 27 MiB until it has a status. Those that are Completed, or not to start, take nothing after it, unless
+somebody edits them for ever.
 """
 
 from collections import defaultdict
@@ -26,8 +26,8 @@ LOOK_SECONDS: Final = 0.2
 LONGEST_LOOK_SECONDS: Final = 30.0
 
 
-class Beginning:
-    """The large Frameworks that begin, or only tell what they have seen, and those that wait for a place.
+class LargeFrameworks:
+    """The large Frameworks that are worked on, and those that wait for a place.
 
     Args:
         idle_of: the Tasks of a namespace that have no Pod.
@@ -68,9 +68,9 @@ class Beginning:
         # All of them together look for a place thirty times a second, unless there are a thousand.
         return min(LOOK_SECONDS * max(1.0, len(waiting) / PLACES), LONGEST_LOOK_SECONDS)
 
-    def add(self, work: Work, spec: FrameworkSpec) -> None:
+    def add(self, work: Work) -> None:
         """Note that a Framework is worked on, which may have grown."""
-        if _is_large(spec):
+        if _is_large(work.reconciler.spec.spec or work.reconciler.spec.seen.spec):
             self._works[work.key[0]].add(work)
 
     def forget(self, key: FrameworkKey) -> None:
