@@ -21,11 +21,12 @@ from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, pars
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
-# Each container of a Pod, each entry of the chosen ones and each character of an annotation costs time, in which nobody
-# else is answered. The first is what the controller accepts in a template, the last what the API server does.
+# Each container of a Pod, each entry of the chosen ones and each character of metadata costs time, in which nobody else
+# is answered. The first is what the controller accepts in a template, those of annotations what the API server does.
 MAX_CONTAINERS_OF_POD: Final = 256
 MAX_ENTRIES: Final = 10_000
 MAX_ANNOTATIONS: Final = 262_144
+MAX_LABELS: Final = 65_536
 MAX_NAME: Final = 63
 _LISTED_AT_MOST: Final = 10
 
@@ -169,15 +170,16 @@ def _refuse_what_costs_too_much(pod: Pod) -> None:
     """Bound the time of all that follows.
 
     Raises:
-        RefusalError: The Pod has too many containers, or annotations that are too long in total.
+        RefusalError: The Pod has too many containers, or annotations or labels that are too long in total.
     """
     spec = pod.spec
     if sum(len(each or ()) for each in (spec.containers, spec.init_containers)) > MAX_CONTAINERS_OF_POD:
         limit = f"{MAX_CONTAINERS_OF_POD} containers in spec.containers and spec.initContainers: use fewer"
         raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
-    if sum(len(key) + len(text) for key, text in pod.annotations.items()) > MAX_ANNOTATIONS:
-        limit = f"{MAX_ANNOTATIONS} characters in metadata.annotations, as the API server allows: shorten them"
-        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
+    for field, texts, most in (("annotations", pod.annotations, MAX_ANNOTATIONS), ("labels", pod.labels, MAX_LABELS)):
+        if sum(len(key) + len(text) for key, text in texts.items()) > most:
+            limit = f"{most} characters in metadata.{field}: shorten them"
+            raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
 
 
 def _refuse_what_cannot_work(pod: Pod, settings: PodSettings, config: Config) -> None:

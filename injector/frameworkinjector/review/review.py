@@ -22,6 +22,7 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 # The response and the log repeat the uid; the API server sends UUIDs.
 MAX_UID: Final = 256
+MAX_NAMESPACE: Final = 63
 BEGINNING_BYTES: Final = 4096
 """Of a body, in which an API server says for which namespace it asks: before the object, in which anybody may write."""
 _NAMESPACE: Final = re.compile(rb'"namespace": ?"([^"\\]{1,63})"')
@@ -97,6 +98,8 @@ def _request_in(body: bytes) -> Request:
         raise RefusalError(Reason.NOT_A_REVIEW, problem="its apiVersion or kind is different")
     if not 0 < len(review.request.uid) <= MAX_UID:
         raise RefusalError(Reason.NOT_A_REVIEW, problem="request.uid is empty or too long")
+    if len(review.request.namespace) > MAX_NAMESPACE:
+        raise RefusalError(Reason.NOT_A_REVIEW, problem="request.namespace is too long")
     return review.request
 
 

@@ -42,10 +42,10 @@ class Turns:
 
         Args:
             source: Who asks.
-            on_behalf: The namespace whose time it is, if the source is known and says it: an API server asks for all.
-                Else it is its own.
+            on_behalf: The namespace whose time it is, if the source is known: an API server asks for all. Empty is
+                one, too: whoever gives a Pod a name of some KiB has it said too late. Of others it is their own time.
         """
-        queue, payer = (self._first, on_behalf or source) if source in self._known else (self._others, source)
+        queue, payer = (self._first, on_behalf) if source in self._known else (self._others, source)
         turn = asyncio.get_running_loop().create_future()
         queue.add((payer,), turn)
         self._pass_on()

@@ -10,7 +10,13 @@ import pytest
 from frameworkbarrier.presets import model as presets
 from frameworkinjector.names import LABEL, PREFIX
 from frameworkinjector.review.eligibility import ISTIO_STATUS
-from frameworkinjector.review.plan import MAX_ANNOTATIONS, MAX_CONTAINERS, MAX_CONTAINERS_OF_POD, MAX_ENTRIES
+from frameworkinjector.review.plan import (
+    MAX_ANNOTATIONS,
+    MAX_CONTAINERS,
+    MAX_CONTAINERS_OF_POD,
+    MAX_ENTRIES,
+    MAX_LABELS,
+)
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.review import MAX_VALUES
 from frameworkinjector.review.settings import MAX_ITEMS
@@ -67,10 +73,10 @@ def with_ports(count: int) -> dict[str, Any]:
     return pod_with(numbered(1), ports=",".join(f"r{number}=1" for number in range(count)))
 
 
-def with_annotations(length: int) -> dict[str, Any]:
+def with_long(field: str, length: int) -> dict[str, Any]:
     pod = pod_with(numbered(1))
-    annotations = pod["metadata"]["annotations"]
-    annotations["x"] = "x" * (length - 1 - sum(len(key) + len(text) for key, text in annotations.items()))
+    texts = pod["metadata"][field] = dict(pod["metadata"][field])
+    texts["x"] = "x" * (length - 1 - sum(len(key) + len(text) for key, text in texts.items()))
     return pod
 
 
@@ -85,8 +91,14 @@ SIZES = {
     "a mount more": (mounting(MAX_ENTRIES + 1), Reason.POD_TOO_LARGE, "10000 entries in env, envFrom and volumeMounts"),
     "as many roles as allowed": (with_ports(MAX_ITEMS), Reason.INJECTED, ""),
     "a role more": (with_ports(MAX_ITEMS + 1), Reason.BAD_VALUE, "ports is 'r0=1"),
-    "annotations as long as allowed": (with_annotations(MAX_ANNOTATIONS), Reason.INJECTED, ""),
-    "a character more": (with_annotations(MAX_ANNOTATIONS + 1), Reason.POD_TOO_LARGE, "in metadata.annotations"),
+    "annotations as long as allowed": (with_long("annotations", MAX_ANNOTATIONS), Reason.INJECTED, ""),
+    "a character more": (
+        with_long("annotations", MAX_ANNOTATIONS + 1),
+        Reason.POD_TOO_LARGE,
+        "in metadata.annotations",
+    ),
+    "labels as long as allowed": (with_long("labels", MAX_LABELS), Reason.INJECTED, ""),
+    "a character more of these": (with_long("labels", MAX_LABELS + 1), Reason.POD_TOO_LARGE, "in metadata.labels"),
     "a command as long as etcd could hold": (wrapped(1_500_000), Reason.INJECTED, ""),
     "a command whose patch is too large": (wrapped(2_200_000), Reason.PATCH_TOO_LARGE, ""),
 }

@@ -34,6 +34,7 @@ async def test_a_review_is_answered(serve: Any) -> None:
         ("not-a-review", 400, {"body": b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}'}),
         ("not-a-review", 400, {"body": small_review().replace(b'"uid": "1"', b'"uid": ""')}),
         ("not-a-review", 400, {"body": small_review().replace(b'"uid": "1"', b'"uid": 5')}),
+        ("not-a-review", 400, {"body": small_review().replace(b'"demo"', b'"%s"' % (b"$" * 64))}),
         ("not-a-review", 400, {"body": b'{"request":' * 200_000}),
         ("not-a-review", 400, {"body": b"[" * 3_000_000}),
     ],

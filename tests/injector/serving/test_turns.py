@@ -16,7 +16,7 @@ async def shares(
 
     async def one(source: str, seconds: float) -> None:
         nonlocal now
-        async with fair.of(source):
+        async with fair.of(source, source.encode()):
             await asyncio.sleep(0)
             now += seconds
             had.append(source)
@@ -101,15 +101,18 @@ async def test_others_have_half_of_the_turns_at_most() -> None:
 
 async def test_of_a_source_that_is_known_those_take_turns_for_whom_it_asks() -> None:
     """All namespaces are one source behind an API server: costly Pods of one held up those of all."""
-    turns, had = Turns(1, lambda: 0.0, {"api"}), list[str]()
+    turns, had = Turns(1, lambda: 0.0, {"api", "next"}), list[str]()
 
-    async def one(namespace: str) -> None:
-        async with turns.of("api", namespace):
+    async def one(namespace: str, server: str = "api") -> None:
+        async with turns.of(server, namespace.strip("-").encode()):
             had.append(namespace)
             await asyncio.sleep(0)
 
     await asyncio.gather(*map(one, "aaaab"))
     assert "".join(had) == "aabaa"
+    had.clear()
+    await asyncio.gather(*map(one, "a---bb", ["api", "api", "next", "next", "api", "api"]))
+    assert "".join(had) == "a-b-b-", "those that do not say it are one source, by whichever server they come"
 
 
 async def test_nothing_is_kept_of_those_that_gave_up_before_their_turn() -> None:
