@@ -21,20 +21,21 @@ def hits(part: int) -> tuple[str, int]:
 
 
 def main() -> None:
-    """Wait for the workers, whose addresses the barrier says, and compute."""
-    workers = WORKERS.read_text().split()
+    """Wait for the workers, and compute."""
+    # A worker that is replaced has another address than the barrier has written.
+    workers = len(WORKERS.read_text().split())
     # Ray reads RAY_ADDRESS by itself.
     ray.init(log_to_driver=False)
     deadline = time.monotonic() + PATIENCE
-    while ray.cluster_resources().get("CPU", 0) < len(workers) and time.monotonic() < deadline:
+    while ray.cluster_resources().get("CPU", 0) < workers and time.monotonic() < deadline:
         time.sleep(PAUSE)
-    print(f"{len(workers)} workers, Ray {ray.__version__}", flush=True)
+    print(f"{workers} workers, Ray {ray.__version__}", flush=True)
     results = ray.get([hits.remote(part) for part in range(PARTS)])
     parts = collections.Counter(address for address, _ in results)
-    for address in workers:
-        print(f"{address} computed {parts[address]} of {PARTS} parts", flush=True)
+    for address, number in sorted(parts.items()):
+        print(f"{address} computed {number} of {PARTS} parts", flush=True)
     pi = 4 * sum(count for _, count in results) / (PARTS * POINTS)
-    assert set(parts) == set(workers), parts
+    assert len(parts) >= workers, parts
     assert abs(pi - 3.14159) < 0.01, pi
     print(f"pi is about {pi:.4f}", flush=True)
 
