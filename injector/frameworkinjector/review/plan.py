@@ -21,12 +21,14 @@ from frameworkinjector.review.settings import Delivery, Hosts, PodSettings, pars
 
 # Each container costs up to 4 KiB of the patch, and the API server sends Pods before it validates them.
 MAX_CONTAINERS: Final = 100
-# Each container of a Pod, each entry of the chosen ones and each character of metadata costs time, in which nobody else
-# is answered. The first is what the controller accepts in a template, those of annotations what the API server does.
+# Each container of a Pod, each entry of the chosen ones and each character of metadata or a path costs time, in which
+# nobody else is answered. The first is what the controller accepts in a template, those of annotations what the API
+# server does.
 MAX_CONTAINERS_OF_POD: Final = 256
 MAX_ENTRIES: Final = 10_000
 MAX_ANNOTATIONS: Final = 262_144
 MAX_LABELS: Final = 65_536
+MAX_PATHS: Final = 262_144
 MAX_NAME: Final = 63
 _LISTED_AT_MOST: Final = 10
 
@@ -223,8 +225,8 @@ def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None
     """Bound the patch before it is made, and what is read for it.
 
     Raises:
-        RefusalError: There are too many chosen containers, they have too many entries, or the name of one is longer
-            than Kubernetes allows.
+        RefusalError: There are too many chosen containers, they have too many entries or too long paths, or the name of
+            one is longer than Kubernetes allows.
     """
     if len(chosen) > MAX_CONTAINERS:
         raise RefusalError(Reason.TOO_MANY_CONTAINERS, count=len(chosen), limit=MAX_CONTAINERS)
@@ -233,6 +235,9 @@ def _refuse_what_takes_too_much(chosen: Sequence[tuple[int, Container]]) -> None
             f"{MAX_ENTRIES} entries in env, envFrom and volumeMounts of the containers to change: use fewer, or name "
             f"those that need the barrier in annotation {names.PREFIX}containers"
         )
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
+    if sum(len(mount.mount_path) for _, one in chosen for mount in one.volume_mounts or ()) > MAX_PATHS:
+        limit = f"{MAX_PATHS} characters in mountPath of volumeMounts of the containers to change: shorten them"
         raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for index, one in chosen:
         if len(one.name) > MAX_NAME:

@@ -171,7 +171,7 @@ def parse(annotations: Mapping[str, str], own_presets: presets.Presets = presets
                 values.check_presets(value, own_presets)
         except ValueError as fault:  # a BadValueError, or that of `keys_of`
             raise RefusalError(
-                Reason.BAD_VALUE, annotation=key, value=shown(annotations[key]), expected=str(fault)
+                Reason.BAD_VALUE, annotation=shown(key, 120)[1:-1], value=shown(annotations[key]), expected=str(fault)
             ) from None
     if given & {"restart", "exit", "progress"}:
         # Only a sidecar learns that the gang starts again, or may end, and sees how far the application is.

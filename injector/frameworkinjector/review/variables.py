@@ -127,7 +127,7 @@ def _entries(chosen: tuple[str, ...], own_presets: presets.Presets) -> Mapping[s
     return _made(presets.variables(chosen, own_presets))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=16)
 def _entries_of_version(chosen: tuple[str, ...]) -> Mapping[str, JSON]:
     """Make the entries of presets of this version once: most Pods choose the same few."""
     return _made(presets.variables(chosen))

@@ -16,6 +16,7 @@ from frameworkinjector.review.plan import (
     MAX_CONTAINERS_OF_POD,
     MAX_ENTRIES,
     MAX_LABELS,
+    MAX_PATHS,
 )
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.review import MAX_VALUES
@@ -65,8 +66,8 @@ def with_init(count: int, init: int) -> dict[str, Any]:
     return pod
 
 
-def mounting(count: int) -> dict[str, Any]:
-    return pod_with([{"name": "app", "command": ["x"], "volumeMounts": [{"mountPath": "/a"}] * count}])
+def mounting(count: int, path: str = "/a") -> dict[str, Any]:
+    return pod_with([{"name": "app", "command": ["x"], "volumeMounts": [{"mountPath": path}] * count}])
 
 
 def with_ports(count: int) -> dict[str, Any]:
@@ -89,6 +90,8 @@ SIZES = {
     "an init container more": (with_init(MAX_CONTAINERS_OF_POD - 9, 10), Reason.POD_TOO_LARGE, TOO_MANY),
     "as many mounts as allowed": (mounting(MAX_ENTRIES), Reason.INJECTED, ""),
     "a mount more": (mounting(MAX_ENTRIES + 1), Reason.POD_TOO_LARGE, "10000 entries in env, envFrom and volumeMounts"),
+    "a mount path as long as allowed": (mounting(1, "/" + "a" * (MAX_PATHS - 1)), Reason.INJECTED, ""),
+    "a character more of it": (mounting(1, "/" + "a" * MAX_PATHS), Reason.POD_TOO_LARGE, "characters in mountPath"),
     "as many roles as allowed": (with_ports(MAX_ITEMS), Reason.INJECTED, ""),
     "a role more": (with_ports(MAX_ITEMS + 1), Reason.BAD_VALUE, "ports is 'r0=1"),
     "annotations as long as allowed": (with_long("annotations", MAX_ANNOTATIONS), Reason.INJECTED, ""),
@@ -96,6 +99,11 @@ SIZES = {
         with_long("annotations", MAX_ANNOTATIONS + 1),
         Reason.POD_TOO_LARGE,
         "in metadata.annotations",
+    ),
+    "a long key, and a list too long": (
+        framework_pod(numbered(1), {PREFIX + "k" * 100_000: "," * MAX_ITEMS}),
+        Reason.BAD_VALUE,
+        "…",
     ),
     "labels as long as allowed": (with_long("labels", MAX_LABELS), Reason.INJECTED, ""),
     "a character more of these": (with_long("labels", MAX_LABELS + 1), Reason.POD_TOO_LARGE, "in metadata.labels"),
