@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import Framework
 from frameworkcontroller.api.meta import Wire
 from frameworkhistory.archive.changes import Changes
+from frameworkhistory.follow.records import MOST
 
 PENDING_BYTES: Final = 128 << 20
 """Of Events, rosters, and states but the newest of each Framework that exists, whether they wait to be written or for
@@ -53,7 +54,7 @@ class ConfigMap(RosterMap, frozen=True):
 
 class _Whose(Wire, frozen=True, rename=None):
     uid: str
-    attempt_id: int = msgspec.field(name="attemptID")
+    attempt_id: Annotated[int, msgspec.Meta(ge=0, le=MOST)] = msgspec.field(name="attemptID")
 
 
 class _Roster(Wire, frozen=True):

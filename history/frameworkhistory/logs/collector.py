@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import tenacity
 from msgspec.structs import replace
@@ -32,7 +33,8 @@ from frameworkkube.paths import resource_path
 _log = Logger(__name__)
 
 _STORES: Final = 16
-"""Logs that are stored, and rows that are saved, at a time."""
+_STORES_OF_ONE: Final = 12
+"""Logs that are stored, and rows that are asked for, at a time, and logs of one namespace."""
 _LEAST_LINE: Final = 31
 """Bytes of a line, with its time."""
 _MOST_GAP: Final = 300
@@ -106,6 +108,7 @@ class Collector:
         self.stored = self.gaps = 0
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
         self._turns = asyncio.Semaphore(_STORES)
+        self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._pods: dict[str, _Known] = {}
         self._uids: dict[tuple[str, str | None], set[str]] = {}  # of Pods, by namespace and name of their Framework
         self._tasks: set[asyncio.Task[None]] = set()
@@ -192,7 +195,7 @@ class Collector:
         limit = self._limits.whole_bytes if is_whole else self._limits.log_bytes
         # So many lines have more bytes than are kept.
         lines = None if is_whole else limit // _LEAST_LINE + 1
-        tail = Tail(limit, self.memory)
+        tail = Tail(limit, self.memory, run.namespace)
         try:
             try:
                 is_done = await self._is_done(known, run)
@@ -246,7 +249,8 @@ class Collector:
         self.gaps += bool(gap)
 
     async def _put(self, storage: Storage, run: Run, tail: Tail) -> int:
-        async with self._turns:
+        own = self._turns_of.setdefault(run.namespace, asyncio.Semaphore(_STORES_OF_ONE))
+        async with own, self._turns:
             lines = tail.lines()
             await storage.put(run.key, lines)
             return len(lines)

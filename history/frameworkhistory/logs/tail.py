@@ -1,5 +1,6 @@
 """The ends of logs, as bytes in memory: each bounded, and all of them together."""
 
+from collections import Counter
 from typing import Final
 
 _STAMP: Final = 40
@@ -9,18 +10,29 @@ CUT: Final = b" [the beginning of this line was not kept] "
 
 
 class Memory:
-    """The bytes of all ends of logs. Where there would be more, the longest one loses its older half."""
+    """The bytes of all ends of logs.
+
+    Where there would be more, the longest one of the namespace that has most loses its older half.
+    """
 
     def __init__(self, limit: int) -> None:
         self.used = 0
         self.tails: set[Tail] = set()
         self._limit = limit
+        self._used_by: Counter[str] = Counter()
 
-    def add(self, number: int) -> None:
-        """Count bytes that have come."""
+    def count(self, namespace: str, number: int) -> None:
+        """Count bytes that have come, or have gone."""
         self.used += number
-        while self.used > self._limit and self.tails:
-            longest = max(self.tails, key=len)
+        self._used_by[namespace] += number
+        if not self._used_by[namespace]:
+            del self._used_by[namespace]
+
+    def fit(self) -> None:
+        """Drop what is more than there may be."""
+        while self.used > self._limit:
+            most = max(self._used_by, key=self._used_by.__getitem__)
+            longest = max((one for one in self.tails if one.namespace == most), key=len)
             longest.drop((len(longest) + 1) // 2)
 
 
@@ -28,12 +40,13 @@ class Tail:
     """The end of a log whose lines begin with their times.
 
     Attributes:
+        namespace: Of its Pod.
         seen: All bytes that have come.
         is_whole: Whether no byte was dropped.
     """
 
-    def __init__(self, limit: int, memory: Memory) -> None:
-        self.seen = 0
+    def __init__(self, limit: int, memory: Memory, namespace: str = "") -> None:
+        self.namespace, self.seen = namespace, 0
         self.is_whole = True
         self._limit = limit
         self._kept = bytearray()
@@ -49,7 +62,8 @@ class Tail:
         self.seen += len(chunk)
         self._kept += chunk
         self._memory.tails.add(self)
-        self._memory.add(len(chunk))
+        self._memory.count(self.namespace, len(chunk))
+        self._memory.fit()
         self.drop(len(self._kept) - self._limit)
 
     def drop(self, number: int) -> None:
@@ -61,7 +75,7 @@ class Tail:
             elif newline >= 0 or not self._stamp:
                 self._stamp = self._stamp_at(newline + 1)
             del self._kept[:number]
-            self._memory.used -= number
+            self._memory.count(self.namespace, -number)
             self.is_whole = False
 
     @property
@@ -76,7 +90,7 @@ class Tail:
         second, end = since[:_SECOND].encode(), self._kept.rfind(b"\n") + 1
         while end and self._stamp_of(start := self._kept.rfind(b"\n", 0, end - 1) + 1).startswith(second):
             end = start
-        self._memory.used -= len(self._kept) - end
+        self._memory.count(self.namespace, end - len(self._kept))
         del self._kept[end:]
         if not end:
             self._stamp = b""
@@ -94,7 +108,7 @@ class Tail:
     def release(self) -> None:
         """Forget all bytes, for good."""
         self._memory.tails.discard(self)
-        self._memory.used -= len(self._kept)
+        self._memory.count(self.namespace, -len(self._kept))
         self._kept = bytearray()
 
     def _stamp_of(self, start: int) -> bytes:

@@ -275,10 +275,17 @@ FLOODS: dict[str, Callable[[Pending, int], None]] = {
 }
 
 
-def roster(number: int) -> ConfigMap:
+def roster(number: int, document: str = "x" * 1000) -> ConfigMap:
     metadata = {"name": f"c{number}", "namespace": "other", "uid": f"c{number}", "resourceVersion": "1"}
-    found = {"metadata": metadata, "data": {names.ROSTER_KEY: "x" * 1000, "else": "x" * 1_000_000}}
+    found = {"metadata": metadata, "data": {names.ROSTER_KEY: document, "else": "x" * 1_000_000}}
     return msgspec.convert(found, ConfigMap).slim()
+
+
+@pytest.mark.parametrize(("attempt", "is_kept"), [(2**31 - 1, True), (2**31, False), (-1, False)])
+def test_a_roster_of_an_attempt_that_cannot_be_is_passed_over(attempt: int, is_kept: bool) -> None:
+    """A database that refused its row had each other one of the batch written alone."""
+    document = {"framework": {"uid": "u", "attemptID": attempt}, "complete": True}
+    assert (roster(0, json.dumps(document)).rows() is not None) is is_kept
 
 
 def seen_event(number: int) -> Seen:

@@ -101,15 +101,17 @@ def test_what_comes_again_of_a_second_that_was_cut_is_whole() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 400)), max_size=100), st.integers(0, 1000))
-def test_all_together_have_no_more_bytes_than_they_may_and_the_longest_pays(
+def test_all_together_have_no_more_bytes_than_they_may_and_the_longest_of_the_namespace_with_most_pays(
     pieces: list[tuple[int, int]], limit: int
 ) -> None:
     memory = Memory(limit)
-    tails = [Tail(PLENTY, memory) for _ in range(5)]
+    tails = [Tail(PLENTY, memory, "one" if place else "other") for place in range(5)]
     for place, size in pieces:
         tails[place].feed(b"a" * size)
         assert memory.used == sum(map(len, tails)) <= limit
+        if tails[0].seen < limit // 2:
+            assert tails[0].is_whole, "a namespace with few keeps all of them"
     for tail in tails:
         assert tail.is_whole == (len(tail) == tail.seen)
         tail.release()
-    assert (memory.used, memory.tails) == (0, set())
+    assert (memory.used, memory.tails, memory._used_by) == (0, set(), {})
