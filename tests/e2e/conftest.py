@@ -59,7 +59,12 @@ def training_image(cluster: Cluster) -> None:
 
 @pytest.fixture
 def frameworks(
-    request: pytest.FixtureRequest, cluster: Cluster, raw: RawClient, namespace: str, loaded: None, tmp_path: Path
+    request: pytest.FixtureRequest,
+    cluster: Cluster,
+    raw: RawClient,
+    namespace: str,
+    loaded: None,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Frameworks]:
     """The Frameworks of the test's namespace, with the programs for all namespaces, or with Roles in this one."""
     if not ROLES_ONLY:
@@ -67,7 +72,8 @@ def frameworks(
         yield Frameworks(raw, namespace)
         return
     apply_definition(raw)
-    with release_for(cluster, namespace, tmp_path, "--set=crds.enabled=false", "--set=image.tag=dev"):
+    folder = tmp_path_factory.mktemp("release")
+    with release_for(cluster, namespace, folder, "--set=crds.enabled=false", "--set=image.tag=dev"):
         yield Frameworks(raw, namespace)
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from testkit.frameworks import Frameworks
 from tests.support.console import check, steps
 
 pytestmark = pytest.mark.node
@@ -13,11 +12,12 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_command_of_the_page_prints_what_it_says(
-    frameworks: Frameworks, kubeconfig: Path, tmp_path: Path
+    installed: None, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
+    """A release for one namespace would be another one for `doctor`."""
     environ = {"KUBECONFIG": str(kubeconfig), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     count = 0
     for step in steps(DOCS / "cli.md", tmp_path):
         count += 1
-        check(step, tmp_path, environ, {frameworks.namespace: "demo"})
+        check(step, tmp_path, environ, {namespace: "demo"})
     assert count >= 20
