@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
-from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -27,6 +26,7 @@ from frameworkkube.backoff import retrying
 from frameworkkube.errors import KubeError, NotFoundError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
+from frameworkkube.slots import Slots
 
 _log = structlog.get_logger(__name__)
 
@@ -78,8 +78,8 @@ class Reloader:
         self._on_read, self._on_failure = on_read, on_failure
         self._loading: dict[FrameworkKey, _Case] = {}
         self._cases: dict[FrameworkKey, _Case] = {}
-        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        """By namespace, as long as one of its Frameworks is read."""
+        self._places = Slots(PLACES)
+        """By namespace."""
 
     def __contains__(self, key: FrameworkKey) -> bool:
         """Report whether the Framework is being read, or waits for that."""
@@ -155,7 +155,7 @@ class Reloader:
     async def _get(self, key: FrameworkKey) -> bytes:
         """Read once: one whose read fails waits without a place."""
         path = resource_path(names.API_VERSION, names.PLURAL, namespace=key[0], name=key[1])
-        async with self._places.setdefault(key[0], asyncio.Semaphore(PLACES)):
+        async with self._places.of(key[0]):
             return await self._client.get(path)
 
 

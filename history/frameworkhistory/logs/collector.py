@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import tenacity
 from msgspec.structs import replace
@@ -29,12 +28,13 @@ from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.log import Logger
 from frameworkkube.paths import resource_path
+from frameworkkube.slots import Slots
 
 _log = Logger(__name__)
 
 _STORES: Final = 16
 _STORES_OF_ONE: Final = 12
-"""Logs that are stored, and rows that are asked for, at a time, and logs of one namespace."""
+"""Logs that are stored, and rows that are asked for, at a time: of all, and of one namespace."""
 _LEAST_LINE: Final = 31
 """Bytes of a line, with its time."""
 _MOST_GAP: Final = 300
@@ -107,8 +107,7 @@ class Collector:
         self.followed: Counter[str] = Counter()
         self.stored = self.gaps = 0
         self._storage, self._save, self._has_row, self._limits = storage, save, known, limits
-        self._turns = asyncio.Semaphore(_STORES)
-        self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns = Slots(_STORES_OF_ONE, _STORES)
         self._pods: dict[str, _Known] = {}
         self._uids: dict[tuple[str, str | None], set[str]] = {}  # of Pods, by namespace and name of their Framework
         self._tasks: set[asyncio.Task[None]] = set()
@@ -219,7 +218,7 @@ class Collector:
         """Report whether there is a row of a run from before this process."""
         if not known.was_asked:
             # While the database is away, a log is rather read twice.
-            async with self._turns:
+            async with self._turns.of(run.namespace):
                 with contextlib.suppress(Exception):
                     known.done |= await self._has_row(run.framework, run.pod_uid)
                     known.was_asked = True
@@ -249,8 +248,7 @@ class Collector:
         self.gaps += bool(gap)
 
     async def _put(self, storage: Storage, run: Run, tail: Tail) -> int:
-        own = self._turns_of.setdefault(run.namespace, asyncio.Semaphore(_STORES_OF_ONE))
-        async with own, self._turns:
+        async with self._turns.of(run.namespace):
             lines = tail.lines()
             await storage.put(run.key, lines)
             return len(lines)

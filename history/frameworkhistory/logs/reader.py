@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final
-from weakref import WeakValueDictionary
 
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkhistory.logs.runs import Run, is_final
@@ -15,6 +14,7 @@ from frameworkkube.backoff import pause_seconds
 from frameworkkube.errors import ApiStatusError, KubeError, NotFoundError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
+from frameworkkube.slots import Slots
 
 LOST: Final = "its log was gone before it could be read"
 SNAPSHOT: Final = "its Pod was being deleted; what it wrote after this is missing"
@@ -49,8 +49,7 @@ class Reader:
     def __init__(self, client: KubeClient, at_once: int, bytes_per_second: int, patience: float) -> None:
         self.bytes = 0
         self._client, self._rate, self._patience = client, bytes_per_second, patience
-        self._at_once, self._turns = at_once, asyncio.Semaphore(at_once + at_once // 4)
-        self._turns_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns = Slots(at_once, at_once + at_once // 4)
         self._free_at: dict[str, float] = {}
         """When the next bytes may come, by namespace, and of all by ""."""
 
@@ -97,8 +96,7 @@ class Reader:
         later = _restarts(run, pod) - run.restart
         if later not in {0, 1}:
             raise GoneError(LOST)
-        own = self._turns_of.setdefault(run.namespace, asyncio.Semaphore(self._at_once))
-        async with own, self._turns:
+        async with self._turns.of(run.namespace):
             await self._answer(run, tail, lines, {"previous": "true"} if later else {}, is_sure=is_final(pod))
 
     async def _answer(

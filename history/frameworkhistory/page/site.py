@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode
-from weakref import WeakValueDictionary
 
 import msgspec
 from aiohttp import web
@@ -28,6 +27,7 @@ from frameworkhistory.page.people import PERSON, READER, SESSION, PageError, Peo
 from frameworkhistory.page.render import ENVIRONMENT
 from frameworkhistory.page.security import csrf_token
 from frameworkkube.log import Logger
+from frameworkkube.slots import Slots
 
 READS: Final = 8  # threads that read the archive at a time
 READS_OF_ONE: Final = 4  # of one person
@@ -61,15 +61,14 @@ class Site:
     log_link: str = ""
     clock: Callable[[], float] = time.time
     has_actions: bool = True
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS))
-    _turns_of: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary)
+    _turns: Slots = field(default_factory=lambda: Slots(READS_OF_ONE, READS))
 
     async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call what waits for a database, or takes the time of a processor, in a thread.
 
         Whoever asks for many pages at once waits behind themselves: they take no more than half of the turns.
         """
-        async with self._turns_of.setdefault(READER.get(), asyncio.Semaphore(READS_OF_ONE)), self._turns:
+        async with self._turns.of(READER.get()):
             try:
                 return await asyncio.to_thread(function, *args, **kwargs)
             except (DBAPIError, PoolTimeoutError) as error:

@@ -223,7 +223,7 @@ def _log_answer(answer: Answer) -> None:
     fields = {
         "uid": answer.uid,
         "kind": answer.kind[:64],
-        "namespace": answer.namespace[:64],
+        "namespace": answer.namespace,
         "outcome": reason.ruling.value,
         "reason": reason.slug,
     }

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -49,6 +48,7 @@ from frameworkkube.errors import (
 )
 from frameworkkube.http.client import JSON, PARTIAL_METADATA, KubeClient
 from frameworkkube.paths import resource_path
+from frameworkkube.slots import Slots
 
 # From about 450 Tasks on. The API server sends a roster to every barrier: the last of 1,000 barriers receives it in
 # half of the time if it is a quarter of the size.
@@ -94,8 +94,7 @@ class Performer:
 
     def __init__(self, client: KubeClient, *, compress: bool = True, history: KubeClient | None = None) -> None:
         self._client, self._compress, self._bodies, self._history = client, compress, PodBodies(), history
-        self._large_read = asyncio.Semaphore(1)
-        self._large_reads: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._large_reads = Slots(1, 1)
         """By namespace: of each one waits for the read of large objects, so that namespaces take turns."""
 
     async def perform(self, subject: Subject, effect: Effect) -> Outcome:
@@ -208,7 +207,7 @@ class Performer:
     async def _get_large(self, path: str, accept: str) -> bytes:
         """Read large objects one at a time, since all at once are hundreds of MiB."""
         namespace = path.partition("/namespaces/")[2].partition("/")[0]
-        async with self._large_reads.setdefault(namespace, asyncio.Semaphore(1)), self._large_read:
+        async with self._large_reads.of(namespace):
             return await self._client.get(path, accept=accept)
 
     async def _find_owner(self, path: str, effect: effects.FindOwner) -> Outcome:
