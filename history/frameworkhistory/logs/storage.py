@@ -26,8 +26,8 @@ class Storage:
 
     Args:
         url: `file:///a/directory`, which is made where it is missing, `s3://bucket/prefix`, `gs://bucket/prefix` or
-            `az://account/container/prefix`. Keys, endpoint and region come from the environment, as AWS_ENDPOINT_URL,
-            AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_KEY and the like.
+            `az://container/prefix`. Keys, endpoint and region come from the environment, as AWS_ENDPOINT_URL,
+            AWS_ACCESS_KEY_ID, GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_NAME and the like.
     """
 
     def __init__(self, url: str) -> None:

@@ -18,6 +18,7 @@ ADDED: Final = (
     "spec.ttlSecondsAfterFinished",
     "spec.retainPods",
     "spec.suspend",
+    "spec.gangScheduling",
     "status.ready",
     "status.observedGeneration",
     "status.conditions",
