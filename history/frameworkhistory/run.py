@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import count
 from typing import Final
 
 import structlog
@@ -42,7 +43,8 @@ from frameworkkube.serving.listener import Listener
 from frameworkkube.serving.places import ConnectionLimits
 
 _log = structlog.get_logger(__name__)
-RETENTION_SECONDS: Final = 600.0  # between two looks for what is old
+LOG_SECONDS: Final = 60.0  # between two looks for too many logs
+LOOKS: Final = 10  # of them for one at what is old
 STOP_SECONDS: Final = 5.0
 THREADS: Final = 32
 """A database that does not answer keeps each for seconds, and others have logs to compress meanwhile."""
@@ -190,15 +192,20 @@ class History:
     async def _drop_always(self) -> None:
         """Drop what is old, and its logs before: of a log that nobody knows nobody would delete it."""
         settings = self._settings
-        engine, size = self._database.engine, settings.retention_bytes or None
-        retention = Retention(engine, days=settings.retention_days or None, size=size)
-        while True:
-            await asyncio.sleep(RETENTION_SECONDS)
+        days, size, log_size = settings.retention_days, settings.retention_bytes, settings.retention_log_bytes
+        retention = Retention(self._database.engine, days or None, size or None, log_size or None)
+        for look in count(1):
+            await asyncio.sleep(LOG_SECONDS)
             try:
+                while logs := await asyncio.to_thread(retention.logs):
+                    await self._storage.delete([row["key"] for row in logs])
+                    await asyncio.to_thread(retention.forget, logs)
+                if look % LOOKS:
+                    continue
                 while (due := await asyncio.to_thread(retention.due)) is not None:
-                    frameworks, logs = due
-                    await self._storage.delete(logs)
-                    await asyncio.to_thread(retention.drop, frameworks)
+                    frameworks, keys = due
+                    await self._storage.delete(keys)
+                    await self._storage.delete(await asyncio.to_thread(retention.drop, frameworks, keys))
                 await asyncio.to_thread(retention.tidy)
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])

@@ -16,6 +16,7 @@ class Settings(argparse.Namespace):
     log_link: str
     retention_days: float
     retention_bytes: int
+    retention_log_bytes: int
     namespace: list[str]
     user_label: str
     proxy_password_file: Path | None
@@ -42,6 +43,8 @@ def parse(argv: Sequence[str] | None) -> Settings:
     add("--retention-days", type=float, default=90.0, metavar="N", help="days after the deletion (%(default)s)")
     told = "of the database, above which the oldest is dropped (0: no bound)"
     add("--retention-bytes", type=_natural, default=0, metavar="N", help=told)
+    told = "of the objects of logs, above which the oldest are dropped (0: no bound)"
+    add("--retention-log-bytes", type=_natural, default=0, metavar="N", help=told)
     add("--namespace", action="append", default=[], help="only of this namespace; once for each of several")
     add("--user-label", default="user", metavar="KEY", help="the label that says whose a Framework is (%(default)s)")
     add("--proxy-password-file", type=Path, metavar="FILE", help="the secret of an authenticating proxy")

@@ -2,20 +2,24 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Integer, Select, delete, func, literal, select, text
+from sqlalchemy import Connection, Engine, Integer, Select, bindparam, delete, func, literal, select, text, update
 
+from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.database import writing
 from frameworkhistory.archive.notation import Document, Words
 from frameworkhistory.archive.tables import DAY, DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
 
-_AT_ONCE: Final = 500  # Frameworks in one transaction
+DROPPED: Final = "it was dropped: its namespace had most of the logs, which fill their part of the volume"
+_AT_ONCE: Final = 500  # Frameworks, or logs, in one transaction
 _MOST_RUNS: Final = 20_000  # of them, unless one alone has more
 _ROW: Final = 100  # bytes, about, of what has no length in it
+_FILE: Final = 16 << 10  # bytes that an object takes beside its own: for so many a disk has one inode
+_RATIO: Final = 5  # of a log to its object, where it is not known what that has
 _PAGES: Final = "SELECT page_count - freelist_count FROM pragma_page_count, pragma_freelist_count"
 # A file of PostgreSQL keeps the room of rows that are gone: what the rows fill is their number times what some take.
 _FILLED: Final = """
@@ -33,11 +37,14 @@ class Retention:
         days: For how long a Framework is kept after its deletion, None for ever.
         size: How many bytes the database may fill, None for any number: then of the namespace that has most those go
             that were deleted first, but of none that has less than its part of the size.
+        log_size: How many bytes the objects of logs may fill, None for any number: then the oldest go of the namespace
+            that has most, whether their Frameworks exist or not.
     """
 
     engine: Engine
     days: float | None
     size: int | None
+    log_size: int | None = None
     now: Callable[[], float] = time.time
 
     def due(self) -> tuple[list[int], list[str]] | None:
@@ -65,10 +72,45 @@ class Retention:
             keys = select(LOGS.c.key).where(LOGS.c.framework.in_(ids), LOGS.c.key != "")
             return (ids, list(connection.scalars(keys))) if ids else None
 
-    def drop(self, frameworks: list[int]) -> None:
-        """Drop Frameworks, in one transaction."""
+    def drop(self, frameworks: list[int], known: Collection[str]) -> list[str]:
+        """Drop Frameworks, in one transaction, and return the keys of logs that were not known to be theirs."""
+        keys = select(LOGS.c.key).where(LOGS.c.framework.in_(frameworks), LOGS.c.key != "")
         with writing(self.engine) as connection:
+            found = set(connection.scalars(keys))
             connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(frameworks)))
+            return [*found.difference(known)]
+
+    def logs(self) -> list[Row]:
+        """Return the keys of the rows of logs that are to go next, and their `key`; nothing once they fit."""
+        if self.log_size is None:
+            return []
+        size = func.coalesce(LOGS.c.packed, LOGS.c.bytes / _RATIO) + _FILE
+        stored = select(FRAMEWORKS.c.namespace, func.sum(size)).join_from(LOGS, FRAMEWORKS).where(LOGS.c.key != "")
+        with self.engine.connect() as connection:
+            found = connection.execute(stored.group_by(FRAMEWORKS.c.namespace))
+            filled = Counter({namespace: int(filled) for namespace, filled in found})
+            much = filled.total() - self.log_size
+            if much <= 0:
+                return []
+            (most, has), (_, next_) = [*filled.most_common(2), ("", 0)][:2]
+            # No further than to the next one, and not in too many steps.
+            much = min(much, max(has - next_, has // 10))
+            oldest = select(*LOGS.primary_key, LOGS.c.key, size.label("size")).join_from(LOGS, FRAMEWORKS)
+            oldest = oldest.where(LOGS.c.key != "", FRAMEWORKS.c.namespace == most).order_by(LOGS.c.taken)
+            rows: list[Row] = []
+            for row in connection.execute(oldest.limit(_AT_ONCE)).mappings():
+                if much > 0:
+                    rows.append(dict(row))
+                    much -= int(row["size"])
+            return rows
+
+    def forget(self, logs: Sequence[Row]) -> None:
+        """Say in the rows of logs, in one transaction, that they are dropped."""
+        names = LOGS.primary_key.columns.keys()
+        change = update(LOGS).where(*(LOGS.c[name] == bindparam(f"of_{name}") for name in names))
+        with writing(self.engine) as connection:
+            keys = [{f"of_{name}": row[name] for name in names} for row in logs]
+            connection.execute(change.values(key="", gap=DROPPED), keys)
 
     def tidy(self) -> None:
         """Drop gaps that are too old, and what is counted of days."""

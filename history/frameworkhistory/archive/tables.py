@@ -7,7 +7,7 @@ in a sentence what of a row could not be seen. Everything goes with its Framewor
 from typing import Final
 
 from frameworkcontroller.api.states import LedgerState
-from frameworkhistory.archive.migrations.versions import v0002 as newest
+from frameworkhistory.archive.migrations.versions import v0003 as newest
 from frameworkhistory.archive.notation import metadata
 
 METADATA: Final = metadata(newest.TABLES, newest.INDICES)
@@ -37,7 +37,9 @@ SPANS: Final = METADATA.tables["spans"]
 """What a Framework spent its time on (`LedgerState`), from when to when."""
 EVENTS: Final = METADATA.tables["events"]
 LOGS: Final = METADATA.tables["logs"]
-"""The log of one run of a container: where it is stored ("": it is not, and `gap` says why), and its plain bytes."""
+"""The log of one run of a container: where it is stored ("": it is not, and `gap` says why), its plain bytes, and those
+that its object fills, `packed`.
+"""
 DAYS: Final = METADATA.tables["days"]
 """What the attempts have spent that ended on a day, counted since 1970 in UTC: seconds times Tasks.
 

@@ -6,7 +6,21 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Connection, Engine, Integer, Table, bindparam, delete, func, or_, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Engine,
+    Integer,
+    Table,
+    Update,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from frameworkhistory.archive import tables as t
 from frameworkhistory.archive.changes import Changes, Row
@@ -18,8 +32,12 @@ _ENDS: Final = ("namespace", "ended", "result", "phrase", "code")
 _COUNTED: Final = {t.ATTEMPTS: (*_ENDS, "tasks", *t.SPENT), t.RUNS: (*_ENDS, "node")}
 _AT_ONCE: Final = 1_000  # rows that one statement asks for by their keys
 # Of a Framework, what is the newest, and what is long in it: it may be told as often as somebody likes.
-_BOUNDED: Final = ((t.SPECS, t.SPECS.c.generation, t.SPECS.c.document), (t.EVENTS, t.EVENTS.c.last, t.EVENTS.c.message))
-_NEWEST: Final = 1 << 20  # bytes, as they are stored: a row goes once newer ones come to more
+_BOUNDED: Final = (
+    (t.SPECS, t.SPECS.c.generation, t.SPECS.c.document),
+    (t.EVENTS, t.EVENTS.c.last, t.EVENTS.c.message),
+    (t.ATTEMPTS, t.ATTEMPTS.c.attempt, t.ATTEMPTS.c.roster),
+)
+_NEWEST: Final = 1 << 20  # bytes, as they are stored: a row, or the roster of one, goes once newer ones come to more
 _ROW: Final = 1 << 10  # that each counts besides, so that there are no more than a thousand
 _Key: TypeAlias = tuple[Any, ...]
 _Rows: TypeAlias = dict[Table, dict[_Key, Row]]
@@ -123,15 +141,17 @@ class Writer:
 
     @staticmethod
     def _drop_oldest(connection: Connection, *written: _Rows) -> None:
-        """Drop specs and Events of the Frameworks that got more of them, beyond what is kept of each."""
+        """Drop specs, Events and rosters of the Frameworks that got more of them, beyond what is kept of each."""
         for table, age, long in _BOUNDED:
-            if not (frameworks := {key[0] for rows in written for key in rows[table]}):
+            rows = ((key, row) for some in written for key, row in some[table].items())
+            if not (frameworks := {key[0] for key, row in rows if not long.nullable or long.name in row}):
                 continue
             own, size = table.c.framework, func.length(long, type_=Integer) + _ROW
             newer = func.sum(size).over(partition_by=own, order_by=age.desc(), rows=(None, -1)).label("newer")
-            found = select(*table.primary_key, newer).where(own.in_(frameworks)).subquery()
+            found = select(*table.primary_key, newer).where(own.in_(frameworks), long.is_not(None)).subquery()
             old = select(*(found.c[key] for key in _keys(table))).where(found.c.newer > _NEWEST)
-            connection.execute(delete(table).where(tuple_(*table.primary_key).in_(old)))
+            drop: Delete | Update = update(table).values({long: None}) if long.nullable else delete(table)
+            connection.execute(drop.where(tuple_(*table.primary_key).in_(old)))
 
     def _upsert(self, connection: Connection, rows: _Rows, *, is_new: bool = True) -> None:
         """Write rows, those of the same columns by one statement; what is stored already is not written again."""

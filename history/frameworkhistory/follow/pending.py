@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from sys import getsizeof
 from typing import Annotated, Final, Self
 
@@ -104,7 +105,7 @@ class _Waiting:
 
     states: OrderedDict[str, deque[Seen]] = field(default_factory=OrderedDict)
     """By Framework."""
-    awaited: deque[Seen] = field(default_factory=deque)
+    awaited: OrderedDict[Seen, None] = field(default_factory=OrderedDict)
     rows: OrderedDict[Seen, None] = field(default_factory=OrderedDict)
     rosters: OrderedDict[str, Seen] = field(default_factory=OrderedDict)
 
@@ -118,9 +119,13 @@ class _Waiting:
         return (one for one in firsts if one is not None)
 
     def take_rows(self, most: int) -> list[Seen]:
-        """Take out so many rows of either kind at most."""
-        found = [self.awaited.popleft() for _ in range(min(len(self.awaited), most))]
-        return found + [self.rows.popitem(last=False)[0] for _ in range(min(len(self.rows), most))]
+        """Take out so many rows of either kind at most: those that somebody waits for once their Framework is known."""
+        can = (one for one in self.awaited if one.rows is None or one.rows.uid not in self.states)
+        found = [*islice(can, most)]
+        for one in found:
+            del self.awaited[one]
+        most = 0 if self.states else min(len(self.rows), most)
+        return found + [self.rows.popitem(last=False)[0] for _ in range(most)]
 
 
 class Pending:
@@ -174,7 +179,7 @@ class Pending:
     def add_rows(self, seen: Seen) -> None:
         """Add rows that need no Framework to be looked at."""
         if seen.written is not None:
-            self._of(seen.namespace).awaited.append(seen)
+            self._of(seen.namespace).awaited[seen] = None
         else:
             self._of(seen.namespace).rows[seen] = None
             self._count(seen)
@@ -196,7 +201,7 @@ class Pending:
         self.wake.set()
 
     def take(self) -> list[Seen]:
-        """Take out the oldest of each namespace; rows come after all its states: the archive must know Frameworks."""
+        """Take out the oldest of each namespace; rows come after the states: the archive must know Frameworks."""
         found, size = list[Seen](), 0
         with_states = deque(name for name, waiting in self._waiting.items() if waiting.states)
         for _ in range(BATCH):
@@ -214,8 +219,8 @@ class Pending:
             if states:
                 with_states.append(name)
         ready = {name: waiting for name, waiting in self._waiting.items() if not waiting.states}
-        for waiting in ready.values():
-            found += waiting.take_rows(max(1, 8 * BATCH // len(ready)))
+        for waiting in self._waiting.values():
+            found += waiting.take_rows(max(1, 8 * BATCH // len(self._waiting)))
         # One at a time: it may be much larger in memory than it waits.
         for name in [name for name, waiting in ready.items() if waiting.rosters][:1]:
             self._waiting.move_to_end(name)

@@ -226,17 +226,18 @@ class Collector:
 
     async def _store(self, storage: Storage, run: Run, tail: Tail, gap: str) -> None:
         """Store a log, then save its row: who finds a row finds the log. What is neither stored nor a gap is empty."""
-        key, size = "", 0
+        key, size, packed = "", 0, 0
         if len(tail):
             try:
                 stop = tenacity.stop_after_delay(self._limits.store_seconds)
-                size = await retrying(retry=_ANY, stop=stop, before_sleep=self._note)(self._put, storage, run, tail)
+                again = retrying(retry=_ANY, stop=stop, before_sleep=self._note)
+                size, packed = await again(self._put, storage, run, tail)
                 key = run.key
             except Exception as error:  # noqa: BLE001 -- of any storage
                 gap = f"its log could not be stored: {_brief(error)}"
         tail.release()
-        row = run.row() | {"key": key, "bytes": size, "is_whole": tail.is_whole and not gap, "taken": time.time()}
-        row["gap"] = gap.replace("\0", "")[:_MOST_GAP]
+        row = run.row() | {"key": key, "bytes": size, "packed": packed, "taken": time.time()}
+        row |= {"is_whole": tail.is_whole and not gap, "gap": gap.replace("\0", "")[:_MOST_GAP]}
         rows = Changes(run.framework, run.namespace, logs=[row])
         is_known: bool = await retrying(retry=_ANY, before_sleep=self._note)(self._save, rows)
         if key and not is_known:
@@ -247,11 +248,10 @@ class Collector:
         self.stored += bool(key)
         self.gaps += bool(gap)
 
-    async def _put(self, storage: Storage, run: Run, tail: Tail) -> int:
+    async def _put(self, storage: Storage, run: Run, tail: Tail) -> tuple[int, int]:
         async with self._turns.of(run.namespace):
             lines = tail.lines()
-            await storage.put(run.key, lines)
-            return len(lines)
+            return len(lines), await storage.put(run.key, lines)
 
     @staticmethod
     def _note(state: tenacity.RetryCallState) -> None:

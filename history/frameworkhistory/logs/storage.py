@@ -39,9 +39,11 @@ class Storage:
             client: ClientConfig = {"timeout": _TRY, "connect_timeout": _TRY, "allow_http": True}
             self._store = from_url(url, client_options=client, retry_config={"max_retries": 1, "retry_timeout": _TRY})
 
-    async def put(self, key: str, lines: bytes) -> None:
-        """Store a log; one of the same key is replaced."""
-        await obstore.put_async(self._store, key, await asyncio.to_thread(gzip.compress, lines, 6))
+    async def put(self, key: str, lines: bytes) -> int:
+        """Store a log, and return how many bytes it fills; one of the same key is replaced."""
+        packed = await asyncio.to_thread(gzip.compress, lines, 6)
+        await obstore.put_async(self._store, key, packed)
+        return len(packed)
 
     async def get(self, key: str) -> bytes:
         """Return a log. It raises FileNotFoundError if there is none."""

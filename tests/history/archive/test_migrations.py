@@ -9,14 +9,15 @@ from sqlalchemy.exc import NoSuchModuleError
 from frameworkhistory.archive import tables
 from frameworkhistory.archive.database import Database, NewerSchemaError
 from frameworkhistory.archive.tables import METADATA
-from tests.history.archive.made import is_killed
+from frameworkhistory.archive.writer import Writer
+from tests.history.archive.made import changes, is_killed, log, stored
 from tests.support.postgres import Postgres
 
 
 def _of_sqlite(url: str) -> str:
     with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         lines = connection.execute("SELECT sql FROM sqlite_master WHERE tbl_name != 'alembic_version' ORDER BY name")
-        return "\n".join(str(line) for (line,) in lines)
+        return "\n".join(" ".join(str(line).split()) for (line,) in lines)
 
 
 def _of_tables(url: str) -> None:
@@ -53,6 +54,17 @@ def test_the_versions_make_the_tables_of_the_program_in_postgresql(server: Postg
         schemas.append(server.schema(url))
     assert schemas[0] == schemas[1]
     assert "frameworks_created" in schemas[0]
+
+
+def test_of_logs_that_were_kept_before_it_is_not_known_what_their_objects_fill(database: Database) -> None:
+    kept = changes()
+    kept.logs = [log("pod", packed=7)]
+    Writer(database.engine).apply([kept])
+    with database.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE logs DROP COLUMN packed"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+    database.open()
+    assert [row["packed"] for row in stored(database.engine)["logs"]] == [None]
 
 
 def test_tables_of_a_newer_program_are_refused_as_they_are(database: Database) -> None:

@@ -3,7 +3,7 @@ import os
 from sqlalchemy import func, select
 
 from frameworkhistory.archive.database import Database
-from frameworkhistory.archive.retention import Retention
+from frameworkhistory.archive.retention import DROPPED, Retention
 from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from tests.history.archive.made import DAY, attempt, changes, log, run, stored
@@ -15,7 +15,7 @@ def _dropped(retention: Retention) -> list[list[int]]:
     """Drop all that is to go."""
     found = []
     while due := retention.due():
-        retention.drop(due[0])
+        assert retention.drop(*due) == []
         found.append(due[0])
     return found
 
@@ -40,7 +40,10 @@ def test_what_was_deleted_too_long_ago_goes_with_all_its_parts_and_tells_its_log
     assert due
     assert (len(due[0]), due[1]) == (1, ["logs/old"])
     assert retention.due() == due, "what was not dropped is told again"
-    retention.drop(due[0])
+    late = changes("old", deleted=NOW - 11 * DAY)
+    late.logs = [log("late")]
+    Writer(database.engine).apply([late])
+    assert retention.drop(*due) == ["logs/late"], "of the object of a log whose row came meanwhile nobody else knows"
     assert retention.due() is None
     after = stored(database.engine)
     assert sorted(row["uid"] for row in after["frameworks"]) == ["exists", "young"]
@@ -106,3 +109,26 @@ def test_what_fills_the_database_is_of_the_namespace_that_loses_for_it(database:
     _dropped(retention)
     left = [row["uid"] for row in stored(database.engine)["frameworks"]]
     assert left == [*(one.uid for one in others), "exists"], "they fill less than their part of the size"
+
+
+def test_the_oldest_logs_go_of_the_namespace_that_has_most_of_them_and_their_rows_say_so(database: Database) -> None:
+    namespaces = {"few": 3, "many": 12, "most": 20}
+    for namespace, number in namespaces.items():
+        one = changes(namespace, namespace=namespace, deleted=1.0 if namespace == "few" else None)
+        one.logs = [log(f"{namespace}-{place}", taken=1.0 + place, packed=100_000) for place in range(number)]
+        one.logs += [log(f"{namespace}-before", taken=0.5, bytes=500_000), log(f"{namespace}-none", key="", gap="lost")]
+        Writer(database.engine).apply([one])
+    retention = Retention(database.engine, days=None, size=None, log_size=2_000_000)
+    gone: list[str] = []
+    while logs := retention.logs():
+        gone += [row["key"] for row in logs]
+        assert retention.logs() == logs, "what was not dropped is told again"
+        retention.forget(logs)
+    rows = stored(database.engine)["logs"]
+    assert {row["pod_uid"] for row in rows if row["gap"] == DROPPED} == {key.removeprefix("logs/") for key in gone}
+    kept = {name: [row["taken"] for row in rows if row["key"].startswith(f"logs/{name}-")] for name in namespaces}
+    assert sorted(map(len, kept.values())) == [4, 6, 7], "those with most have alike, and what fits is kept"
+    for name, found in kept.items():
+        times = [0.5, *(1.0 + place for place in range(namespaces[name]))]
+        assert sorted(found) == times[-len(found) :]
+    assert Retention(database.engine, days=None, size=None).logs() == []

@@ -226,6 +226,18 @@ def test_of_a_framework_the_newest_specs_and_events_stay(database: Database) -> 
     assert [row["generation"] for row in stored(database.engine)["specs"]] == [6, *range(1, 9)]
 
 
+def test_of_a_framework_the_newest_rosters_stay_and_all_attempts(database: Database) -> None:
+    other = changes("other")
+    other.attempts = [attempt(roster=os.urandom(400_000))]
+    Writer(database.engine).apply([other])
+    for number in range(6):
+        known = changes()
+        known.attempts = [attempt(number, roster=os.urandom(400_000)), attempt(number + 1)]
+        Writer(database.engine).apply([known])
+    rows = stored(database.engine)["attempts"]
+    assert [row["roster"] is not None for row in rows] == [True, *[False] * 3, *[True] * 3, False]
+
+
 def test_a_mark_and_a_gap_are_remembered(database: Database) -> None:
     writer, reader = Writer(database.engine), Reader(database.engine)
     assert reader.mark("at work") is None

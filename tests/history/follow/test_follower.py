@@ -203,6 +203,22 @@ async def test_a_silent_api_server_is_a_gap_once_it_answers(
         await comes(lambda: follower._reader.mark("at-work") is None, False)
 
 
+async def test_the_row_of_a_log_waits_for_no_other_framework_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frameworkhistory.follow.pending.BATCH", 1)
+    pending, wait = Pending(), asyncio.get_running_loop().create_future
+    for name in ("a", "b"):
+        pending.add_rows(Seen(1.0, rows=log(name), written=wait()))
+        pending.add_rows(Seen(1.0, rows=Changes(f"uid-{name}", "lab", events=[{"uid": name}])))
+        pending.add(state(name), is_gone=False)
+    for name in ("a", "b"):
+        taken = pending.take()
+        rows = [one.rows for one in taken if one.rows is not None]
+        assert [one.state.metadata.name for one in taken if one.state is not None] == [name]
+        assert [one.uid for one in rows if one.logs] == [f"uid-{name}"]
+        assert [one.uid for one in rows if one.events] == ([] if name == "a" else ["uid-a", "uid-b"])
+    assert not pending
+
+
 async def test_of_states_that_memory_has_no_place_for_the_newest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("frameworkhistory.follow.pending.PENDING_BYTES", 2 * (state().size + SEEN_BYTES))
     pending, begun = Pending(), time.monotonic()

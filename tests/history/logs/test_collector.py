@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -92,6 +93,7 @@ async def test_each_run_is_kept_or_known_to_be_lost(scene: Scene, name: str) -> 
         if isinstance(found, bytes):
             assert await scene.archive.text(restart=restart) == found
             assert (row["bytes"], row["gap"], row["is_whole"]) == (len(found), "", True)
+            assert row["packed"] == len(gzip.compress(found, 6))
             assert row["key"] == f"demo/framework-uid/0/worker-0/0-{UID}-main-{restart}.log.gz"
         else:
             assert (row["key"], row["gap"], row["is_whole"]) == ("", found, not found)
