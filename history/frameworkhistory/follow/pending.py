@@ -218,13 +218,12 @@ class Pending:
                 states[uid] = own
             if states:
                 with_states.append(name)
-        ready = {name: waiting for name, waiting in self._waiting.items() if not waiting.states}
         for waiting in self._waiting.values():
             found += waiting.take_rows(max(1, 8 * BATCH // len(self._waiting)))
         # One at a time: it may be much larger in memory than it waits.
-        for name in [name for name, waiting in ready.items() if waiting.rosters][:1]:
+        for name in [name for name, waiting in self._waiting.items() if waiting.rosters and not waiting.states][:1]:
             self._waiting.move_to_end(name)
-            found.append(ready[name].rosters.popitem(last=False)[1])
+            found.append(self._waiting[name].rosters.popitem(last=False)[1])
         for name in [name for name, waiting in self._waiting.items() if not waiting]:
             del self._waiting[name]
         for seen in found:
