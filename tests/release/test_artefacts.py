@@ -259,12 +259,12 @@ def test_a_bill_of_an_image_lists_its_packages_and_distributions_and_that_of_the
 def test_the_values_of_a_release_name_each_image_by_its_digest(
     prefix: str, registry: str, repository: str, tmp_path: Path
 ) -> None:
-    text = images(prefix, {"barrier": "sha256:1"})
+    text = images("1.2.3", prefix, {"barrier": "sha256:1"})
     (tmp_path / "images.yaml").write_text(text)
     assert Release(tmp_path, "1.2.3").prefix == prefix
     assert moved(prefix, "127.0.0.1:5000") == prefix.replace(registry, "127.0.0.1:5000")
     assert yaml.safe_load(text) == {
-        "image": {"registry": registry},
+        "image": {"registry": registry, "digestsOf": "1.2.3"},
         "barrier": {"image": {"repository": repository, "digest": "sha256:1"}},
     }
 

@@ -70,6 +70,7 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "a setting beyond its limit": ({"controller": {"config": {"concurrentRequests": 5000}}}, "concurrentRequests"),
     "a text for a number": ({"controller": {"replicas": "two"}}, "replicas"),
     "another way of injection": ({"injection": "policy"}, "injection"),
+    "digests of another version": ({"image": {"digestsOf": "0.1.0"}}, "the digests are of the images of 0.1.0"),
     "a digest of another kind": ({"controller": {"image": {"digest": "md5:00"}}}, "digest"),
     "a namespace with a capital": ({"watchNamespaces": ["Team"]}, "watchNamespaces"),
     "a preset with a dot in its name": ({"barrier": {"presets": {"a.toml": ""}}}, "a.toml"),
@@ -158,7 +159,8 @@ def test_every_value_changes_the_manifests(render: Render) -> None:
             return str(error)
 
     idle = [path for path, case in CASE_OF.items() if outcome(MATRIX[case]) == outcome(without(MATRIX[case], path))]
-    assert idle == []
+    # It is only compared with the chart's own version, and is it here.
+    assert idle == ["image.digestsOf"]
 
 
 # --- what is rendered ------------------------------------------------------------------------------------------------

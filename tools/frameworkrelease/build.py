@@ -133,4 +133,4 @@ def _images(sources: Sources, release: Release, folder: Path, prefix: str) -> No
         bill_of(archive).write_text(bills.of_image(reference, digest, found, sources.epoch))
     bill = bills.of_wheel(release.wheel, sources.version, everything, sources.epoch)
     bill_of(release.wheel).write_text(bill)
-    (release.folder / IMAGES).write_text(images(prefix, digests))
+    (release.folder / IMAGES).write_text(images(release.version, prefix, digests))

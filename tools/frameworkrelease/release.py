@@ -67,14 +67,16 @@ def bill_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.cdx.json")
 
 
-def images(prefix: str, digests: Mapping[str, str]) -> str:
-    """Return the values of the chart by which it installs images of a registry and path, each by its digest."""
+def images(version: str, prefix: str, digests: Mapping[str, str]) -> str:
+    """Return the values of a version's chart by which it installs images of a registry and path by their digests."""
     registry, _, path = prefix.partition("/")
     by_program = {
         program: {"image": {"repository": f"{path}/{program}".lstrip("/"), "digest": digest}}
         for program, digest in digests.items()
     }
-    return _IMAGES_HEAD + yaml.safe_dump({"image": {"registry": registry}, **by_program}, sort_keys=False)
+    return _IMAGES_HEAD + yaml.safe_dump(
+        {"image": {"registry": registry, "digestsOf": version}, **by_program}, sort_keys=False
+    )
 
 
 def moved(prefix: str, registry_address: str) -> str:
