@@ -56,6 +56,7 @@ WRITES = "frameworkcontroller_status_write_failures_total"
 REQUESTS = "rest_client_requests_total"
 SINCE = "frameworkcontroller_gang_oldest_wait_timestamp_seconds"
 MISSING = 'frameworkcontroller_gang_missing_tasks{reason="not-ready"}'
+ENDED = "frameworkcontroller_attempt_completions_total"
 HANGS = "frameworkcontroller_gang_hangs_total"
 HUNG = "frameworkcontroller_hung_frameworks"
 EXPIRY = "frameworkinjector_certificate_expiry_timestamp_seconds"
@@ -86,6 +87,10 @@ CASES: dict[str, tuple[Series, Series]] = {
     ),
     "FrameworkControllerEventsDropped": grows("frameworkcontroller_events_dropped"),
     # The time of a test begins at 0, which is no time of a gang.
+    "FrameworkGangGivesUp": (
+        growing(f'{ENDED}{{kind="framework",code="201"}}'),
+        growing(f'{ENDED}{{kind="framework",code="-210"}}'),
+    ),
     "FrameworkGangWaits": (always(SINCE, 1) | always(MISSING, 3), always(SINCE, 0) | always(MISSING, 0)),
     "FrameworkGangStartSlow": (
         histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="open",'),
