@@ -109,8 +109,6 @@ class WriteStatus:
     """The status that is written upon: if it is unchanged after a conflict, only the rest of the object changed."""
     previous_roles: int | None = None
     """Its `status.roles_digest` as it is stored, if that is known."""
-    unanswered: FrameworkStatus | None = None
-    """An earlier write whose answer was lost: if it took effect, it is written upon, too."""
     rest_bytes: int = 0
     """The size of the Framework without its status, in JSON."""
     text_bytes: int = 0

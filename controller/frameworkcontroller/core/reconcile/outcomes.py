@@ -199,9 +199,9 @@ class Outcomes:
         """
         failures = self._in_flight.failures(effect.key)
         is_current = effect.status.attempt_status.id == self._state.status.attempt_status.id
-        if isinstance(outcome, Failed):
-            self._writer.apply_failure(effect)
-        elif outcome.code == TOO_LARGE and is_current and not self._state.too_large:
+        self._writer.apply_failure(effect if isinstance(outcome, Failed) else None)
+        is_too_large = isinstance(outcome, Refused) and outcome.code == TOO_LARGE
+        if is_too_large and is_current and not self._state.too_large:
             tasks = sum(len(role.task_statuses) for role in effect.summary.roles)
             text = (
                 f"The status of {tasks} Tasks is larger than the API server accepts ({outcome.message[:200]}): "

@@ -26,6 +26,4 @@ def resolve_conflict(effect: WriteStatus, uid: str, live: Framework) -> Outcome 
         return version
     if is_same(status, effect.status):
         return Done(resource_version=version)
-    if effect.unanswered is not None and is_same(status, effect.unanswered):
-        return version
     return StaleStatus()

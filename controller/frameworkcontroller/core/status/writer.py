@@ -4,6 +4,7 @@ The reconciler asks `due` and `compose` at the end of each pass, and hands every
 One write is in flight at a time. `conflict` says why one conflicted.
 """
 
+from dataclasses import replace as replace_fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +57,7 @@ class StatusWriter:
         self.paid_until: datetime | None = None
         """Until when the writes of this Framework have used up what it may write, None if it has written none."""
         self._ending_since: datetime | None = None
-        self._unanswered: FrameworkStatus | None = None
+        self._unanswered: WriteStatus | None = None
         self._roles_digest = None if self.persisted is None else roles_digest(self.persisted)
 
     @property
@@ -73,9 +74,9 @@ class StatusWriter:
         status = seen.stored_status()
         if not is_same(status, self.persisted, self._roles_digest):
             # Asked second: it may unpack all roles, and the persisted status is known by its digest.
-            if self._unanswered is None or not is_same(status, self._unanswered):
+            if self._unanswered is None or not is_same(status, self._unanswered.status):
                 return True
-            self.persisted, self._unanswered = self._unanswered, None
+            self.persisted, self._unanswered = self._unanswered.status, None
         self._resource_version = version
         self._roles_digest = None if status is None else roles_digest(status)
         return False
@@ -120,12 +121,17 @@ class StatusWriter:
     def compose(
         self, state: FrameworkState, spec: FrameworkSpec, generation: int, now: Now, rest_bytes: int = 0
     ) -> WriteStatus:
-        """Return a write of everything that is decided up to now.
+        """Return a write of everything that is decided up to now, or once more one whose answer was lost.
 
         The Framework without its status has so many bytes (`rest_bytes`).
         """
-        summary = summarize(state, spec)
         self._sent_at, self._ending_since = now.steady, None
+        if self._unanswered is not None:
+            # Of two that may have taken effect, and differ, one would be taken for that of another writer.
+            return replace_fields(
+                self._unanswered, resource_version=self._resource_version, previous_roles=self._roles_digest
+            )
+        summary = summarize(state, spec)
         state.urgency = Urgency.REPORT
         attempt = state.status.attempt_status
         body = replace(
@@ -159,7 +165,6 @@ class StatusWriter:
             self._resource_version,
             self.persisted,
             previous_roles=self._roles_digest,
-            unanswered=self._unanswered,
             rest_bytes=rest_bytes,
             text_bytes=state.text_bytes,
         )
@@ -174,9 +179,9 @@ class StatusWriter:
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)
 
-    def apply_failure(self, effect: WriteStatus) -> None:
-        """Take in a write whose answer was lost: it may have taken effect."""
-        self._unanswered = effect.status
+    def apply_failure(self, lost: WriteStatus | None) -> None:
+        """Take in a write whose answer was lost, so that it may have taken effect, or None for one that was refused."""
+        self._unanswered = lost
 
 
 def _interval(size: int) -> timedelta:

@@ -257,10 +257,7 @@ class Performer:
     # --- the status --------------------------------------------------------------------------------------------------
 
     async def _write_status(self, subject: Subject, path: str, effect: effects.WriteStatus) -> Outcome:
-        """Write the status, again if only the rest of the object has changed, without a pause: it holds a slot.
-
-        If a write took effect whose answer was lost, the next one conflicts with it and knows it (`unanswered`).
-        """
+        """Write the status, again if only the rest of the object has changed, without a pause: it holds a slot."""
         status, digest = await self._encode(effect)
         version = effect.resource_version
         for conflicts in range(STATUS_TRIES):

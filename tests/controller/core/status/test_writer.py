@@ -169,10 +169,25 @@ def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
     one = Writing(1)
     lost = one.write()
     one.writer.apply_failure(lost)
-    assert one.write(11).unanswered == lost.status
+    one.put(0, State.RUNNING)
+    # The next one fails, too, and certainly did nothing: it is the first of which nobody knows.
+    assert one.write(11) == lost
+    one.writer.apply_failure(lost)
     assert not one.writer.is_stale(framework_with("9", lost.status))
     following = one.write(12)
-    assert (following.resource_version, following.previous, following.unanswered) == ("9", lost.status, None)
+    assert (following.resource_version, following.previous, following.status == lost.status) == (
+        "9",
+        lost.status,
+        False,
+    )
+
+
+def test_a_write_that_was_refused_is_not_repeated() -> None:
+    one = Writing(1)
+    one.writer.apply_failure(one.write())
+    one.writer.apply_failure(None)
+    one.put(0, State.RUNNING)
+    assert one.write(11).status.attempt_status.task_role_statuses[0].task_statuses[0].state is State.RUNNING
 
 
 def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None:
@@ -240,15 +255,13 @@ def status(state: State, *, compressed: bool = False) -> FrameworkStatus:
 WRITTEN, BEFORE, OTHER = status(State.RUNNING), status(State.PREPARING), status(State.DELETING)
 SUMMARY = RolesSummary(roles=ROLES, order=("worker",), ready=0, total=1, by_arrival=False, member_revision=1)
 WRITE = WriteStatus(WRITTEN, SUMMARY, 7, "41", BEFORE)
-LOST, FIRST = replace_fields(WRITE, unanswered=OTHER), replace_fields(WRITE, previous=None)
+FIRST = replace_fields(WRITE, previous=None)
 DONE, AGAIN = Done(resource_version="43"), "43"
 CONFLICTS: dict[str, tuple[WriteStatus, FrameworkStatus | None, Outcome | str]] = {
     "our own write": (WRITE, WRITTEN, DONE),
     "our own write, compressed": (WRITE, status(State.RUNNING, compressed=True), DONE),
     "what we wrote upon": (WRITE, BEFORE, AGAIN),
     "what we wrote upon, compressed": (WRITE, status(State.PREPARING, compressed=True), AGAIN),
-    "an earlier write whose answer was lost": (LOST, OTHER, AGAIN),
-    "neither that nor what we wrote upon": (LOST, status(State.COMPLETED), StaleStatus()),
     "another writer's status": (WRITE, OTHER, StaleStatus()),
     "no status where there was one": (WRITE, None, StaleStatus()),
     "no status before the first write": (FIRST, None, AGAIN),
