@@ -107,8 +107,10 @@ class Transport:
             answered = True
             if not isinstance(answer, ApiStatusError):
                 return answer
-            # What a webhook says of one object is no reason to leave the server alone.
-            if answer.code in {429, 503} and answer.retry_after_seconds and not answer.by_webhook:
+            # Flow control answers in plain text. A Status is about one object or collection, such as one whose cache is
+            # not ready: it is no reason to leave the server alone, and neither is what a webhook says.
+            is_for_all = not answer.status and not answer.by_webhook
+            if answer.code in {429, 503} and answer.retry_after_seconds and is_for_all:
                 self._flow_control.pause(answer.retry_after_seconds)
             try:
                 raise answer
