@@ -96,7 +96,7 @@ class LeaderElection:
         self._name, self._identity = name, identity
         self._duration, self._period = lease_duration_seconds, retry_period_seconds
         self._on_overdue = on_overdue
-        self._sleep, self._draw = sleep, draw
+        self._clock, self._sleep, self._draw = clock, sleep, draw
         self._lock = LeaseLock(
             client,
             namespace,
@@ -201,10 +201,13 @@ class LeaderElection:
 
     async def _renew_until_lost(self) -> None:
         """Renew once per period; at the end `leading` is False if another replica may be at work already."""
+        spent = 0.0
         while (remaining := self._lock.remaining_seconds) > 0:
-            await self._sleep(min(remaining, self._period * (1 - JITTER * self._draw())))
+            # A try that hung for half the deadline has to leave time for another one.
+            await self._sleep(min(remaining, max(self._period * (1 - JITTER * self._draw()) - spent, 0.0)))
             if self._lock.remaining_seconds <= 0:
                 return
+            began = self._clock()
             try:
                 self._lock.leading = await self._lock.renew()
             except KubeError as error:
@@ -214,6 +217,7 @@ class LeaderElection:
                     remaining_seconds=round(self._lock.remaining_seconds, 1),
                     error=str(error),
                 )
+            spent = self._clock() - began
             if not self._lock.leading:
                 return
 

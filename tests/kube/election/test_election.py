@@ -176,6 +176,13 @@ async def test_a_half_open_connection_costs_half_the_deadline_not_the_term(world
     assert first.terms == 1
 
 
+async def test_after_a_renewal_without_an_answer_the_next_one_has_two_seconds(world: Election) -> None:
+    first = await world.leader(seconds=31)
+    world.fault("a", FAULTS["hang"], late(2))
+    await asyncio.sleep(30)
+    assert first.terms == 1
+
+
 async def test_a_pause_that_the_server_asks_for_does_not_stop_renewals(world: Election) -> None:
     first = await world.leader()
     world.server.on("DELETE", then=answer(429, Retry_After="60"))
