@@ -289,8 +289,7 @@ class Informer(Generic[T]):
             try:
                 page = await self._pager.read(token, whole=self._lists.way is Way.WHOLE)
             except KubeError as error:
-                if is_unknown_version(error):
-                    self._lists.expired()
+                self._lists.failed(error)
                 raise
             self._record_activity()
             self._require_progress(page.resource_version)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final, Generic, TypeVar
 
-from frameworkkube.errors import AnswerTooLargeError, KubeError
+from frameworkkube.errors import AnswerTooLargeError, KubeError, RequestTimeoutError, is_unknown_version
 from frameworkkube.http.client import PARTIAL_METADATA, PARTIAL_METADATA_LIST, KubeClient
 from frameworkkube.informer.store import HasMetadata
 from frameworkkube.informer.watch_events import Page, WireDecoder, decoded
@@ -68,9 +68,12 @@ class Lists:
         if opened or self._unopened >= _UNOPENED_STREAMS:
             self.way = Way.PAGES
 
-    def expired(self) -> None:
-        """Take in that a list failed because its version was too old: that paging takes longer than a compaction."""
-        self.way = Way.PAGES if self.way is Way.WHOLE else Way.WHOLE
+    def failed(self, error: KubeError) -> None:
+        """Take in why a list has failed: pages by their version take longer than a compaction, one answer too long."""
+        if self.way is Way.WHOLE and (is_unknown_version(error) or isinstance(error, RequestTimeoutError)):
+            self.way = self._preferred
+        elif is_unknown_version(error):
+            self.way = Way.WHOLE
 
     def complete(self) -> None:
         """Take in that everything was listed."""

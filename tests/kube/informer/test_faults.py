@@ -143,6 +143,15 @@ async def test_a_continue_token_that_expired_leads_to_a_list_without_pages_and_t
     assert min(lab.slept) >= 0.8
 
 
+async def test_a_list_in_one_answer_that_takes_too_long_gives_way_to_pages(lab: Lab) -> None:
+    expired, pages = refusal(410, "Expired"), answer(200, listing(5, pod("a", 1), token="t"))
+    lab.on("GET", pages, expired, silence, answer(200, listing(30, pod("a", 1))))
+    lab.on("watch", SILENT)
+    made = lab.follow(page_size=2)
+    await lab.eventually(lambda: made.has_synced)
+    assert [sorted(request.query) for request in lab.of("GET")] == [["limit"], ["continue", "limit"], [], ["limit"]]
+
+
 FROM_THE_FUTURE = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
 LATER, EARLIER = answer(200, listing(900, pod("a", 800))), answer(200, listing(100, pod("a", 90)))
 STREAM = watch(added("a", 800), end_of_list(900), error(410, "Expired"))
