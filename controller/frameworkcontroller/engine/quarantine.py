@@ -146,11 +146,12 @@ class Reloader:
             seen = FRAMEWORK_DECODER.decode(answer)
             self._loading.pop(key, None)
             self._on_read(key, seen)
-        except NotFoundError:
-            self._loading.pop(key, None)
-            self._cases.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- whatever is wrong with it, no other Framework suffers
-            self.isolate(key, error, edition_of(seen) or case.edition)
+            if isinstance(error, NotFoundError) and error.status:  # and no page of a proxy
+                self._loading.pop(key, None)
+                self._cases.pop(key, None)
+            else:
+                self.isolate(key, error, edition_of(seen) or case.edition)
 
     async def _get(self, key: FrameworkKey) -> bytes:
         """Read once: one whose read fails waits without a place."""

@@ -69,7 +69,7 @@ async def test_a_framework_that_is_another_or_gone_when_it_is_read_again_is_left
     is_gone: bool,
 ) -> None:
     client, performer = Client(framework()), Performer(StaleStatus())
-    client.reads = [NotFoundError(404, "NotFound", "gone") if is_gone else framework(7, "v")]
+    client.reads = [NotFoundError(404, "NotFound", "gone", status={"code": 404}) if is_gone else framework(7, "v")]
     async with running(client, performer):
         await until(lambda: not client.reads)
         await asyncio.sleep(60)

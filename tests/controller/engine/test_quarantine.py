@@ -233,13 +233,32 @@ async def test_a_framework_that_is_deleted_in_quarantine_is_forgotten() -> None:
         assert "frameworkcontroller_quarantined_frameworks 0.0" in engine.metrics.text().decode()
 
 
+class BehindAProxy(TwoFrameworks):
+    """Answers the first read of `bad` with a page that says 404."""
+
+    async def get(self, path: str, **more: Any) -> bytes:
+        if path.endswith("bad") and path not in self.at:
+            self.at.append(path)
+            raise NotFoundError(404, "Not Found", "<html>")
+        self.frameworks = (named("bad", version=2), named("good"))
+        return await super().get(path, **more)
+
+
+@in_virtual_time
+async def test_a_page_of_a_proxy_is_no_deletion_of_a_framework_that_is_read() -> None:
+    client, performer = BehindAProxy(unreadable()), Performer()
+    async with running(client, performer):
+        await until(lambda: client.at)
+        await works(performer, "bad")
+
+
 class DeletedWhileRead(TwoFrameworks):
     """Answers the first read of `bad`, which is deleted and shown so before the answer arrives."""
 
     async def get(self, path: str, **more: Any) -> bytes:
         if path.endswith("bad") and path in self.at:
             self.at.append(path)
-            raise NotFoundError(404, "NotFound", "gone")
+            raise NotFoundError(404, "NotFound", "gone", status={"code": 404})
         answer = await super().get(path, **more)
         self.shows("DELETED", named("bad", version=9))
         await asyncio.sleep(1)
