@@ -132,13 +132,15 @@ def as_hung(end: End, hang: Hang) -> End:
 def culprit(pod: Pod) -> ContainerStatus | None:
     """Return the container that has failed first, an application's if there is one, as one that is terminated.
 
-    The kubelet ends the others because of it. What it says of containers that it has removed is nobody's exit.
+    The kubelet ends the others because of it. What it says of containers that it has removed is nobody's exit, and an
+    earlier run of one that was started again alone is only asked where none is at its end.
     """
-    for statuses in (pod.status.container_statuses, pod.status.init_container_statuses):
+    both = (pod.status.container_statuses, pod.status.init_container_statuses)
+    for statuses, is_now in ((each, now) for now in (True, False) for each in both):
         ended = [
             (end.finished_at or LATEST, one.name, end)
             for one in statuses
-            for end in (one.state.terminated or one.last_state.terminated,)
+            for end in ((one.state if is_now else one.last_state).terminated,)
             if end is not None and end.exit_code and end.reason != names.RESTARTING_ALL_CONTAINERS
         ]
         if ended:

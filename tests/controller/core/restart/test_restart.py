@@ -121,6 +121,13 @@ CAUSES = {
     "the application before the barrier": (after(terminated("a", 5), barrier=143), ("a", 5)),
     "the barrier alone": (after({"name": "a", "state": RUNNING}, barrier=137), (names.BARRIER_CONTAINER, 137)),
     "the run before": (after({"name": "a", "state": RUNNING, "lastState": terminated("a", 4)["state"]}), ("a", 4)),
+    "not an earlier run of another container, which was started again alone": (
+        after(
+            {"name": "a", "state": RUNNING, "lastState": terminated("a", 137, finished=1)["state"]},
+            terminated("b", 5, finished=9),
+        ),
+        ("b", 5),
+    ),
     "none: what was removed is no exit": (after({"name": "a", "lastState": REMOVED}), (None, None)),
     "none: a success is no failure": (after(terminated("a", 0)), (None, None)),
 }
