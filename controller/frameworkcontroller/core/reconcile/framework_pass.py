@@ -158,7 +158,7 @@ class FrameworkPass:
             state.set(attempt.move(state.status, State.RUNNING, ctx.stamp))
         if framework.is_ending(state.status):
             return state.status.state not in ENDED and self._had_pods and not state.has_pods
-        if state.preempted or hang.end_of(state.status, state.facts.hang_limit or 0):
+        if not self._seeks_config_map and (state.preempted or hang.end_of(state.status, state.facts.hang_limit or 0)):
             return True
         seen = (state.revisions.now, self._seeks_config_map)
         if seen == self._followed:

@@ -2,10 +2,19 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from frameworkcontroller.api import names
 from frameworkcontroller.api.pod_group import KINDS, GangScheduling, PodGroup
-from frameworkcontroller.core.effects import CreateCompanion, Missing, PatchCompanion, Refused, WriteStatus
+from frameworkcontroller.core.effects import (
+    CreateCompanion,
+    CreatePod,
+    Missing,
+    NameTaken,
+    PatchCompanion,
+    Refused,
+    WriteStatus,
+)
 from frameworkcontroller.core.policies.shares import GROUPS_A_SECOND, GROUPS_AT_ONCE
 from frameworkcontroller.core.reconcile import group_pass
 from localcluster.client import Json
@@ -48,6 +57,37 @@ def test_groups_of_other_schedulers(scheduler: str, spec: Json, given: Json) -> 
     manual = Manual(f"{TWO_ROLES}gangScheduling: { ({'scheduler': scheduler} | asked) }\n")
     assert manual.work_until(CreateCompanion).spec == spec
     assert kind.membership("fw-attempt-0") == given
+
+
+GROUPED = TWO_ROLES + "gangScheduling: {scheduler: kubernetes}\n"
+
+
+def test_a_gang_that_is_preempted_while_its_config_map_is_hidden_ends_once_that_is_found() -> None:
+    manual = Manual(GROUPED)
+    manual.at_rest()
+    manual.world.unlabel_config_map()
+    (group,) = manual.world.groups.documents
+    manual.world.groups.preempt(group)
+    manual.see()
+    manual.live(60)
+    assert (manual.world.status.attempt_status.id, manual.world.status.ready) == (1, "4/4")
+
+
+def test_a_pod_of_others_preempts_nobody() -> None:
+    others, manual = Manual(GROUPED), Manual(GROUPED)
+    others.at_rest()
+    (group,) = others.world.groups.documents
+    others.world.groups.preempt(group)
+    creation = manual.work_until(CreatePod)
+    name = f"fw-{creation.role}-{creation.index}"
+    of_others = others.world.pods[name]
+    metadata = replace(of_others.metadata, uid="others", owner_references=(), annotations={})
+    manual.world.pods[name] = replace(of_others, metadata=metadata)
+    manual.world.frozen.add(name)
+    manual.answer(creation, NameTaken("it is there"))
+    manual.live(30)
+    assert manual.world.status.attempt_status.id == 0
+    assert manual.world.status.attempt_status.completion_status is None
 
 
 def test_the_name_of_a_group_fits_into_a_label() -> None:
