@@ -116,6 +116,9 @@ def of_missing_barrier(pod: Pod) -> KubeEvent | None:
     return KubeEvent("BarrierMissing", text, warning=True)
 
 
+NAME_IN_USE: Final = "the name is in use"
+
+
 def of_failure(about: str, message: str) -> KubeEvent:
     """Return the Event of a creation that failed and is tried again."""
     return KubeEvent("FailedCreate", f"{about}: {message}", warning=True)

@@ -39,6 +39,8 @@ class Action(Enum):
     """Delete a ConfigMap that the cache does not show, until it is not found."""
     FIND = auto()
     """Ask for a ConfigMap that the cache does not show any more."""
+    AWAIT_NAME = auto()
+    """Say that a ConfigMap of others has the name, and wait until it is gone."""
     DELETE_FRAMEWORK = auto()
     """Delete the Framework: its retention time is over."""
     NEXT_ATTEMPT = auto()
@@ -255,7 +257,8 @@ def _create(
             return Step(replace(status, transition_time=facts.now))
         return _delete_orphan(status, config_map, facts)
     # A foreign ConfigMap, or one that is being deleted, is never touched; the attempt waits until the name is free.
-    return Step(status)
+    is_told = not (is_ours(config_map.metadata, facts.uid) or facts.is_to_wait or facts.is_paused)
+    return Step(status, Action.AWAIT_NAME, config_map.metadata.uid) if is_told else Step(status)
 
 
 def is_going(found: Partial | Workload | None) -> bool:

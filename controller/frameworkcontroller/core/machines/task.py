@@ -49,6 +49,8 @@ class Action(Enum):
     """Delete a Pod that the cache does not show, until it is not found."""
     FIND = auto()
     """Ask for a Pod that the cache does not show any more."""
+    AWAIT_NAME = auto()
+    """Say that a Pod of others has the Task's name, and wait until it is gone."""
 
 
 class TaskFacts(Struct, frozen=True):
@@ -178,7 +180,8 @@ def _create(task: TaskStatus, pod: Pod | None, facts: TaskFacts, *, persisted: b
     # An orphan is deleted also if the attempt is ending: the attempt is not over while a Pod of it runs. A foreign Pod
     # is never touched; the Task waits until its name is free.
     if not ours:
-        return Step(task)
+        is_told = not (facts.attempt_ending or facts.waits)
+        return Step(task, Action.AWAIT_NAME, pod.metadata.uid) if is_told else Step(task)
     if orphans.may_yet_be_named(pod.metadata, task.transition_time, facts.now):
         return Step(replace(task, transition_time=facts.now))
     return _delete_orphan(task, pod, facts)

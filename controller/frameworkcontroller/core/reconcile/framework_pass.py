@@ -260,6 +260,10 @@ class FrameworkPass:
                 empty = roster.document(name, 0, 0, total, by_arrival=by_arrival, gate=self._state.gate)
                 queue = step.status.queue.name if step.status.queue else ""
                 ctx.emit(CreateConfigMap(step.status.attempt_status.id, empty, queue))
+            case framework.Action.AWAIT_NAME:
+                of_others = ctx.view.config_map()
+                assert of_others is not None
+                self._state.note_name_in_use(CONFIG_MAP, "ConfigMap", of_others.metadata)
             case framework.Action.DELETE_FRAMEWORK:
                 ctx.emit(DeleteFramework())
             case framework.Action.DELETE | framework.Action.DELETE_ORPHAN | framework.Action.DELETE_UNSEEN:

@@ -47,7 +47,6 @@ from frameworkcontroller.core.status.writer import StatusWriter
 # The API server understood the Pod and will never accept it (docs/reference/framework-api.md, section 5).
 PERMANENT_REFUSALS = frozenset({413, 422})
 TOO_LARGE: Final = 413
-NAME_IN_USE: Final = "the name is in use"
 # One or two failed writes of a status are everyday life: a restart of the API server, a moment of overload.
 FAILURES_UNTIL_EVENT: Final = 3
 # So often a Task is retried at once whose Pod cannot be made.
@@ -223,7 +222,7 @@ class Outcomes:
         if uid is None and isinstance(outcome, Found) and self._state.sightings.in_use.get(effect.key) is None:
             is_foreign = outcome.metadata.annotations.get(names.FRAMEWORK_UID) != self._uid
             if is_foreign:
-                self._state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", NAME_IN_USE))
+                self._state.add_event(events.of_failure(f"Pod of {effect.role}-{effect.index}", events.NAME_IN_USE))
         found = self._find(effect, outcome, uid, now)
         if found is None:
             return
@@ -255,7 +254,7 @@ class Outcomes:
             self._state.sightings.gone.add(uid)
         elif isinstance(outcome, Found):
             in_use[effect.key] = outcome.metadata
-            self._in_flight.look_later(effect.key, NAME_IN_USE, now.steady)
+            self._in_flight.look_later(effect.key, events.NAME_IN_USE, now.steady)
         return None
 
     def of_config_map(

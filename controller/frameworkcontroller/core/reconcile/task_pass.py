@@ -242,6 +242,10 @@ class TaskPass:
             assert step.wake_at is not None
             self._state.sightings.awaited[step.uid] = task_key, ctx.clock.steadily(step.wake_at)
             return
+        elif step.action is task.Action.AWAIT_NAME:
+            assert pod is not None
+            self._state.note_name_in_use(("pod", *task_key), f"Pod of {task_key[0]}-{task_key[1]}", pod.metadata)
+            return
         elif step.action is task.Action.RETAIN:
             assert step.uid is not None
             effect = RetainPod(*task_key, step.uid)

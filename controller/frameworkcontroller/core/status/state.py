@@ -14,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from frameworkcontroller.api.codes import TypeName
+from frameworkcontroller.api.meta import Meta
 from frameworkcontroller.api.spec import FrameworkSpec, TaskRoleSpec
 from frameworkcontroller.api.states import ASSOCIATED, GOING, State
 from frameworkcontroller.api.status import (
@@ -26,6 +27,7 @@ from frameworkcontroller.api.status import (
 )
 from frameworkcontroller.api.stored_roles import encoded_roles_of, without_roles
 from frameworkcontroller.core import events
+from frameworkcontroller.core.effects import EffectKey
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import SpecFacts
 from frameworkcontroller.core.policies import classification, dependencies
@@ -403,6 +405,13 @@ class FrameworkState:
         """Note that the API server has everything up to this revision."""
         self.revisions.persisted = revision
         self.dirty.mark_persisted(revision)
+
+    def note_name_in_use(self, key: EffectKey, about: str, found: Meta) -> None:
+        """Note that an object of others, which the cache shows, has the name of one that is to be created."""
+        known = self.sightings.in_use.get(key)
+        if known is None or known.uid != found.uid:
+            self.sightings.in_use[key] = found
+            self.add_event(events.of_failure(about, events.NAME_IN_USE))
 
     def add_event(self, event: KubeEvent) -> None:
         """Send the Event once everything up to now is persisted."""

@@ -53,7 +53,7 @@ DELETED: dict[str, Any] = {"being_deleted": True}
 IN_FLIGHT: dict[str, Any] = {"requests_in_flight": True}
 LOST: dict[str, Any] = {"config_map_gone": True}
 HAS_PODS: dict[str, Any] = {"has_pods": True}
-OF_A_CONFIG_MAP = {A.DELETE, A.DELETE_ORPHAN, A.DELETE_UNSEEN}
+OF_A_CONFIG_MAP = {A.DELETE, A.DELETE_ORPHAN, A.DELETE_UNSEEN, A.AWAIT_NAME}
 RETRIED: dict[str, Any] = {"spec": spec(role("worker", 1), retry_policy=retry_policy(1))}
 
 
@@ -93,8 +93,11 @@ ROWS: dict[str, FrameworkRow] = {
         framework(), config_map(uid="orphan-uid", created=998), wake_at=at(998 + 5)
     ),
     "pending, an orphan goes: wait": row(framework(), GOING),
-    "pending, a foreign ConfigMap has the name: wait": row(framework(), FOREIGN),
-    "pending, a ConfigMap without an owner has the name: wait": row(framework(), OWNERLESS),
+    "pending, a foreign ConfigMap has the name: say so": row(framework(), FOREIGN, A.AWAIT_NAME),
+    "pending, a ConfigMap without an owner has the name: say so": row(framework(), OWNERLESS, A.AWAIT_NAME),
+    "pending, suspended, a foreign ConfigMap has the name: stay": row(
+        replace(framework(), suspended_since=at(1)), FOREIGN, **SUSPEND
+    ),
     "pending, suspended: stay": row(replace(framework(), suspended_since=at(1)), None, **SUSPEND),
     "pending, suspended now: that is persisted first": row(framework(), None, **SUSPEND),
     "pending, suspended, Stop: over": row(framework(), None, S.ATTEMPT_COMPLETED, code=-210, **SUSPEND_AND_STOP),

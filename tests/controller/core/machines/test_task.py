@@ -122,7 +122,8 @@ ROWS: dict[str, TaskRow] = {
     ),
     "pending, over with the attempt, an orphan goes: over later": row(ending(S.CREATION_PENDING, -220), pod(deleted=1)),
     "pending, scaled down, a foreign Pod is there: over": row(task(**GOING), FOREIGN, S.ATTEMPT_COMPLETED, code=-230),
-    "pending, a foreign Pod has the name: wait": row(task(), FOREIGN),
+    "pending, a foreign Pod has the name: say so": row(task(), FOREIGN, A.AWAIT_NAME),
+    "pending, a foreign Pod has the name, the attempt is ending: wait": row(task(), FOREIGN, attempt_ending=True),
     # AttemptCreationRequested
     "requested, not seen yet: wait until the timeout": row(requested(), None, **UNSEEN),
     "requested, not seen for too long: over, but confirm": row(task(S.CREATION_REQUESTED, since=700), None, code=-111),

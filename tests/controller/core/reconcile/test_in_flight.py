@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from frameworkcontroller.core.effects import CONFIG_MAP, DeletePod, Failed
+from frameworkcontroller.core.events import NAME_IN_USE
 from frameworkcontroller.core.policies.shares import (
     NAMES_A_SECOND,
     NAMES_AT_ONCE,
@@ -13,7 +14,6 @@ from frameworkcontroller.core.policies.shares import (
     Shares,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import NAME_IN_USE
 from tests.controller.core.values import START, at, creation, known
 
 KEY = ("pod", "worker", 0)

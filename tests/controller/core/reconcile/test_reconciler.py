@@ -315,6 +315,20 @@ def test_a_pod_that_no_cache_shows_and_that_has_the_name_is_judged_by_its_owner(
     assert (manual.world.status.ready == "4/4") is not foreign
 
 
+def test_what_the_framework_before_has_left_behind_is_told_once_and_waited_for() -> None:
+    before, manual = Manual(), Manual()
+    before.at_rest()
+    old = known(before.world.config_map)
+    manual.world.config_map = replace_struct(old, metadata=replace_struct(old.metadata, uid="old", owner_references=()))
+    manual.see()
+    manual.live(30)
+    assert manual.said("FailedCreate") == ["ConfigMap: the name is in use"]
+    manual.world.config_map = None
+    manual.see()
+    manual.live(60)
+    assert manual.world.status.ready == "4/4"
+
+
 def test_an_expired_framework_that_a_finalizer_holds_is_deleted_once() -> None:
     manual = Manual("{taskRoles: [], executionType: Stop}", core_config(framework_completed_retain_sec=1))
     manual.world.held = True
