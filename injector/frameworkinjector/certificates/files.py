@@ -27,7 +27,7 @@ class CertificateFiles:
         self._key = key
         self._name = name
         self._served = served
-        self._read: tuple[bytes, bytes] | None = None
+        self._pair: tuple[bytes, bytes] | None = None
         self.status = PartStatus("no certificate yet")
 
     async def run(self) -> None:
@@ -37,19 +37,17 @@ class CertificateFiles:
             await asyncio.sleep(CHECK_SECONDS)
 
     def reconcile(self) -> None:
-        """Read the files once, and serve them if they changed and work."""
+        """Read the files once, and serve them if they work and are not what is served."""
         try:
-            found = (self._certificate.read_bytes(), self._key.read_bytes())
-            if found == self._read:
-                return
-            self._read = found
-            certificate, key = found
-            # The issuer is the operator's choice, so the check trusts this very certificate.
-            self._served.publish(certificate, key, certificate, self._name)
+            found = certificate, key = self._certificate.read_bytes(), self._key.read_bytes()
+            if found != self._pair:
+                # The issuer is the operator's choice, so the check trusts this very certificate.
+                self._served.publish(certificate, key, certificate, self._name)
+                self._pair = found
+                _log.info("certificate served", until=bundle.expiry(certificate).isoformat())
         except (OSError, CertificateError) as error:
             problem = f"{self._certificate}: {error}"
             if self.status.failed(problem):
                 _log.warning("certificate files not usable", problem=problem)
         else:
             self.status.succeeded()
-            _log.info("certificate served", until=bundle.expiry(certificate).isoformat())

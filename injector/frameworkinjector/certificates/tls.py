@@ -23,19 +23,22 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Return a context that serves a PEM chain and its key over TLS 1.2.
 
     Raises:
-        CertificateError: They cannot be read, or do not belong together.
+        CertificateError: They cannot be read, do not belong together, or there is no room for temporary files.
     """
     context = _bare_context()
-    # The ssl module reads files only. The folder is private, and in memory in the Deployment.
-    with tempfile.TemporaryDirectory(prefix="frameworkinjector-") as folder:
-        chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        chain_file.write_bytes(certificate)
-        key_file.touch(mode=0o600)
-        key_file.write_bytes(key)
-        try:
+    try:
+        # The ssl module reads files only. The folder is private, and in memory in the Deployment.
+        with tempfile.TemporaryDirectory(prefix="frameworkinjector-") as folder:
+            chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
+            chain_file.write_bytes(certificate)
+            key_file.touch(mode=0o600)
+            key_file.write_bytes(key)
             context.load_cert_chain(chain_file, key_file)
-        except (OSError, ValueError) as error:
-            raise CertificateError(f"the certificate and its key cannot be used together: {error}") from error
+    except (ssl.SSLError, ValueError) as error:
+        raise CertificateError(f"the certificate and its key cannot be used together: {error}") from error
+    except OSError as error:
+        # Without the name of the folder, which is another one each time: what is known is not logged again.
+        raise CertificateError(f"no temporary files for the ssl module: {error.strerror}") from error
     return context
 
 

@@ -4,10 +4,12 @@ import asyncio
 import base64
 import datetime as dt
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from frameworkinjector.certificates import files, secret
 from frameworkinjector.certificates.issuing import Profile
@@ -162,3 +164,31 @@ async def test_files_that_change_are_served_and_files_that_do_not_fit_are_not(
         await becomes(pair.certificate, "cannot be used together")
         assert certificates.status.unready is None
     running.cancel()
+
+
+async def test_files_that_could_not_be_served_are_tried_again_and_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    served, pair = ServedCertificate(), ReviewClient(0).issue()
+    (tmp_path / "tls.crt").write_bytes(pair.certificate)
+    (tmp_path / "tls.key").write_bytes(pair.key)
+    certificates = files.CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key", SERVICE, served)
+    with capture_logs() as entries:
+        certificates.reconcile()
+        certificates.reconcile()
+        (tmp_path / "full").mkdir()
+        certificates.reconcile()
+        certificates.reconcile()
+    assert served.certificate == pair.certificate
+    assert [one["event"] for one in entries] == ["certificate files not usable", "certificate served"]
+
+
+async def test_a_changed_pair_that_is_taken_back_is_no_problem_any_more(tmp_path: Path) -> None:
+    chain, key, pair = tmp_path / "tls.crt", tmp_path / "tls.key", ReviewClient(0).issue()
+    certificates = files.CertificateFiles(chain, key, SERVICE, ServedCertificate())
+    chain.write_bytes(pair.certificate)
+    for text, problem in ((pair.key, False), (b"", True), (pair.key, False)):
+        key.write_bytes(text)
+        certificates.reconcile()
+        assert bool(certificates.status.problem) is problem
