@@ -152,6 +152,6 @@ def test_cert_manager_knows_what_the_chart_asks_of_it(
         return refusal_of(raw, f"{CERT_MANAGER}/namespaces/{namespace}/{found['kind'].lower()}s", found)
 
     assert [refusal(one) for one in asked] == [""] * len(asked)
-    certificate = only(asked, "Certificate")
+    certificate = only(asked, "Certificate", "frameworkinjector")
     for field, value in {"renewBefor": "1h", "privateKey": {"algorithm": "DSA"}, "dnsNames": "one"}.items():
         assert field in refusal(certificate | {"spec": certificate["spec"] | {field: value}})
