@@ -71,7 +71,7 @@ def manifest(program: str, kind: str) -> Any:
 def test_the_network_policy_is_that_of_the_controller_and_the_port_of_reviews() -> None:
     ours = manifest("frameworkinjector", "NetworkPolicy")["spec"]
     controllers = manifest("frameworkcontroller", "NetworkPolicy")["spec"]
-    assert [one["port"] for rule in ours["egress"] for one in rule["ports"]] == [443, 6443, 8443]
+    assert [one["port"] for rule in ours["egress"] for one in rule["ports"]] == [443, 6443, 8443, 53, 5353, 53, 5353]
     assert [*ours["egress"], {"ports": [{"port": 24817}]}] == controllers["egress"], "it asks gangs how far they are"
     (health,) = controllers["ingress"]
     assert "frameworkcontroller.microsoft.com/metrics" in str(health["from"])

@@ -118,21 +118,19 @@ metadata:
 {{- end }}
 {{- end }}
 
-{{/* The rule of a NetworkPolicy about names; Pods of OpenShift's DNS listen on another port than its Service. */}}
-{{- define "fc.namesEgress" -}}
+{{- define "fc.apiServerEgress" -}}
+# The usual ports of an API server behind its Service.
+- ports:
+    {{- range .Values.networkPolicy.apiServerPorts }}
+    - port: {{ . }}
+    {{- end }}
+# DNS: some platforms give Pods a name instead of the API server's address. OpenShift's Pods of DNS listen on another
+# port than its Service.
 - ports:
     {{- range $protocol := list "UDP" "TCP" }}
     {{- range list 53 5353 }}
     - {port: {{ . }}, protocol: {{ $protocol }}}
     {{- end }}
-    {{- end }}
-{{- end }}
-
-{{- define "fc.apiServerEgress" -}}
-# The usual ports of an API server behind its Service. No DNS: its address comes from the environment.
-- ports:
-    {{- range .Values.networkPolicy.apiServerPorts }}
-    - port: {{ . }}
     {{- end }}
 {{- end }}
 
