@@ -113,8 +113,9 @@ class ManagedCertificates:
         trusted_since = await self._trust(configuration, bundle.authorities)
         if bundle.certificate != self._served.certificate:
             unsettled_seconds = (trusted_since + self._settle - self._now()).total_seconds()
-            # A replica that serves nothing yet cannot wait.
-            if self._served.certificate and unsettled_seconds > 0:
+            # A replica cannot wait that serves nothing yet, or what nobody trusts any more.
+            is_trusted = bool(self._served.trust) and pki.signing_authority(self._served.trust) in bundle.authorities
+            if is_trusted and unsettled_seconds > 0:
                 return min(self._check_seconds, unsettled_seconds)
             self._served.publish(bundle.certificate, bundle.key, bundle.authorities, self._profile.names[0])
             _log.info("certificate served", until=pki.expiry(bundle.certificate).isoformat())

@@ -125,6 +125,18 @@ async def test_a_certificate_of_a_new_authority_is_served_only_after_its_authori
     assert lab.served.certificate == lab.stub.in_secret != first
 
 
+@pytest.mark.parametrize("restored", [False, True], ids=["emptied Secret", "restored Secret"])
+async def test_a_certificate_that_nobody_trusts_any_more_is_replaced_at_once(lab: Lab, *, restored: bool) -> None:
+    backup = Lab()
+    if restored:
+        await backup.reconcile()
+    await lab.reconcile()
+    first = lab.served.certificate
+    lab.stub.objects[SECRET] = backup.stub.objects[SECRET]
+    await lab.reconcile()
+    assert lab.served.certificate == lab.stub.in_secret != first
+
+
 async def test_what_does_not_work_is_reported_and_tried_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret, "RETRY_SECONDS", 0.01)
     missing = lab.stub.objects.pop(SECRET)
