@@ -158,13 +158,16 @@ def error_of_status(status: dict[str, Any]) -> ApiStatusError:
     return error_of(code if isinstance(code, int) else 500, None, None, msgspec.json.encode(status), now=0.0)
 
 
-def is_unknown_version(error: KubeError) -> bool:
-    """Report whether the server has no such version: only newer ones, or, restored from a backup, only older ones."""
+def causes_of(error: KubeError) -> list[dict[str, Any]]:
+    """Return the causes that a Status names, such as invalid fields; none if it has no such list."""
     details = error.status.get("details") if isinstance(error, ApiStatusError) else None
     causes = details.get("causes") if isinstance(details, dict) else None
-    too_large = isinstance(causes, list) and any(
-        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
-    )
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
+
+
+def is_unknown_version(error: KubeError) -> bool:
+    """Report whether the server has no such version: only newer ones, or, restored from a backup, only older ones."""
+    too_large = any(cause.get("reason") == "ResourceVersionTooLarge" for cause in causes_of(error))
     return isinstance(error, GoneError) or too_large
 
 

@@ -84,7 +84,7 @@ class ManagedCertificates:
             try:
                 pause = await self.reconcile()
                 self.status.succeeded()
-            except (KubeError, CertificateError) as error:
+            except (KubeError, CertificateError, msgspec.DecodeError) as error:
                 pause = min(self._check_seconds, RETRY_SECONDS)
                 if self.status.failed(str(error)):
                     _log.warning("certificates not reconciled", problem=str(error))
@@ -95,6 +95,7 @@ class ManagedCertificates:
 
         Raises:
             KubeError: The API server refused, or did not answer.
+            msgspec.DecodeError: The answer is no JSON, such as the page of a proxy.
             CertificateError: An object is missing, its content does not work, or other replicas won every race.
         """
         for _ in range(_MAX_RACES):

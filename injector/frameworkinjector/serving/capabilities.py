@@ -19,7 +19,7 @@ import structlog
 from frameworkinjector.readiness import PartStatus
 from frameworkinjector.review import sidecar
 from frameworkinjector.review.config import EnvFiles
-from frameworkkube.errors import InvalidError, KubeError
+from frameworkkube.errors import InvalidError, KubeError, causes_of
 from frameworkkube.http.client import KubeClient
 from frameworkkube.paths import resource_path
 
@@ -51,7 +51,7 @@ class Capabilities:
         while True:
             try:
                 env_files, in_place_restart = await self.ask(), await self.ask_in_place_restart()
-            except KubeError as error:
+            except (KubeError, msgspec.DecodeError) as error:
                 pause = RETRY_SECONDS if self.env_files is None else RETRY_KNOWN_SECONDS
                 if self.status.failed(str(error)):
                     _log.warning("what the cluster supports is unknown", problem=str(error))
@@ -70,6 +70,7 @@ class Capabilities:
 
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
+            msgspec.DecodeError: The answer is no JSON, such as the page of a proxy.
         """
         asked = {"volumeName": "probe", "path": "env", "key": "NAME"}
         # Gate off: the server drops the field, and a valueFrom without a source is invalid.
@@ -87,6 +88,7 @@ class Capabilities:
 
         Raises:
             KubeError: There is no answer, or one that is neither yes nor no.
+            msgspec.DecodeError: The answer is no JSON, such as the page of a proxy.
         """
         rules = list(sidecar.BARRIER_RULES)
         container = await self._created({"restartPolicy": sidecar.NEVER, "restartPolicyRules": rules})
@@ -103,7 +105,10 @@ class Capabilities:
         )
         try:
             answer = await self._client.request("POST", path, query={"dryRun": "All"}, body=body)
-        except InvalidError:
+        except InvalidError as error:
+            # An admission policy refuses with the same code, and names no field.
+            if not any(str(cause.get("field")).startswith("template.spec.containers") for cause in causes_of(error)):
+                raise
             return None
         return _named("probe", msgspec.json.decode(answer)["template"]["spec"]["containers"])
 

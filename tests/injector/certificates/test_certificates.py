@@ -34,6 +34,8 @@ class StubServer:
     def __init__(self) -> None:
         self.lost_races = 0
         self.writes: list[str] = []
+        self.page = b""
+        """What a proxy answers in place of the API server, if anything."""
         webhook: dict[str, Any] = {"name": "barrier", "clientConfig": {}}
         self.objects: dict[str, dict[str, Any]] = {
             SECRET: {"metadata": {"resourceVersion": "1"}},
@@ -41,9 +43,9 @@ class StubServer:
         }
 
     async def get(self, path: str) -> bytes:
-        if path not in self.objects:
+        if path not in self.objects and not self.page:
             raise NotFoundError(404, "NotFound", path)
-        return json.dumps(self.objects[path]).encode()
+        return self.page or json.dumps(self.objects[path]).encode()
 
     async def replace(self, path: str, body: bytes) -> None:
         self.writes.append(path)
@@ -143,6 +145,9 @@ async def test_what_does_not_work_is_reported_and_tried_again(lab: Lab, monkeypa
     running = asyncio.create_task(lab.certificates.run())
 
     await until(lambda: lab.certificates.status.problem == "Secret tls does not exist: apply the manifests")
+    lab.stub.page = b"<html>"
+    await until(lambda: "JSON is malformed" in (lab.certificates.status.problem or ""))
+    lab.stub.page = b""
     lab.stub.objects[SECRET] = missing
     await until(lambda: lab.certificates.status.problem is None)
     running.cancel()
