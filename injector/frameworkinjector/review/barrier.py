@@ -135,7 +135,7 @@ def refuse_reserved_folder(settings: PodSettings) -> None:
         RefusalError: The folder is one of these, or above or below one.
     """
     path = settings.barrier.output_dir
-    taken = [*RESERVED_FOLDERS, *((settings.barrier.progress_dir,) if settings.barrier.progress else ())]
+    taken = [*RESERVED_FOLDERS, *(mount["mountPath"] for mount in writable_mounts(settings))]
     for reserved in taken:
         if _overlap(path, reserved):
             expected = f"a path outside of {', '.join(taken)}"
