@@ -46,7 +46,7 @@ def test_the_first_example_is_injected() -> None:
         Metadata({**metadata["labels"], "FC_FRAMEWORK_NAME": "mnist"}, metadata["annotations"]),
         Spec([Container("train", ["python"])]),
     )
-    assert isinstance(decide(pod, "demo", Config(version="1"), EnvFiles.QUOTED), Plan)
+    assert isinstance(decide(pod, Config(version="1"), EnvFiles.QUOTED), Plan)
 
 
 def test_the_manifests_say_what_the_specification_says_of_the_webhook() -> None:

@@ -108,8 +108,7 @@ def test_the_outcome_is_the_golden_one(case: str) -> None:
 def outcome_without_a_server(case: str) -> dict[str, Any]:
     pod = pod_of(case)
     try:
-        # The golden outcomes are those of the namespace demo.
-        result, (found,) = rendered(pod, config_of(case), env_files_of(case), "demo")
+        result, (found,) = rendered(pod, config_of(case), env_files_of(case))
     except RefusalError as refusal:
         return outcome(refusal.verdict, pod, ())
     assert found.where == ""

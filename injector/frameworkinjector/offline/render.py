@@ -51,16 +51,16 @@ def rendered(
         raise RenderError(f"the object cannot be written as JSON: {error}") from error
     metadata = result.get("metadata")
     namespace = str((metadata.get("namespace") if isinstance(metadata, dict) else None) or namespace)
-    return result, tuple(_inject(found, namespace, config, env_files) for found in pods_in(result, namespace))
+    return result, tuple(_inject(found, config, env_files) for found in pods_in(result, namespace))
 
 
-def _inject(found: FoundPod, namespace: str, config: Config, env_files: EnvFiles) -> RenderedPod:
+def _inject(found: FoundPod, config: Config, env_files: EnvFiles) -> RenderedPod:
     try:
         pod = decode_pod(msgspec.json.encode(found.seen))
     except (msgspec.DecodeError, RecursionError) as error:
         raise RenderError(f"{f'{found.where}: ' if found.where else ''}the Pod is malformed: {error}") from error
     try:
-        plan = decide(pod, namespace, config, env_files)
+        plan = decide(pod, config, env_files)
     except RefusalError as error:
         error.where = found.where
         raise

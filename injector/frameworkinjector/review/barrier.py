@@ -37,9 +37,7 @@ RESERVED_FOLDERS: Final = (
 )  # fmt: skip
 
 
-def container(
-    pod: Pod, namespace: str, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool
-) -> JSON:
+def container(pod: Pod, settings: PodSettings, config: Config, env_files: EnvFiles, *, names_resolve: bool) -> JSON:
     """Build the whole barrier container; `names_resolve` if the hosts file is mounted in every chosen container."""
     read_only = {names.TOKEN_VOLUME: names.TOKEN_DIR}
     if settings.template:
@@ -51,7 +49,7 @@ def container(
         "image": settings.image or config.barrier_image,
         "imagePullPolicy": config.pull_policy.value,
         "env": [
-            *_identity(pod, namespace),
+            *_identity(pod),
             *_peers(pod, settings, config),
             *_options(settings, env_files, names_resolve=names_resolve),
             *_definitions(settings, config),
@@ -177,26 +175,25 @@ def _field(name: str, path: str) -> JSON:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-def _identity(pod: Pod, namespace: str) -> Iterator[JSON]:
+def _identity(pod: Pod) -> Iterator[JSON]:
     """Yield who this Pod is: the variables that the controller sets in the containers of its Pod templates.
 
     The barrier is added after the controller has built the Pod, so they come from the annotations, which say the same.
     """
     framework = pod.framework_name
     if not framework:
-        yield _literal(fc.FRAMEWORK_NAMESPACE, namespace)
+        # `render` puts it into a template, which may be applied to any namespace.
+        yield _field(fc.FRAMEWORK_NAMESPACE, "metadata.namespace")
         yield _field(fc.POD_NAME, "metadata.name")
         yield _field(fc.POD_UID, "metadata.uid")
         return
-    derived = {
-        fc.FRAMEWORK_NAMESPACE: namespace,
-        fc.FRAMEWORK_NAME: framework,
-        fc.CONFIGMAP_NAME: fc.config_map_name(framework),
-    }
+    derived = {fc.FRAMEWORK_NAME: framework, fc.CONFIGMAP_NAME: fc.config_map_name(framework)}
     for name in fc.POD_ANNOTATIONS:
         value = pod.annotations.get(name) or pod.labels.get(name) or derived.get(name)
         if value:
             yield _literal(name, value)
+        elif name == fc.FRAMEWORK_NAMESPACE:
+            yield _field(name, "metadata.namespace")
     yield _field(fc.POD_UID, "metadata.uid")
     attempt = pod.annotations.get(fc.TASK_ATTEMPT_ID)
     if attempt:

@@ -70,8 +70,8 @@ class Plan:
     """The versions of controller and barrier, if they are too far apart."""
 
 
-def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Plan | Verdict:
-    """Return what to add to a Pod that is being created in `namespace`, or why it is left alone.
+def decide(pod: Pod, config: Config, env_files: EnvFiles) -> Plan | Verdict:
+    """Return what to add to a Pod that is being created, or why it is left alone.
 
     Raises:
         RefusalError: The Pod asks for the barrier with settings that cannot work.
@@ -92,7 +92,7 @@ def decide(pod: Pod, namespace: str, config: Config, env_files: EnvFiles) -> Pla
     image = settings.image or config.barrier_image
     apart = eligibility.skew_of(pod, image, config.version)
     return Plan(
-        barrier=barrier.container(pod, namespace, settings, config, env_files, names_resolve=names_resolve),
+        barrier=barrier.container(pod, settings, config, env_files, names_resolve=names_resolve),
         volumes=barrier.volumes(settings),
         pull_secrets=barrier.pull_secrets(pod, config),
         containers=plans,

@@ -122,7 +122,7 @@ def _decided(request: Request, config: Config, env_files: EnvFiles) -> Answer:
             limit=f"{MAX_VALUES} commas and opening braces, so keep data in a ConfigMap and not in the Pod",
         )
     pod = decode_pod(request.object)
-    plan = decide(pod, request.namespace, config, env_files)
+    plan = decide(pod, config, env_files)
     if not isinstance(plan, Plan):
         return _reviewed(request, plan)
     operations = _encode(patch.operations(pod, plan))

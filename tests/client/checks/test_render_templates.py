@@ -116,7 +116,7 @@ def test_the_controller_makes_of_the_result_the_pod_that_the_webhook_makes_of_th
         return made
 
     before, after = created(given), created(result)
-    plan = decide(decode_pod(json.dumps(before).encode()), "lab", CONFIG, EnvFiles.QUOTED)
+    plan = decide(decode_pod(json.dumps(before).encode()), CONFIG, EnvFiles.QUOTED)
     assert isinstance(plan, Plan)
     ours = barrier_of(after)
     names = [one["name"] for one in ours["env"]]
@@ -264,10 +264,14 @@ def test_what_is_wrong_with_a_file_is_one_line_with_the_document_and_the_field(
     assert message in err
 
 
-def test_the_namespace_of_the_flag_is_that_of_objects_without_one() -> None:
+def test_the_result_of_a_pod_without_a_framework_may_be_applied_to_any_namespace() -> None:
     code, out, err = run("-f", "-", "-n", "lab", stdin=yaml.safe_dump(lone_pod()))
     assert (code, err) == (0, "stdin, document 1, Pod train-0: The barrier was added.\n")
-    assert environment(barrier_of(yaml.safe_load(out)))["FC_FRAMEWORK_NAMESPACE"] == "lab"
+    found = environment(barrier_of(yaml.safe_load(out)))["FC_FRAMEWORK_NAMESPACE"]
+    assert found == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+
+
+def test_the_namespace_of_the_flag_is_that_of_frameworks_without_one() -> None:
     gang = framework(role("worker", template(selector="of={{FC_FRAMEWORK_NAMESPACE}}", roles="worker=2")))
     for namespace in ("lab", "home"):
         _, out, _ = run("-f", "-", "-n", "home", stdin=yaml.safe_dump(gang))

@@ -33,7 +33,8 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
             escaped = re.sub(r"\$\((\w+)\)", lambda match: found[match[1]], one["value"].replace("$$", "\0"))
             found[one["name"]] = escaped.replace("\0", "$")
         else:
-            found[one["name"]] = "uid-or-name"
+            in_namespace = one["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+            found[one["name"]] = "demo" if in_namespace else "uid-or-name"
     return found
 
 
@@ -202,7 +203,7 @@ def test_the_barrier_takes_what_the_injector_accepts(
     has_roster = not framework and "gang" in chosen and not {"selector", "role-label"} & set(chosen)
     annotations = {names.PREFIX + name: value for name, value in chosen.items()}
     try:
-        plan = decide(pod(annotations, framework=framework), "demo", CONFIG, env_files)
+        plan = decide(pod(annotations, framework=framework), CONFIG, env_files)
     except RefusalError:
         return
     assert isinstance(plan, Plan)
@@ -271,7 +272,7 @@ def test_a_longer_timeout_is_cut_in_a_pod_made_for_fc_and_refused_in_an_annotati
 
 def planned(preset: str, config: Config = CONFIG) -> Plan:
     """Return what a Pod of a Framework gets that chooses these presets."""
-    plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), "demo", config, EnvFiles.QUOTED)
+    plan = decide(pod({names.PREFIX + "preset": preset}, framework=True), config, EnvFiles.QUOTED)
     assert isinstance(plan, Plan)
     return plan
 
