@@ -6,7 +6,6 @@ starting if it is read only; the mount point of a volume below it cannot be made
 Source: docs/reference/injector.md, section 1.
 """
 
-import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -147,8 +146,7 @@ def refuse_overlap(one: Container, folders: Sequence[str]) -> None:
         RefusalError: It has one.
     """
     for mount in one.volume_mounts or ():
-        # The kubelet takes a relative path from the root.
-        own = "/" + posixpath.normpath("/" + mount.mount_path).lstrip("/")
+        own = mount.path
         for folder in folders:
             if _overlap(folder, own):
                 raise RefusalError(

@@ -5,7 +5,6 @@ refusal of settings that cannot work: no Pod starts half injected. It does no I/
 Source: docs/reference/injector.md, sections 1 and 2.
 """
 
-import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -282,7 +281,7 @@ def _hosts(pod: Pod, settings: PodSettings, one: Container) -> tuple[bool, str |
     if settings.hosts is Hosts.NONE:
         return False, None
     asked = settings.hosts is Hosts.MOUNT
-    if any(posixpath.normpath(mount.mount_path) == names.HOSTS_PATH for mount in one.volume_mounts or ()):
+    if any(mount.path == names.HOSTS_PATH for mount in one.volume_mounts or ()):
         if asked:
             raise RefusalError(Reason.PATH_TAKEN, container=shown(one.name))
         return False, f"Container {shown(one.name)} keeps its own {names.HOSTS_PATH}, which does not list its peers."

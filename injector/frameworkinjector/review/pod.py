@@ -4,6 +4,7 @@ Decoding only these fields is fast, bounds the memory of hostile bodies (a skipp
 fields of newer Kubernetes versions. `None` means absent or null.
 """
 
+import posixpath
 from typing import Annotated, Any
 
 import msgspec
@@ -40,6 +41,11 @@ class Named(msgspec.Struct, frozen=True):
 
 class _Mount(msgspec.Struct, frozen=True, rename="camel"):
     mount_path: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where the kubelet mounts it: a relative path begins at the root."""
+        return "/" + posixpath.normpath("/" + self.mount_path).lstrip("/")
 
 
 class _EnvSource(msgspec.Struct, frozen=True, rename="camel"):
