@@ -73,7 +73,8 @@ def objects_in(document: Any, where: str = "") -> Iterator[tuple[str, JSON]]:
     if not isinstance(document, dict):
         raise RenderError(f"{where}{': ' if where else ''}the document is not a Kubernetes object")
     kind = document.get("kind")
-    if isinstance(kind, str) and kind.endswith("List"):
+    # Kinds that hold no objects may end like a list, too.
+    if kind == "List" or (isinstance(kind, str) and kind.endswith("List") and "items" in document):
         items = document.get("items")
         for number, item in enumerate(_typed(items, list, f"{where}{', ' if where else ''}{kind}: items")):
             yield from objects_in(item, f"{where}{', ' if where else ''}{kind} items[{number}]")

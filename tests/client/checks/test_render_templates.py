@@ -196,18 +196,21 @@ def test_a_list_and_several_documents_become_documents_and_what_has_no_pod_stays
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "train"}}
     items = {"apiVersion": "v1", "kind": "List", "items": [account, framework(role("worker", template()))]}
     pods = {"kind": "PodList", "items": [lone_pod()]}
-    code, out, err = render(tmp_path, items, account, job(template(roles="worker=4")), pods)
+    # A kind whose name ends like that of a list.
+    addresses = {"apiVersion": "atlas.mongodb.com/v1", "kind": "AtlasIPAccessList", "metadata": {"name": "office"}}
+    code, out, err = render(tmp_path, items, account, job(template(roles="worker=4")), addresses, pods)
     assert err.splitlines() == [
         "document 1, List items[0], ServiceAccount train holds no Pod and stays as it is.",
         "document 1, List items[1], Framework mnist, spec.taskRoles[0].task.pod: The barrier was added.",
         "document 2, ServiceAccount train holds no Pod and stays as it is.",
         "document 3, Job train, spec.template: The barrier was added.",
-        "document 4, PodList items[0], Pod train-0: The barrier was added.",
+        "document 4, AtlasIPAccessList office holds no Pod and stays as it is.",
+        "document 5, PodList items[0], Pod train-0: The barrier was added.",
     ]
     *found, pod = list(yaml.safe_load_all(out))
     assert code == 0
-    assert [one["kind"] for one in found] == ["ServiceAccount", "Framework", "ServiceAccount", "Job"]
-    assert found[0] == found[2] == account
+    assert [one["kind"] for one in found] == ["ServiceAccount", "Framework", "ServiceAccount", "Job", addresses["kind"]]
+    assert (found[0], found[2], found[4]) == (account, account, addresses)
     assert barrier_of(pod)
     _, out, _ = render(tmp_path, text=json.dumps(items), flags=("-o", "json"))
     assert [one["kind"] for one in json.loads(out)["items"]] == ["ServiceAccount", "Framework"]
