@@ -11,11 +11,10 @@ import msgspec
 
 from frameworkclient.errors import ArgumentError, ManifestError
 from frameworkcontroller.core.pods.template import PodTemplate, RoleAttempt, TemplateError
-from frameworkinjector import __version__, flags
+from frameworkinjector import flags
 from frameworkinjector.errors import InjectorError
 from frameworkinjector.offline.documents import RenderError, objects_in
 from frameworkinjector.offline.render import rendered
-from frameworkinjector.review.config import Config, EnvFiles
 from frameworkinjector.review.reasons import RefusalError
 
 
@@ -31,7 +30,7 @@ def pods_of(
     """
     name = str(manifest["metadata"]["name"])
     where = str(manifest["metadata"].get("namespace") or namespace)
-    config = Config(version=__version__, in_place_restart=True)
+    config, env_files = flags.offline(())
     for role in manifest["spec"].get("taskRoles") or ():
         attempt = RoleAttempt(where, name, "FRAMEWORK-UID", 0, "CONFIGMAP-UID", role["name"], "TASKROLE-UID")
         try:
@@ -39,7 +38,7 @@ def pods_of(
             number = role.get("taskNumber") or 0
             for index in range(number if all_tasks else min(number, 1)):
                 pod = msgspec.json.decode(template.render(index, "TASK-UID", 0))
-                result, found = rendered(pod, config, EnvFiles.QUOTED)
+                result, found = rendered(pod, config, env_files)
                 warnings = [text for one in found for text in one.warnings]
                 yield f"{role['name']}-{index}", {"apiVersion": "v1", "kind": "Pod"} | result, warnings
         except (TemplateError, RefusalError, RenderError) as error:
