@@ -64,6 +64,11 @@ class Endpoint:
         """`host:port` as metrics label it."""
         return urlsplit(self.server).netloc
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether its requests carry no credentials."""
+        return not (self.authorization or self.token_file or self.client_certificate_file)
+
 
 def in_cluster(root: Path = SERVICE_ACCOUNT_ROOT, environ: Mapping[str, str] = os.environ) -> Endpoint:
     """Return the API server and the service account of this Pod.

@@ -57,6 +57,11 @@ class RotatingCredentials:
         except CredentialsError as error:
             _log.warning("cannot load the credentials again, the old ones stay in use", error=str(error))
             return
+        if fresh.is_anonymous and not self.endpoint.is_anonymous:
+            # The official reader swallows the failure of a plugin. Without credentials the server may answer 403, and
+            # nothing would be loaded again.
+            _log.warning("no credentials were found, the old ones stay in use", server=fresh.server)
+            return
         self._use(fresh)
 
 

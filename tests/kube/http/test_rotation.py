@@ -17,7 +17,7 @@ import trustme
 from frameworkkube.errors import CredentialsError, TransportError, UnauthorizedError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from frameworkkube.http.rotation import RotatingCredentials
+from frameworkkube.http.rotation import RELOAD_EVERY_SECONDS, RotatingCredentials
 from tests.kube.lab import Lab
 from tests.kube.scripted import Connection, ScriptedServer, Step, a_client, answer, refusal, serving, watch
 
@@ -141,6 +141,22 @@ async def test_what_a_plugin_says_after_its_request_was_given_up_is_used() -> No
     may_end.set()
     assert await credentials.refused("Bearer 0")
     assert (credentials.token.current(), runs) == ("Bearer 1", 1)
+
+
+async def test_a_reload_without_credentials_keeps_the_old_ones_and_is_tried_again(lab: Lab) -> None:
+    """After one failure of its plugin a client was anonymous for good: it then got 403, which loads nothing."""
+    found = [None, "Bearer 1"]
+
+    def load() -> Endpoint:
+        return Endpoint(lab.server.url, authorization=found.pop(0))
+
+    lab.on("GET", REFUSED, REFUSED, then=answer())
+    async with a_client(lab.server, {"authorization": "Bearer 0", "reload": load}) as client:
+        with pytest.raises(UnauthorizedError):
+            await client.get(PATH)
+        await asyncio.sleep(RELOAD_EVERY_SECONDS)
+        await client.get(PATH)
+    assert sent(lab) == ["0", "0", "1"]
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
