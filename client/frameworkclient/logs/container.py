@@ -79,11 +79,11 @@ class ContainerLog:
         Raises:
             ClientError: The user may not read it.
         """
-        failures = 0
+        failures, note = 0, ""
         while True:
             takes_turns = connections.lasting.locked()
             async with connections.turns if takes_turns else connections.lasting:
-                known, note, previous = self._position.stamp, "", self._has_successor(pod_of())
+                known, previous = self._position.stamp, self._has_successor(pod_of())
                 # What is written after a turn needs another one.
                 was_over = takes_turns and self._is_over(pod_of())
                 try:
@@ -91,11 +91,14 @@ class ContainerLog:
                         follow=not (previous or takes_turns), previous=previous, whole=was_over or not takes_turns
                     ):
                         yield batch
+                    note = ""
                 except NotFoundError:
-                    note = REST_LOST if takes_turns and self._position.stamp else ""
-                    break
+                    # A kubelet that has just started knows no Pods yet.
+                    if self._is_over(pod_of()):
+                        note = REST_LOST if self._position.stamp and (note or takes_turns) else ""
+                        break
                 except KubeError as error:
-                    note = self._reason(error)
+                    note = self._reason(error, failures)
                 if takes_turns and not note and not self._position.stamp and self._selection.tail:
                     # There was nothing before.
                     self._selection = replace(self._selection, tail=None)
@@ -109,13 +112,17 @@ class ContainerLog:
         if note or not self._position.stamp:
             yield LogBatch(note=note or LOST, source=self._source)
 
-    def _reason(self, error: KubeError) -> str:
+    def _reason(self, error: KubeError, failures: int = LAST_TRIES) -> str:
         """Return why it could not be read, "" if it is not there: its container has not started, or is gone.
+
+        An API server that has just started refuses what it allows a moment later: after lines were read, a refusal
+        counts only after some failures.
 
         Raises:
             ClientError: The user may not read it.
         """
-        if isinstance(error, ForbiddenError | UnauthorizedError):
+        is_refused = isinstance(error, ForbiddenError | UnauthorizedError)
+        if is_refused and (failures >= LAST_TRIES or not self._position.stamp):
             with translated(self._what):
                 raise error
         is_absent = isinstance(error, ApiStatusError) and error.code in {400, 404}

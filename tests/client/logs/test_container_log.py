@@ -11,7 +11,7 @@ from frameworkclient.cli.commands.reading import write_logs
 from frameworkclient.cli.options import LogFlags
 from frameworkclient.errors import ArgumentError, ForbiddenError
 from frameworkclient.logs.absent import absent
-from frameworkclient.logs.container import LOST, Connections, ContainerLog
+from frameworkclient.logs.container import LOST, REST_LOST, Connections, ContainerLog
 from frameworkclient.logs.selection import LogSelection
 from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.pods import TaskPod
@@ -27,6 +27,7 @@ from tests.kube.scripted import Connection, Step, a_server, answer, refusal
 RUNNING, RESTARTED = pod(statuses=[container()]), pod(statuses=[container(restarts=1)])
 ENDED = pod(statuses=[container("main", "terminated", exitCode=0)])
 LATER = [RUNNING, RUNNING, RUNNING, ENDED]
+NOT_FOUND, FORBIDDEN = refusal(404, "NotFound"), refusal(403, "Forbidden")
 FOLLOW, PREVIOUS = {"follow": "true"}, {"previous": "true"}
 
 
@@ -76,7 +77,25 @@ FOLLOWED: dict[str, tuple[list[Step], list[TaskPod | None], str, list[dict[str, 
     "breaks off": ([*log(1, 2, lost=9), *log(2, 3)], [*LATER], "1 2 3", [FOLLOW, since(2)]),
     "ends while its container runs": ([*log(1), *log(1, 2)], [*LATER], "1 2", [FOLLOW, since(1)]),
     "has not begun": ([refusal(400, "BadRequest", "is waiting to start"), *log(1)], [*LATER], "1", [FOLLOW, FOLLOW]),
-    "is gone with its Pod": ([refusal(404, "NotFound")], [RUNNING], LOST, [FOLLOW]),
+    "is gone with its Pod": ([NOT_FOUND], [RUNNING, None], LOST, [FOLLOW]),
+    "breaks off before its Pod is gone": (
+        [*log(1, lost=9), NOT_FOUND],
+        [RUNNING, RUNNING, None],
+        f"1 {REST_LOST}",
+        [FOLLOW, since(1)],
+    ),
+    "is not known yet to a kubelet that has just started": (
+        [*log(1), NOT_FOUND, *log(1, 2)],
+        [*[RUNNING] * 6, ENDED],
+        "1 2",
+        [FOLLOW, since(1), since(1)],
+    ),
+    "is refused by an API server that has just started": (
+        [*log(1, lost=9), FORBIDDEN, FORBIDDEN, *log(1, 2)],
+        [*[RUNNING] * 7, ENDED],
+        "1 2",
+        [FOLLOW, since(1), since(1), since(1)],
+    ),
     "cannot be read": (
         [*log(1, lost=9), *(refusal(500, "InternalError", "no") for _ in "xyz")],
         [ENDED],
@@ -99,8 +118,9 @@ async def test_only_the_first_answer_is_limited_by_the_flags_and_a_missing_permi
     selection = LogSelection(tail=1, since_seconds=60)
     _, asked = await followed([*log(5, lost=9), *log(5, 6)], [*LATER], selection)
     assert asked == [FOLLOW | {"tailLines": "1", "sinceSeconds": "60"}, since(5)]
-    with pytest.raises(ForbiddenError):
-        await followed([refusal(403, "Forbidden")], [RUNNING])
+    for steps in ([FORBIDDEN], [*log(1), *[FORBIDDEN] * 4]):
+        with pytest.raises(ForbiddenError):
+            await followed(steps, [RUNNING])
 
 
 async def test_too_many_open_files_are_the_reason_and_not_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
