@@ -68,7 +68,15 @@ async def merged(logs: Sequence[AsyncGenerator[LogBatch, None]]) -> AsyncGenerat
     one batch of each is in memory.
     """
     read = [deque[LogLine]() for _ in logs]
-    for notes in await asyncio.gather(*map(_read_on, logs, read)):
+    first = [asyncio.create_task(_read_on(*pair)) for pair in zip(logs, read, strict=True)]
+    try:
+        found = await asyncio.gather(*first)
+    finally:
+        # After the error of one the others still read, and a log that is being read cannot be closed.
+        for reading in first:
+            reading.cancel()
+        await asyncio.gather(*first, return_exceptions=True)
+    for notes in found:
         for note in notes:
             yield note
     heap = [(lines[0].stamp, number) for number, lines in enumerate(read) if lines]

@@ -6,6 +6,7 @@ import itertools
 import re
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frameworkclient import ArgumentError, Client
+from frameworkclient import ArgumentError, Client, ForbiddenError
 from frameworkclient.cli.commands.log_output import LogPrinter, LogSaver, file_name
 from frameworkclient.cli.terminal import Colours
 from frameworkclient.logs.collector import merged
@@ -122,6 +123,21 @@ def test_a_note_stands_before_the_lines_that_follow_it() -> None:
     note = LogBatch(note="attempt 2", source=SOURCE)
     found = _merge([LogBatch([line(1)]), note, LogBatch([line(3)])], [LogBatch([line(2)])])
     assert [batch.note or "".join(one.text for one in batch.lines) for batch in found] == ["1", "attempt 2", "23"]
+
+
+async def test_a_log_that_may_not_be_read_is_the_error_while_another_one_waits_for_its_first_line() -> None:
+    async def silent() -> AsyncGenerator[LogBatch, None]:
+        await asyncio.Event().wait()
+        yield LogBatch()
+
+    async def refused() -> AsyncGenerator[LogBatch, None]:
+        await asyncio.sleep(0)
+        raise ForbiddenError("no permission", 403)
+        yield LogBatch()
+
+    async with aclosing(silent()) as first, aclosing(refused()) as second:
+        with pytest.raises(ForbiddenError):
+            await anext(merged([first, second]))
 
 
 def printed(text: str, *, colours: bool = False, on_terminal: bool = False, timestamps: bool = False) -> str:
