@@ -356,7 +356,7 @@ class AsyncClient:
         Args:
             name: Of the Framework.
             for_: `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
-                `FrameworkView`.
+                `FrameworkView`, which cannot use a `Client` itself.
             namespace: None for that of the client.
             timeout: Seconds to wait; None for any time.
 

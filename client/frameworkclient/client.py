@@ -6,12 +6,14 @@ Methods that do the same as those of `AsyncClient` are documented there; `help` 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
 from frameworkclient.access import Impersonation
 from frameworkclient.aio import AsyncClient
 from frameworkclient.cluster.actions import Retry
+from frameworkclient.errors import ArgumentError, ClientError
 from frameworkclient.logs.lines import LogLine
 from frameworkclient.logs.selection import LogSelection, Wanted
 from frameworkclient.views.framework import FrameworkView
@@ -71,6 +73,8 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="frameworkclient", daemon=True)
         self._thread.start()
+        self._is_closed = False
+        self._lock = threading.RLock()
 
     @property
     def namespace(self) -> str:
@@ -84,13 +88,20 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; the client cannot be used any more."""
-        if self._loop.is_closed():
-            return
-        self._run(self._client.close())
+        """Close all connections, also of calls in other threads; the client cannot be used any more."""
+        with self._lock:
+            if self._is_closed:
+                return
+            ending = self._begin(self._end())
+            self._is_closed = True
+        ending.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_JOIN_SECONDS)
         self._loop.close()
+
+    async def _end(self) -> None:
+        await _cancelled(everything=True)
+        await self._client.close()
 
     create = _blocking(AsyncClient.create)
     get = _blocking(AsyncClient.get)
@@ -160,12 +171,26 @@ class Client:
         return (line for batch in self._iterate(batches) for line in batch.lines)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self._begin(work)
         try:
             return future.result()
         except KeyboardInterrupt:
+            # What is still being read cannot be closed, and what was begun may have to be undone.
             future.cancel()
+            self._begin(_cancelled()).result()
             raise
+        except CancelledError as error:
+            raise ClientError("the client was closed by another thread, before the answer came") from error
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:
+            why = "the client is closed" if self._is_closed else ""
+            if threading.current_thread() is self._thread:
+                why = "a function that wait calls cannot use the client: look at the Framework that it is given"
+            if why:
+                work.close()
+                raise ArgumentError(why)
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         async def step() -> Any:
@@ -175,6 +200,17 @@ class Client:
             while (item := self._run(step())) is not _END:
                 yield item
         finally:
-            # An iterator that was left may outlive the client.
-            if not self._loop.is_closed():
+            if threading.current_thread() is self._thread:
+                # The garbage collector closes an iterator that was left in any thread, and nobody may wait in this one.
+                asyncio.run_coroutine_threadsafe(items.aclose(), self._loop)
+            elif not self._is_closed:  # an iterator that was left may outlive the client
                 self._run(items.aclose())
+
+
+async def _cancelled(*, everything: bool = False) -> None:
+    """Wait for the tasks that are being cancelled, or cancel all others first."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others if everything else ():
+        task.cancel()
+    if going := {task for task in others if task.cancelling()}:
+        await asyncio.wait(going, timeout=_JOIN_SECONDS)
