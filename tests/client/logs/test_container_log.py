@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from typing import Any
 
 import msgspec
@@ -18,9 +19,9 @@ from frameworkclient.views.pods import TaskPod
 from frameworkkube.http import session
 from frameworkkube.http.client import KubeClient
 from frameworkkube.http.credentials import Endpoint
-from tests.client.documents import SUCCEEDED, completion, container, framework, pod, task, workers
+from tests.client.documents import SUCCEEDED, completion, container, framework, pod, pod_document, task, workers
 from tests.client.logs.test_lines import source, stamp
-from tests.client.played import FRAMEWORKS, PlayedServer, a_client
+from tests.client.played import FRAMEWORKS, PODS, PlayedServer, a_client
 from tests.kube import scripted
 from tests.kube.scripted import Connection, Step, a_server, answer, refusal
 
@@ -183,3 +184,18 @@ async def test_logs_of_nothing_fail_and_those_of_no_task_are_wrong_usage(capsys:
             assert (code, capsys.readouterr()) == (1, ("", f"no logs of worker-0: {next(iter(WITHOUT_POD))}\n"))
         with pytest.raises(ArgumentError, match=r"--task worker-9: role worker of Framework training has 1 Task$"):
             await write_logs(client, "training", LogFlags(task="worker-9"))
+
+
+async def test_a_terminal_that_cannot_move_its_cursor_gets_no_control_sequences_either(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, one = PlayedServer(), pod_document(statuses=[container()])
+    await server.put(FRAMEWORKS, workers(task(0)).to_dict())
+    await server.put(PODS, one)
+    server.logs[one["metadata"]["name"]] = [f"{stamp(1)} \x1b[2Jcleared"]
+    monkeypatch.setenv("TERM", "dumb")
+    async with a_client(server) as client:
+        for is_terminal, shown in ((True, "cleared"), (False, "\x1b[2Jcleared")):
+            monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)  # noqa: B023 -- used at once
+            await write_logs(client, "training", LogFlags())
+            assert capsys.readouterr().out == f"[worker-0] {shown}\n"

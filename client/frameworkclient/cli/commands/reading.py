@@ -18,7 +18,7 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.options import Format, ListFlags, LogFlags
 from frameworkclient.cli.output import as_list, resource_name, write, write_document
 from frameworkclient.cli.tables import events_table, frameworks_table
-from frameworkclient.cli.terminal import colours_for, is_interactive, program, say
+from frameworkclient.cli.terminal import colours_for, program, say
 from frameworkclient.cluster.actions import check_task
 from frameworkclient.errors import AccessError, ArgumentError, ClientError, ForbiddenError, NotFoundError
 from frameworkclient.logs.absent import absent
@@ -234,7 +234,7 @@ async def write_logs(client: AsyncClient, name: str, flags: LogFlags) -> ExitCod
     found = [read_logs(client.kube, view.namespace, () if follow else pods, selection, logs)]
     if follow:
         found.append(follow_logs(client.kube, view, selection))
-    stamps, is_terminal = flags.timestamps, is_interactive(sys.stdout)
+    stamps, is_terminal = flags.timestamps, sys.stdout.isatty()
     saver = None if flags.save is None else LogSaver(flags.save, timestamps=stamps)
     writer = saver or LogPrinter(sys.stdout, colours_for(sys.stdout), on_terminal=is_terminal, timestamps=stamps)
     lines = 0
