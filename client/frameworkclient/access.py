@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from frameworkclient.errors import AccessError, nearest
 from frameworkkube.errors import CredentialsError
@@ -16,6 +17,8 @@ from frameworkkube.http import kubeconfig as plainly
 from frameworkkube.http.credentials import SERVICE_ACCOUNT_ROOT, Endpoint, from_kubeconfig, in_cluster
 
 DEFAULT_NAMESPACE: Final = "default"
+_OF_A_HEADER: Final = "!#$&'*+-.^_`|~"
+"""What the name of a header may have beside letters and digits, apart from the percent sign, which encodes the rest."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Impersonation:
         """The headers that ask for it, as "User impersonation" of kubernetes.io has them."""
         named = [("Impersonate-User", self.user), ("Impersonate-Uid", self.uid)]
         named += [("Impersonate-Group", group) for group in self.groups]
-        named += [(f"Impersonate-Extra-{key}", value) for key, values in self.extra for value in values]
+        named += [
+            (f"Impersonate-Extra-{quote(key, _OF_A_HEADER)}", value) for key, values in self.extra for value in values
+        ]
         return tuple((name, value) for name, value in named if value)
 
 

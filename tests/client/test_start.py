@@ -55,11 +55,11 @@ def test_a_plain_kubeconfig_is_read_once(tmp_path: Path) -> None:
 
 
 def test_impersonation_of_the_file_becomes_headers_survives_a_reload_and_gives_way_to_flags(tmp_path: Path) -> None:
-    user = {"token": "secret", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["x"]}}
+    user = {"token": "secret", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"example.org/team%": ["x"]}}
     file = kubeconfig(tmp_path / "config", user=user)
     endpoint = find(kubeconfig=file).endpoint
     groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
-    assert endpoint.headers == (("Impersonate-User", "jane"), *groups, ("Impersonate-Extra-scopes", "x"))
+    assert endpoint.headers == (("Impersonate-User", "jane"), *groups, ("Impersonate-Extra-example.org%2Fteam%25", "x"))
     assert endpoint.reload is not None
     assert endpoint.reload().headers == endpoint.headers
     found = find(kubeconfig=file, impersonate=Impersonation(user="joe", uid="7"))

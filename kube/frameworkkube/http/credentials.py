@@ -29,7 +29,7 @@ class Endpoint:
         authorization: a fixed value of the Authorization header, such as `Bearer abc`; `token_file` wins over it.
         tls_server_name: name to expect in the server's certificate if it is not the host of `server`.
         verify: False accepts any certificate (`insecure-skip-tls-verify`).
-        proxy: HTTP proxy, `http://host:port`.
+        proxy: HTTP proxy, `http[s]://host:port`.
         headers: sent with each request, such as `Impersonate-Group`; a name may occur several times.
         reload: returns a fresh description (runs an exec plugin again); called in a thread after the server refused
             the present one.
@@ -53,6 +53,9 @@ class Endpoint:
             raise CredentialsError(
                 "client certificate: certificate and key are needed together, one of them is missing"
             )
+        if self.proxy is not None and not self.proxy.lower().startswith(("http://", "https://")):
+            # Not shown, since it may have a password.
+            raise CredentialsError("proxy (proxy-url of the kubeconfig, or HTTPS_PROXY): expected http[s]://host:port")
         object.__setattr__(self, "server", self.server.rstrip("/"))
 
     def __repr__(self) -> str:
@@ -118,7 +121,7 @@ def from_kubeconfig(
         # YAML errors, and whatever else the loader raises about a document of another shape.
         raise CredentialsError(f"kubeconfig {name}: {type(error).__name__}: {error}") from error
     # Until 35 the client had the token under another name, and left the variables of proxies alone.
-    authorization = settings.api_key.get("BearerToken") or settings.api_key.get("authorization")
+    authorization = settings.api_key.get("BearerToken") or settings.api_key.get("authorization") or ""
     around = getproxies()
     direct = should_bypass_proxies(settings.host, settings.no_proxy or around.get("no", ""))
     if not authorization and not settings.cert_file:
@@ -128,7 +131,7 @@ def from_kubeconfig(
         ca_file=_path(settings.ssl_ca_cert),
         client_certificate_file=_path(settings.cert_file),
         client_key_file=_path(settings.key_file),
-        authorization=authorization or None,
+        authorization=authorization.strip() or None,  # a file of a token may end with a newline
         tls_server_name=settings.tls_server_name or None,
         verify=bool(settings.verify_ssl),
         proxy=None if direct else settings.proxy or around.get("https"),

@@ -60,6 +60,7 @@ NO_URLS = ("", "10.0.0.1:6443", "ftp://a", "https://", "https://a?b=c", "https:/
         *(({"server": server}, "API server address: expected") for server in NO_URLS),
         ({"server": "https://user:secret@a:1"}, "must not contain a user or a password"),
         ({"server": "https://a", "client_certificate_file": Path("c")}, "certificate and key are needed together"),
+        ({"server": "https://a", "proxy": "socks5://user:secret@b:1"}, r"^proxy \(proxy-url .*: expected http\[s\]://"),
     ],
 )
 def test_an_endpoint_that_cannot_work_is_refused_without_showing_a_password(fields: dict[str, Any], words: str) -> None:
@@ -89,6 +90,12 @@ def test_an_exec_plugin_is_run_again_on_reload(tmp_path: Path) -> None:
     assert endpoint.authorization == "Bearer t1"
     assert endpoint.reload is not None
     assert endpoint.reload().authorization == "Bearer t2"
+
+
+def test_a_token_of_a_file_that_ends_with_a_newline_is_one(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    file = kubeconfig(tmp_path / "config", user={"tokenFile": str(tmp_path / "token")})
+    assert from_kubeconfig(file).authorization == "Bearer secret"
 
 
 BROKEN = ("", "[]", "{}", "a: b: c", "\x00", '{"current-context":"x","contexts":[]}', '{"contexts": 3}', '"text"')
