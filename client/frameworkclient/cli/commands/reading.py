@@ -119,9 +119,12 @@ async def _follow_list(client: AsyncClient, known: FrameworkViews, flags: ListFl
                 if key not in shown or not view.is_same_as(shown[key]):
                     shown[key] = view
                     fresh.append(view)
-            write_frameworks(fresh, flags.output, with_namespace=flags.all_namespaces, head=not known)
-            known = known or FrameworkViews(fresh)
-            sys.stdout.flush()
+            if fresh:
+                if flags.output is Format.YAML:
+                    write("---\n")
+                write_frameworks(fresh, flags.output, with_namespace=flags.all_namespaces, head=not known)
+                known = known or FrameworkViews(fresh)
+                sys.stdout.flush()
             await wake.wait()
 
 

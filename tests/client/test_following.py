@@ -1,0 +1,55 @@
+"""What is written of Frameworks that change, and how long somebody waits for them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import yaml
+
+from frameworkclient.aio import AsyncClient
+from frameworkclient.cli.commands.reading import list_frameworks
+from frameworkclient.cli.options import Format, ListFlags
+from tests.client.documents import SUCCEEDED, framework, role
+from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
+
+
+def document(**more: object) -> Json:
+    return framework(role("worker", 1), **more).to_dict()  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def played() -> AsyncIterator[tuple[PlayedServer, AsyncClient]]:
+    """A server with a Framework that runs, and a client of it."""
+    server = PlayedServer()
+    await server.put(FRAMEWORKS, document())
+    async with a_client(server) as client:
+        yield server, client
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():  # noqa: ASYNC110 -- of a server that tells nobody
+        await asyncio.sleep(0.01)
+
+
+async def test_a_list_that_is_watched_has_a_document_for_each_change_of_a_spec_or_a_status(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written = ""
+
+    def states() -> list[list[str]]:
+        nonlocal written
+        written += capsys.readouterr().out
+        found = list(yaml.safe_load_all(written))
+        return [[one["status"]["state"] for one in each["items"]] for each in found]
+
+    async with played() as (server, client):
+        listing = asyncio.ensure_future(list_frameworks(client, ListFlags(output=Format.YAML, watch=True)))
+        await until(lambda: any("watch" in query for *_, query in server.requests))
+        noted = document(metadata={"annotations": {"note": "new"}})
+        for one in (noted, document(state="AttemptPreparing"), document(state="Completed", end=SUCCEEDED)):
+            await server.put(FRAMEWORKS, one, "MODIFIED")
+            await until(lambda: one is noted or states()[-1] == [one["status"]["state"]])  # noqa: B023 -- at once
+        listing.cancel()
+        await asyncio.gather(listing, return_exceptions=True)
+    assert states() == [["AttemptRunning"], ["AttemptPreparing"], ["Completed"]]
