@@ -358,7 +358,7 @@ class AsyncClient:
             for_: `completed`, `succeeded`, `running`, `ready` (all Tasks are), `deleted`, or a function of the
                 `FrameworkView`, which cannot use a `Client` itself.
             namespace: None for that of the client.
-            timeout: Seconds to wait; None for any time.
+            timeout: Seconds to wait; 0 to look once, None for any time.
 
         Returns:
             The Framework; None if it was waited for to be deleted.
@@ -371,12 +371,12 @@ class AsyncClient:
             raise errors.ArgumentError(f"for {for_}: must be one of {', '.join(actions.GOALS)}")
         reached = actions.GOALS[for_] if isinstance(for_, str) else for_
         try:
-            async with asyncio.timeout(timeout):
-                first = await self.get(name, namespace=namespace)
-                async with aclosing(self._views(first)) as views:
-                    async for view in views:
-                        if reached(view) or (view.finished and for_ != "deleted"):
-                            return view
+            # Outside of the timeout: 0 looks once.
+            first = await self.get(name, namespace=namespace)
+            async with asyncio.timeout(timeout), aclosing(self._views(first)) as views:
+                async for view in views:
+                    if reached(view) or (view.finished and for_ != "deleted"):
+                        return view
         except TimeoutError as error:
             goal = for_ if isinstance(for_, str) else "what it was waited for"
             raise errors.WaitTimeoutError(f"Framework {name} is not {goal} after {timeout:g} s") from error

@@ -10,8 +10,12 @@ import yaml
 from frameworkclient.aio import AsyncClient
 from frameworkclient.cli.commands.reading import list_frameworks
 from frameworkclient.cli.options import Format, ListFlags
+from frameworkclient.cluster.following import following
+from frameworkclient.errors import ForbiddenError, WaitTimeoutError
 from tests.client.documents import SUCCEEDED, framework, role
 from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
+from tests.kube import scripted
+from tests.kube.scripted import a_server, refusal
 
 
 def document(**more: object) -> Json:
@@ -53,3 +57,21 @@ async def test_a_list_that_is_watched_has_a_document_for_each_change_of_a_spec_o
         listing.cancel()
         await asyncio.gather(listing, return_exceptions=True)
     assert states() == [["AttemptRunning"], ["AttemptPreparing"], ["Completed"]]
+
+
+async def test_a_wait_of_no_time_looks_once() -> None:
+    async with played() as (server, client):
+        with pytest.raises(WaitTimeoutError, match=r"^Framework training is not completed after 0 s$"):
+            await client.wait("training", timeout=0)
+        await server.put(FRAMEWORKS, document(state="Completed", end=SUCCEEDED), "MODIFIED")
+        view = await client.wait("training", timeout=0)
+        assert view is not None
+        assert view.succeeded
+
+
+async def test_who_may_get_a_framework_and_not_list_it_is_told_so_and_waits_for_nothing() -> None:
+    async with a_server() as server, scripted.a_client(server) as kube:
+        server.on("GET", refusal(403, "Forbidden"))
+        with pytest.raises(ForbiddenError, match=r"^cannot list Frameworks of namespace demo: "):
+            async with following(kube, framework(role("worker", 1)), asyncio.Event()):
+                pass

@@ -105,9 +105,14 @@ async def following(
     """Keep the newest state of one Framework while the block runs; `wake` is set when it has changed.
 
     What it gives returns that state, and raises `DeletedError` once the Framework is gone or another has its name.
+
+    Raises:
+        ClientError: Frameworks may not be listed. An informer would repeat what is refused.
     """
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=first.namespace)
     selector = f"metadata.name={first.name}"
+    with translated(f"list Frameworks of namespace {first.namespace}"):
+        await kube.get(path, query={"fieldSelector": selector, "limit": "1"})
     frameworks: dict[tuple[str, str], Framework] = {}
     async with collected(kube, path, FRAMEWORK_DECODER, frameworks, wake, field_selector=selector) as check:
 
