@@ -72,8 +72,8 @@ def _tasks(moment: Moment, room: int) -> RenderableType:
             task.name + (f" #{task.attempt + 1}" if task.attempt else ""),
             Text(task.state, style="dim"),
             Text(stage or "", style=STAGE_COLOURS[stage] if stage else ""),
-            sanitize(task.node),
-            sanitize(task.ip),
+            Text(sanitize(task.node)),
+            Text(sanitize(task.ip)),
             Text(sanitize("; ".join(part for part in (reason, following) if part)), style="red" if reason else "dim"),
         )
     if len(pairs) > room:

@@ -118,7 +118,10 @@ async def newest(contents: AsyncIterator[bytes], framework: str) -> tuple[EventV
     kept: list[tuple[datetime, int, int, EventView]] = []
     size = number = 0
     async for content in contents:
-        event = EVENT_DECODER.decode(content)
+        try:
+            event = EVENT_DECODER.decode(content)
+        except msgspec.ValidationError:  # of a time that Python does not have, such as of the year 0
+            continue
         if is_about(event, framework):
             number += 1
             heapq.heappush(kept, (event.time, number, len(content), event))

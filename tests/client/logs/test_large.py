@@ -75,8 +75,9 @@ async def test_a_list_whose_token_expires_goes_on_with_what_is_there_now_or_ends
     assert len(server.requests) < 14
 
 
-async def test_of_any_number_of_events_the_newest_are_kept() -> None:
+async def test_of_any_number_of_events_the_newest_are_kept_and_one_of_the_year_0_is_left_out() -> None:
     async def many() -> AsyncIterator[bytes]:
+        yield json.dumps(event(0, "Framework", "training") | {"lastTimestamp": "0000-01-01T00:00:00Z"}).encode()
         for number in range(3000):
             yield json.dumps(event(number, "Framework", "training", "x" * 10_000)).encode()
 

@@ -357,11 +357,12 @@ def test_the_picture_shows_tasks_and_the_end_of_a_log_and_of_many_tasks_those_wi
         assert text in shown
     assert "step 20" not in shown
     assert len(shown.splitlines()) <= 24
-    tasks = [task(number, node="n", ip="10.0.0.1") for number in range(100)]
+    tasks = [task(number, node="[b]n", ip="10.0.0.1") for number in range(100)]
     tasks[77] = task(77, "AttemptDeleting", end=OOM)
     pods = {f"worker-{number}": pod(f"worker-{number}", node="n", statuses=[container()]) for number in range(100)}
     shown = drawn(Moment(workers(*tasks, ready="99/100"), pods), [], 100)
     assert "worker-77" in shown
+    assert "[b]n" in shown, "it is no markup"
     assert "and 87 more" in shown
 
 
