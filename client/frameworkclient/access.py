@@ -108,8 +108,8 @@ def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> tuple
     name = context or config.get("current-context") or ""
     if name not in known:
         raise AccessError(_no_context(name, sorted(known), files, asked=context is not None))
-    entry = known[name].get("context") or {}
-    user = _names(config, "users").get(entry.get("user") or "", {}).get("user") or {}
+    entry = _object(known[name].get("context"), f"{files}: context {name}")
+    user = _object(_names(config, "users").get(entry.get("user") or "", {}).get("user"), f"{files}: user of {name}")
     whom = Impersonation(
         user=user.get("as") or "",
         uid=user.get("as-uid") or "",
@@ -117,6 +117,12 @@ def _chosen(config: Mapping[str, Any], files: str, context: str | None) -> tuple
         extra=tuple((key, tuple(values or ())) for key, values in (user.get("as-user-extra") or {}).items()),
     )
     return entry.get("namespace") or DEFAULT_NAMESPACE, whom
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if value and not isinstance(value, dict):
+        raise AccessError(f"{what}: must be an object")
+    return value or {}
 
 
 def _no_context(name: str, known: Sequence[str], files: str, *, asked: bool) -> str:

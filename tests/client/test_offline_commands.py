@@ -29,6 +29,9 @@ def ctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Runs command lines in this process, without a kubeconfig, in a folder of some files; stdin has a Pod."""
     (tmp_path / "sound.yaml").write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, SOUND]))
     (tmp_path / "placed.yaml").write_text(yaml.safe_dump(SOUND | {"metadata": {"name": "a", "namespace": "demo"}}))
+    (tmp_path / "text.yaml").write_text(yaml.safe_dump(SOUND | {"metadata": "text"}))
+    (tmp_path / "items.yaml").write_text("{kind: List, items: 5}")
+    (tmp_path / "hostile.yaml").write_text(json.dumps(SOUND | {"spec": {"\x1b[2J": 1, "taskRoles": []}}))
     (tmp_path / "empty").mkdir()
     kubeconfig(tmp_path / "config")
     monkeypatch.chdir(tmp_path)
@@ -74,6 +77,13 @@ def test_lint_tells_sound_files_folders_and_urls_from_broken_ones(ctl: Command, 
     path, text = "spec.taskRoles[worker].taskNumber", "must be at least 0 and at most 10000, not -1"
     problem = {"file": "sound.yaml, document 2", "severity": "error", "path": path, "text": text}
     assert (broken.code, json.loads(broken.output)) == (2, [problem])
+
+
+def test_keys_of_a_foreign_file_reach_no_terminal_with_control_sequences(ctl: Command) -> None:
+    for line in ("lint -f hostile.yaml", "render -f hostile.yaml"):
+        done = ctl(line)
+        assert "there is no such field" in done.output + done.errors
+        assert "\x1b" not in done.output + done.errors
 
 
 def test_render_prints_pods_and_refuses_what_is_broken(ctl: Command) -> None:
@@ -169,6 +179,10 @@ WRONG = {
     "lint -f -": "stdin: there is no Framework in it",
     "render -f sound.yaml --injector-arg=--env-files=none": "--injector-arg: needs --templates",
     "logs a --kubeconfig config --grep (": "--grep (: not a regular expression in RE2 syntax: missing ): (",
+    "submit -f text.yaml": "text.yaml, document 1: metadata: must be an object",
+    "delete -f text.yaml": "text.yaml, document 1: metadata: must be an object",
+    "submit -f items.yaml": "items.yaml, document 1: items: must be a list",
+    "list --kubeconfig config --since 9999999d": "--since 9999999d: must be at most 36500d",
     "list": "there is no kubeconfig: name one with --kubeconfig or KUBECONFIG",
     "lst": "No such command 'lst'. Did you mean 'list'?",
     "list --namspace a": "--namspace",

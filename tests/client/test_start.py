@@ -78,6 +78,8 @@ UNUSABLE: dict[str, dict[str, Any]] = {
     "KUBECONFIG none: there is no such file": {"environ": {"KUBECONFIG": "none"}},
     "not a kubeconfig": {"kubeconfig": "text"},
     "Expected key name": {"kubeconfig": "users"},
+    "config-text: context home: must be an object": {"kubeconfig": "config-text"},
+    "user-text: user of home: must be an object": {"kubeconfig": "user-text"},
     "has no current-context; choose one with --context": {"kubeconfig": "current"},
     r"--context hom: .* did you mean home\? .there are: bare, home.": {"kubeconfig": "config", "context": "hom"},
     r"name one with --kubeconfig or KUBECONFIG, or create ~/\.kube/config": {"environ": {}},
@@ -91,6 +93,8 @@ def test_what_gives_no_access_says_what_to_do(message: str, tmp_path: Path, monk
     kubeconfig(tmp_path / "config")
     kubeconfig(tmp_path / "current", **{"current-context": ""})
     kubeconfig(tmp_path / "users", users="nobody")
+    kubeconfig(tmp_path / "config-text", contexts=[{"name": "home", "context": "text"}])
+    kubeconfig(tmp_path / "user-text", users=[{"name": "u", "user": "text"}])
     (tmp_path / "text").write_text("- just\n- text\n")
     with pytest.raises(AccessError, match=message):
         find(**UNUSABLE[message])

@@ -58,6 +58,8 @@ def span(seconds: float) -> str:
     return duration(min(seconds, 1e11)) if seconds >= 10 or seconds <= 0 else f"{seconds:.1f}s"
 
 
+MOST_DAYS: Final = 36_500
+"""Of a duration that is given: a time so long ago still has a date."""
 _DURATION: Final = re.compile(r"(?:[0-9]{1,9}[smhd])+|[0-9]{1,9}")
 
 
@@ -69,9 +71,10 @@ def seconds_of(text: str, what: str) -> int:
     """
     if not _DURATION.fullmatch(text):
         raise ArgumentError(f"{what} {text}: must be a duration, like 45s, 10m or 1h30m")
-    if text.isdigit():
-        return int(text)
-    return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([smhd])", text))
+    found = sum(int(number) * _SECONDS[unit or "s"] for number, unit in re.findall(r"([0-9]+)([smhd]?)", text))
+    if found > MOST_DAYS * _SECONDS["d"]:
+        raise ArgumentError(f"{what} {text}: must be at most {MOST_DAYS}d")
+    return found
 
 
 def since(then: datetime | None, now: datetime) -> str:

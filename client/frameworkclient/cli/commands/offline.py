@@ -43,7 +43,7 @@ def lint_all(manifests: Sequence[tuple[str, dict[str, Any]]], output: Format) ->
 
 def _line(problem: Problem) -> str:
     severity = colours_for(sys.stdout)(problem.severity.value, _COLOURS[problem.severity])
-    return f"{severity}: {problem.path}: {sanitize(problem.text)}"
+    return f"{severity}: {sanitize(f'{problem.path}: {problem.text}')}"
 
 
 def tell(manifest: dict[str, Any], where: str = "", only: str = "") -> bool:
@@ -51,7 +51,7 @@ def tell(manifest: dict[str, Any], where: str = "", only: str = "") -> bool:
     problems = lint(manifest)
     for problem in problems:
         if only in {"", problem.severity}:
-            say(f"{where}{problem}")
+            say(f"{where}{sanitize(str(problem))}")
     return any(problem.severity is Severity.ERROR for problem in problems)
 
 

@@ -44,7 +44,10 @@ def manifests_in(
     """
     found = []
     for where, document in documents_in(files):
-        for one in document.get("items") or () if _kind(document) == "List" else (document,):
+        entries = document.get("items") or [] if _kind(document) == "List" else [document]
+        if not isinstance(entries, list):
+            raise ManifestError(f"{where}: items: must be a list")
+        for one in entries:
             if _kind(one) == names.KIND:
                 found.append((where, one))
             elif not others:
@@ -123,9 +126,13 @@ def check_namespaces(manifests: Sequence[tuple[str, dict[str, Any]]], namespace:
 
     Raises:
         ArgumentError: One does.
+        ManifestError: The metadata of one are no object.
     """
     for where, manifest in manifests:
-        own = (manifest.get("metadata") or {}).get("namespace")
+        metadata = manifest.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise ManifestError(f"{where}: metadata: must be an object")
+        own = metadata.get("namespace")
         if namespace and own and own != namespace:
             raise ArgumentError(f"-n {namespace}: {where} says {own} in metadata.namespace; remove one of them")
 
