@@ -1,12 +1,16 @@
 """What people type after flags to change a Framework, and which requests a change becomes."""
 
 import copy
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from frameworkclient.cli.commands.writing import delete, numbers_of
+from frameworkclient.aio import AsyncClient
+from frameworkclient.cli.commands.writing import delete, numbers_of, submit
 from frameworkclient.cli.exits import ExitCode
+from frameworkclient.cli.run import Cluster
 from frameworkclient.cluster import actions
 from frameworkclient.errors import ArgumentError
 from frameworkclient.model.set_field import set_field
@@ -14,6 +18,7 @@ from frameworkclient.views.framework import FrameworkView
 from frameworkclient.views.text import duration, seconds_of
 from tests.client.documents import SUCCEEDED, framework, role, task, workers
 from tests.client.played import FRAMEWORKS, PlayedServer, a_client
+from tests.support.kubeconfig import kubeconfig
 
 MANIFEST = {
     "kind": "Framework",
@@ -136,6 +141,33 @@ def test_what_the_api_server_added_is_not_submitted_again() -> None:
     assert again["metadata"] == {"name": "training", "namespace": "demo", **ours}
     assert "status" not in again
     assert again["spec"]["executionType"] == "Start"
+
+
+def test_ctrl_c_says_of_each_framework_that_was_created_how_to_come_back_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifests: list[dict[str, Any]] = [{"metadata": {"name": name, "namespace": "demo"}} for name in ("a", "b", "c")]
+    created = list[tuple[str, str]]()
+
+    async def create(_: AsyncClient, manifest: dict[str, Any], **more: Any) -> FrameworkView:
+        if manifest["metadata"]["name"] == "c":
+            raise KeyboardInterrupt
+        return framework(role("worker", 1), metadata=manifest["metadata"])
+
+    async def submitted(client: AsyncClient, *, dry_run: bool) -> ExitCode:
+        return await submit(client, manifests, (), created, dry_run=dry_run, wait=True, logs=False)
+
+    monkeypatch.setattr(AsyncClient, "create", create)
+    config = kubeconfig(tmp_path / "config")
+    for dry_run in (True, False):
+        code = Cluster(kubeconfig=config).stay(created, partial(submitted, dry_run=dry_run))
+        told = [line.partition("; ")[0] for line in capsys.readouterr().err.splitlines() if line]
+        names = () if dry_run else ("a", "b")
+        assert told == [
+            f"Framework {name} goes on. See it again: frameworkctl logs -f {name} -n demo --kubeconfig {config}"
+            for name in names
+        ]
+        assert code is ExitCode.INTERRUPTED
 
 
 GONE = "cannot get Framework demo/{}: there is none; check the name and the namespace"

@@ -32,7 +32,7 @@ def wait(
 
     seconds = seconds_of(timeout, "--timeout") if timeout else None
     goal: Any = for_
-    return cluster.stay(name, lambda client: writing.wait_for(client, name, goal, seconds))
+    return cluster.stay([(None, name)], lambda client: writing.wait_for(client, name, goal, seconds))
 
 
 @command(app, "stop training")

@@ -60,7 +60,7 @@ def watch(cluster: Cluster, name: Name) -> ExitCode | None:
     """
     from frameworkclient.cli.commands import live
 
-    return cluster.stay(name, lambda client: live.show(client, name))
+    return cluster.stay([(None, name)], lambda client: live.show(client, name))
 
 
 @command(app, "why training")
@@ -103,7 +103,7 @@ def logs(cluster: ClusterAndArchive, name: Name, flags: LogFlags) -> ExitCode | 
 
     if flags.attempt is not None and (flags.follow or flags.previous):
         raise ArgumentError("--attempt: not with --follow or --previous")
-    return cluster.stay(name, lambda client: reading.write_logs(client, name, flags))
+    return cluster.stay([(None, name)], lambda client: reading.write_logs(client, name, flags))
 
 
 @command(app, "doctor")

@@ -51,9 +51,10 @@ def run(
         return None
     if code:
         say(f"code: {code}")
-    codes = [code] if code else []
+    codes, created = [code] if code else [], list[tuple[str, str]]()
     return cluster.stay(
-        name, lambda client: writing.submit(client, [manifest], codes, dry_run=False, wait=wait, logs=show_logs)
+        created,
+        lambda client: writing.submit(client, [manifest], codes, created, dry_run=False, wait=wait, logs=show_logs),
     )
 
 
@@ -75,9 +76,10 @@ def submit(
     for where, manifest in found:
         # Errors are said by the API server.
         offline.tell(manifest, f"{where}: ", "warning")
-    names = ", ".join(str((manifest.get("metadata") or {}).get("name")) for manifest in manifests)
+    created = list[tuple[str, str]]()
     return cluster.stay(
-        names, lambda client: writing.submit(client, manifests, (), dry_run=dry_run, wait=wait, logs=show_logs)
+        created,
+        lambda client: writing.submit(client, manifests, (), created, dry_run=dry_run, wait=wait, logs=show_logs),
     )
 
 

@@ -14,7 +14,7 @@ from frameworkclient.cli.exits import ExitCode
 from frameworkclient.cli.terminal import program, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from frameworkclient.aio import AsyncClient
 
@@ -79,15 +79,22 @@ class Cluster:
 
         return asyncio.run(connected())
 
-    def stay(self, name: str, work: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T | ExitCode:
-        """Run what waits for a Framework; Ctrl-C leaves it running and says how to come back."""
+    def stay(
+        self, followed: Sequence[tuple[str | None, str]], work: Callable[[AsyncClient], Coroutine[Any, Any, T]]
+    ) -> T | ExitCode:
+        """Run what waits for Frameworks; Ctrl-C leaves them running and says how to come back.
+
+        Each of `followed`, to which the work may add, has a namespace, None for that of the flags, and a name.
+        """
         try:
             return self.run(work)
         except KeyboardInterrupt:
-            named = (("-n", self.namespace), ("--context", self.context), ("--kubeconfig", self.kubeconfig))
-            place = name + "".join(f" {flag} {value}" for flag, value in named if value)
-            again, end = f"{program()} logs -f {place}", f"{program()} stop {place}"
-            say(f"\nFramework {name} goes on. See it again: {again}; end it: {end}")
+            for namespace, name in followed:
+                where = ("-n", namespace or self.namespace)
+                named = (where, ("--context", self.context), ("--kubeconfig", self.kubeconfig))
+                place = name + "".join(f" {flag} {value}" for flag, value in named if value)
+                again, end = f"{program()} logs -f {place}", f"{program()} stop {place}"
+                say(f"\nFramework {name} goes on. See it again: {again}; end it: {end}")
             return ExitCode.INTERRUPTED
 
 

@@ -141,6 +141,7 @@ async def submit(
     client: AsyncClient,
     manifests: Sequence[dict[str, Any]],
     code: Sequence[Code],
+    created: list[tuple[str, str]],
     *,
     dry_run: bool,
     wait: bool,
@@ -148,24 +149,26 @@ async def submit(
 ) -> ExitCode:
     """Create Frameworks, each with the code; with `wait` or `logs`, stay until they are Completed.
 
+    The namespaces and names of those that there are then are added to `created`.
+
     Raises:
         ClientError: One is refused; those before it were created.
     """
-    created = []
     for manifest in manifests:
         view = await client.create(manifest, code=code, dry_run=dry_run)
-        created.append(view)
+        if not dry_run:
+            created.append((view.namespace, view.name))
         write_done(view.namespace, view.name, "created (dry run)" if dry_run else "created")
     ending = ExitCode.DONE
     if dry_run or not (wait or logs):
         return ending
     from frameworkclient.cli.commands.reading import write_logs
 
-    for view in created:
-        client.namespace = view.namespace
+    for namespace, name in created:
+        client.namespace = namespace
         if logs:
-            await write_logs(client, view.name, LogFlags(follow=True))
-        ending = max(ending, report(await client.wait(view.name)))
+            await write_logs(client, name, LogFlags(follow=True))
+        ending = max(ending, report(await client.wait(name)))
     return ending
 
 
