@@ -3,9 +3,17 @@
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    import signal
+    import sys
+
     from frameworkclient.cli.app import app
     from frameworkclient.cli.terminal import program
 
+    # As an exception they let what was written of the kubeconfig, keys included, be removed. nohup ignores SIGHUP.
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has one of them
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
     app(prog_name=program())
 
 

@@ -1,13 +1,17 @@
 """How the program starts: which cluster and user it finds, as kubectl does, and what it imports for that."""
 
+import base64
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 from structlog.testing import capture_logs
 
@@ -15,6 +19,7 @@ from frameworkclient.access import Impersonation, contexts, find
 from frameworkclient.cli.run import guarded
 from frameworkclient.errors import AccessError
 from frameworkkube.log import Logger
+from testkit.waiting import patience
 from tests.client.broken import SOUND
 from tests.support.kubeconfig import kubeconfig
 
@@ -125,6 +130,25 @@ def test_what_is_not_needed_is_not_imported(program: str, words: str, needed: st
     found = set(run(shown, *words.split(), cwd=tmp_path).stderr.splitlines()[-1].split())
     assert needed in found
     assert found.isdisjoint(others.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_program_that_is_ended_leaves_no_key_in_the_temporary_folder(number: int, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    issued = trustme.CA().issue_cert("jane")
+    parts = {"certificate": issued.cert_chain_pems[0], "key": issued.private_key_pem}
+    user = {f"client-{name}-data": base64.b64encode(pem.bytes()).decode() for name, pem in parts.items()}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = {"server": f"https://127.0.0.1:{silent.getsockname()[1]}"}
+        config = kubeconfig(tmp_path / "config", user=user, cluster=cluster)
+        command = [sys.executable, "-c", COMMAND, "list", "--kubeconfig", config]
+        with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}) as process:
+            silent.settimeout(patience(30))
+            with silent.accept()[0]:
+                assert len(list((tmp_path / "tmp").iterdir())) == len(parts)
+                process.send_signal(number)
+                assert process.wait(patience(30)) == 128 + number
+    assert not list((tmp_path / "tmp").iterdir())
 
 
 def test_a_system_without_modules_of_posix_can_do_what_needs_none(tmp_path: Path) -> None:
