@@ -8,12 +8,14 @@ import pytest
 import yaml
 
 from frameworkclient.aio import AsyncClient
+from frameworkclient.cli.commands import live
 from frameworkclient.cli.commands.reading import list_frameworks
 from frameworkclient.cli.options import Format, ListFlags
 from frameworkclient.cluster.following import following
 from frameworkclient.errors import ForbiddenError, WaitTimeoutError
-from tests.client.documents import SUCCEEDED, framework, role
-from tests.client.played import FRAMEWORKS, Json, PlayedServer, a_client
+from tests.client.documents import SUCCEEDED, container, framework, pod_document, role, task, workers
+from tests.client.logs.test_lines import stamp
+from tests.client.played import FRAMEWORKS, PODS, Json, PlayedServer, a_client
 from tests.kube import scripted
 from tests.kube.scripted import a_server, refusal
 
@@ -57,6 +59,23 @@ async def test_a_list_that_is_watched_has_a_document_for_each_change_of_a_spec_o
         listing.cancel()
         await asyncio.gather(listing, return_exceptions=True)
     assert states() == [["AttemptRunning"], ["AttemptPreparing"], ["Completed"]]
+
+
+async def test_a_watch_whose_output_nobody_reads_any_more_ends_with_the_next_line_of_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def write(text: str) -> None:
+        if "found" in text:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(live, "write", write)
+    async with played() as (server, client):
+        one = pod_document(statuses=[container()])
+        server.logs[one["metadata"]["name"]] = [f"{stamp(1)} found"]
+        await server.put(FRAMEWORKS, workers(task(0)).to_dict(), "MODIFIED")
+        await server.put(PODS, one)
+        with pytest.raises(BrokenPipeError):
+            await live.show(client, "training")
 
 
 async def test_a_wait_of_no_time_looks_once() -> None:

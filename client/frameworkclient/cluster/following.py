@@ -134,16 +134,16 @@ class Moment:
     pods: Mapping[str, TaskPod] = field(default_factory=dict)
 
 
-async def moments(kube: KubeClient, first: FrameworkView) -> AsyncGenerator[Moment, None]:
+async def moments(kube: KubeClient, first: FrameworkView, wake: asyncio.Event) -> AsyncGenerator[Moment, None]:
     """Yield a Framework with its Pods as they are now, and again with each change, until it is Completed.
 
-    A reader that is slow misses moments in between.
+    A reader that is slow misses moments in between. Whoever sets `wake` gets one more.
 
     Raises:
         DeletedError: It was deleted.
         ClientError: Its Pods may not be read.
     """
-    wake, pods = asyncio.Event(), dict[tuple[str, str], TaskPod]()
+    pods = dict[tuple[str, str], TaskPod]()
     async with followed_pods(kube, first, pods, wake) as check, following(kube, first, wake) as current:
         while True:
             wake.clear()

@@ -91,16 +91,21 @@ async def _moments(
 ) -> AsyncGenerator[Moment, None]:
     """Yield the moments of a Framework while the log of its speaker is read; the last one after the log's end.
 
-    `take` takes the speaker and lines of its log, as they arrive.
+    `take` takes the speaker and lines of its log, as they arrive. What it raises, such as that nobody reads the output
+    any more, is raised at once.
     """
     reader: asyncio.Task[None] | None = None
+    wake = asyncio.Event()
     try:
-        async with aclosing(moments(client.kube, await client.get(name))) as found:
+        async with aclosing(moments(client.kube, await client.get(name), wake)) as found:
             async for moment in found:
                 if reader is None and (task := speaker(moment.view)):
                     reader = asyncio.create_task(_read_log(client, name, task, take))
+                    reader.add_done_callback(lambda _: wake.set())
                 if reader is not None and moment.view.finished:
                     await asyncio.wait({reader}, timeout=_LAST_SECONDS)
+                if reader is not None and reader.done():
+                    reader.result()
                 yield moment
     finally:
         if reader is not None:
