@@ -25,7 +25,6 @@ _CODES: Final = {
     errors.ManifestError: ExitCode.USAGE,
     errors.WaitTimeoutError: ExitCode.TIMEOUT,
     errors.DeletedError: ExitCode.DELETED,
-    errors.FailedError: ExitCode.FAILED,
 }
 
 
