@@ -306,3 +306,4 @@ is_prepared, stacks_later = False, None
 progress = Progress()
 stepped, join, wait, batch = map(quiet, (progress.stepped, progress.join, progress.wait, progress.batch))
 count, begin_save, end_save = quiet(lambda: progress.step), quiet(progress.begin_save), quiet(progress.end_save)
+end = quiet(progress.end)

@@ -65,6 +65,9 @@ class Hold:
         if self.is_over or sys.exc_info()[1] is not None or getattr(sys, "last_value", None) is not None:
             return
         self.is_over = True
+        progress = sys.modules.get("_frameworkprogress")
+        if progress is not None:  # its work is done: that it is silent from now on is no hang
+            progress.end()
         self.tell(ENDS)
         if self.connection is None:
             return

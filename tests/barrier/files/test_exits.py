@@ -141,6 +141,20 @@ def test_a_process_stays_until_it_is_let_go(code: str, printed: str, pod_here: P
     pod_here.holds(code)
 
 
+def test_a_process_that_waits_for_its_peers_reports_no_more(pod_here: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its silence, while the others ended, was called a hang of the gang."""
+    (pod_here.folder / "_frameworkprogress.py").write_bytes(HELD.with_name("_frameworkprogress.py").read_bytes())
+    reports = pod_here.folder / "progress"
+    reports.mkdir()
+    monkeypatch.setenv("FB_PROGRESS", f"{reports}/rank")
+    monkeypatch.setenv("FB_PROGRESS_TORCH", "1")
+    code = f"import os; print(len(os.listdir('{reports}'))); dist.destroy_process_group()"
+    process = pod_here.holds(TORCH + code)
+    assert not [*reports.iterdir()]
+    pod_here.let_go(may_end=True)
+    assert ends(process) == (0, "joined\n1\ndestroyed\n")
+
+
 FAILS = {
     "an exception": ("1 / 0", 1),
     "a code": ("import sys; sys.exit(3)", 3),
