@@ -103,13 +103,14 @@ class Pod:
         for name in names:
             with contextlib.suppress(OSError):
                 self._read(name, now)
+        here = {name.removesuffix(STACK) for name in found}
         # One that has joined its peers and has not made a step yet.
-        for name in {name.removesuffix(STACK) for name in found} - set(names):
+        for name in here - set(names):
             if name not in self._pulses and len(self._pulses) < PROCESSES:
                 self._pulses[name] = Pulse(self._limits, now)
                 self._pulses[name].last = Report(thread=UNKNOWN)
         for name, pulse in [*self._pulses.items()]:
-            if pulse.last.thread and name.startswith(FILE) and self._has_died(name):
+            if pulse.last.thread and name.startswith(FILE) and (name not in here or self._has_died(name)):
                 del self._pulses[name]  # the file stays: a process of this number may just have opened it
 
     def _written_at(self, name: str) -> float:

@@ -174,6 +174,24 @@ def test_a_process_that_was_killed_keeps_nobody_waiting(pod: Pod, tmp_path: Path
     assert pod.answer(7.0) is None
 
 
+def test_a_process_that_ends_before_its_first_step_keeps_nobody_waiting(pod: Pod, tmp_path: Path) -> None:
+    """It stayed for good, with the limit of one that has just begun."""
+    stack = tmp_path / "rank.1.stack"
+    for has_reported in (False, True):
+        with stack.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            pod.look(0.0)
+            if has_reported:
+                (tmp_path / "rank.1").write_text('{"step": 1, "thread": "0x1"}')
+                pod.look(1.0)
+                (tmp_path / "rank.1").unlink()
+                pod.look(2.0)
+            assert said(pod, 2.0).processes == 1
+            stack.unlink()
+        pod.look(3.0)
+        assert pod.answer(3.0) is None
+
+
 def test_who_has_been_silent_longest_gives_way_where_there_are_too_many(pod: Pod) -> None:
     for number in range(2 * pods.PROCESSES):
         assert pod.hear(f"http {number}", str(number).encode(), float(number))
