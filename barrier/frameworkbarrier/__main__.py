@@ -152,7 +152,7 @@ def run(settings: "Settings", environ: Mapping[str, str], log: "Log", terminatio
         termination.describe = lambda: " while the files were written"
         if settings.restart and released.task:
             notes.keep_start(released.task.starts)
-        writer = Writer(folder, settings, this_container, lambda: choose.read_framework(settings, api), log)
+        writer = Writer(folder, settings, this_container, lambda: choose.read_framework(settings, api, log), log)
         count = writer.write(released)
         if settings.mode == "sidecar":
             folder.let_go()

@@ -7,17 +7,18 @@ Source of the rules: docs/reference/barrier.md, section 2.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from frameworkbarrier.errors import GoneError, SettingsError, StillForbiddenError
 from frameworkbarrier.gate.gang import answers
 from frameworkbarrier.gate.gate import Fault, Observation
+from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
 from frameworkbarrier.shape import ShapeError
 from frameworkbarrier.source import access, framework
-from frameworkbarrier.source.api import Api, ApiError
-from frameworkbarrier.source.follow import Follower
+from frameworkbarrier.source.api import Api, ApiError, UnavailableError
+from frameworkbarrier.source.follow import Follower, pause_after
 from frameworkbarrier.source.views import FrameworkView, PodsView, RosterView
 from frameworkbarrier.text import is_dns_name
 
@@ -25,6 +26,10 @@ WAIT_FOR_ANNOTATION = "barrier.frameworkcontroller.microsoft.com/wait-for"
 """By which a Pod template asks, also without the injector, that its roster counts arrivals."""
 LOOK_AGAIN_SEC = 60.0
 """Least time between two looks for a roster while the Framework is the source."""
+READS = 3
+"""Times that the Framework is read for `framework.json` where there is no usable answer."""
+LONGEST_PAUSE_SEC = 5.0
+"""Between two of these."""
 
 
 def observe(settings: Settings, api: Api) -> Iterator[Observation | Fault]:
@@ -124,10 +129,24 @@ def _can_stand_in(api: Api, view: FrameworkView) -> bool:
         return True  # who reads it says what is wrong
 
 
-def read_framework(settings: Settings, api: Api) -> Mapping[str, Any] | None:
-    """Read the whole Framework, decompressed, for `framework.json`; None if it cannot be read now."""
+def read_framework(
+    settings: Settings, api: Api, log: Log, sleep: Callable[[float], None] = time.sleep
+) -> Mapping[str, Any] | None:
+    """Read the whole Framework, decompressed, for `framework.json`; None if it cannot be read now.
+
+    The gate is open, and the application waits for this: it warns, and does without, where the server asks for a long
+    pause or the third answer is none either. With three time-outs that is within the slack of the startup probe.
+    """
     view = FrameworkView(settings)
-    try:
-        return view.decompressed(api.get(view.read_path))
-    except (ApiError, GoneError, ShapeError):
-        return None
+    for number in range(1, READS + 1):
+        try:
+            return view.decompressed(api.get(view.read_path))
+        except UnavailableError as failure:
+            pause = pause_after(failure, number)
+            if number == READS or pause > LONGEST_PAUSE_SEC:
+                log.warning(f"the Framework cannot be read for framework.json: {failure}")
+                break
+            sleep(pause)
+        except (ApiError, GoneError, ShapeError):
+            break
+    return None

@@ -24,7 +24,7 @@ from frameworkbarrier.source.api import Api
 from frameworkbarrier.source.choose import read_framework
 from tests.barrier.documents import framework_object
 from tests.barrier.gangs import environment, released, roster
-from tests.barrier.source.faulty_server import Serve, answers, in_turn, status
+from tests.barrier.source.faulty_server import Script, Serve, answers, in_turn, status
 
 
 @pytest.fixture
@@ -204,8 +204,33 @@ def test_a_framework_that_cannot_be_read_again_leaves_the_old_file_and_one_warni
     said = io.StringIO()
     read = settings.parse(environment(FB_FRAMEWORK_JSON="always"))
     api = Api(Access(serve(in_turn(answers(framework_object({})), status(503))).url))
-    writer = Writer(directory, read, Container(), lambda: read_framework(read, api), Log(stream=said))
+    log, slept = Log(stream=said), []
+    writer = Writer(directory, read, Container(), lambda: read_framework(read, api, log, slept.append), log)
     for generation in (1, 2, 3):
         writer.write(released(roster({"worker": 1}, generation=generation)))
         assert json.loads((folder / "framework.json").read_text())["metadata"]["name"] == "mnist"
     assert said.getvalue().count("framework.json is not written: the Framework cannot be read") == 1
+
+
+THIRD = [status(429, Retry_After="1"), status(500), answers(framework_object({}))]
+
+
+@pytest.mark.parametrize(
+    ("script", "is_read", "requests", "warning"),
+    [
+        (THIRD, True, 3, ""),
+        ([status(500)], False, 3, "HTTP 500: no"),
+        ([status(429, Retry_After="60")], False, 1, "HTTP 429: no"),
+        ([status(403)], False, 1, ""),
+        ([status(404)], False, 1, ""),
+    ],
+    ids=["the third time", "never", "after a long pause", "forbidden", "not found"],
+)
+def test_a_framework_is_read_again_where_the_server_does_not_answer_but_the_application_does_not_wait_for_long(
+    script: list[Script], is_read: bool, requests: int, warning: str, serve: Serve
+) -> None:
+    said, slept, server = io.StringIO(), [], serve(in_turn(*script))
+    found = read_framework(settings.parse(environment()), Api(Access(server.url)), Log(stream=said), slept.append)
+    assert ((found is not None), len(server.requests), len(slept)) == (is_read, requests, requests - 1)
+    assert (warning in said.getvalue()) if warning else not said.getvalue()
+    assert sum(slept) < 10
