@@ -177,11 +177,14 @@ ONE_PROCESS = r"preset accelerate: .* would wait for 2: leave .* at 1, or .* tor
 WHOSE_RANKS = r"none of the roles learner, actor .*FB_RANK_ROLES=learner,actor"
 TRAINERS = {"trainer": 1, "worker": 1}
 VIEWED = {"worker": 2, "viewer": 9}
+MASTERED = {"master": 1, "worker": 1}
 REFUSALS: list[tuple[str, dict[str, int], dict[str, str], str]] = [
     ("pytorch", VIEWED, {"FB_NNODES": "3:4"}, r"preset pytorch: FB_NNODES=3:4 .*, but 2 Pods have ranks"),
     ("pytorch", VIEWED, {"FB_NNODES": "1:1"}, r"preset pytorch: FB_NNODES=1:1 .*, but 2 Pods have ranks"),
     ("accelerate", {"worker": 2}, {"FB_NPROC_PER_NODE": "2"}, ONE_PROCESS),
     ("accelerate", {"worker": 2}, {"FB_SLOTS": "2"}, ONE_PROCESS),
+    ("accelerate", MASTERED, {"FB_SLOTS": "worker=1"}, "preset accelerate: master-0 has a rank and no slots: .*SLOTS"),
+    ("deepspeed", MASTERED, {"FB_SLOTS": "worker=8"}, "preset deepspeed: master-0 has a rank and no slots: .*SLOTS"),
     ("tensorflow", {"trainer": 2}, {}, NOBODY_TRAINS),
     ("tensorflow", {"ps": 1, "trainer": 2}, {}, NOBODY_TRAINS),
     ("tensorflow", {"evaluator": 1, "worker": 0, "trainer": 1}, {}, NOBODY_TRAINS),
