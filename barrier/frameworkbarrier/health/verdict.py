@@ -101,8 +101,13 @@ def _culprits(answers: Mapping[str, Answer], lost: Sequence[str], others: int) -
 
 
 def _behind(answers: Mapping[str, Answer]) -> list[str]:
-    furthest = max((one.step for one in answers.values() if one.step is not None), default=0)
-    return [task for task, one in answers.items() if one.step is not None and one.step < furthest]
+    """Name those behind others of their TaskRole: another one, such as that of an evaluator, counts something else."""
+    steps = {task: one.step for task, one in answers.items() if one.step is not None}
+    furthest: dict[str, int] = {}
+    for task, step in steps.items():
+        role = task.rpartition("-")[0]
+        furthest[role] = max(step, furthest.get(role, 0))
+    return [task for task, step in steps.items() if step < furthest[task.rpartition("-")[0]]]
 
 
 def _elsewhere(answers: Mapping[str, Answer]) -> list[str]:
