@@ -28,11 +28,11 @@ def compile_template(name: str, source: str) -> Template:
     """Check and compile a template.
 
     Raises:
-        SettingsError: its syntax is wrong; names the template and the line.
+        SettingsError: its syntax is wrong; names the template, and the line where there is one.
     """
     try:
         return _ENVIRONMENT.from_string(source)
-    except (TemplateError, RecursionError) as fault:
+    except Exception as fault:  # what Jinja2 accepts may be too deep or too long for Python
         raise _explain(name, fault) from fault
 
 
@@ -44,15 +44,18 @@ def render(name: str, source: str, values: Mapping[str, Any]) -> str:
     """
     template = compile_template(name, source)
     try:
-        return template.render(values)
+        text = template.render(values)
+        text.encode()  # half of a surrogate pair cannot be written
     except SettingsError:  # by `fail`
         raise
     except Exception as fault:  # a template can make any call fail in any way
         raise _explain(name, fault) from fault
+    return text
 
 
 def _explain(name: str, fault: Exception) -> SettingsError:
-    line = getattr(fault, "lineno", None)
+    # That of a SyntaxError is one of the Python code that Jinja2 has made.
+    line = None if isinstance(fault, SyntaxError) else getattr(fault, "lineno", None)
     trace = fault.__traceback__
     while line is None and trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":

@@ -123,6 +123,9 @@ def test_a_template_sees_the_gang_and_what_its_presets_use() -> None:
         ("{{ cycler.__init__.__globals__.os.popen('id').read() }}", "template x, line 1: "),
         ("{{ ''.__class__.__mro__ }}", "template x, line 1: "),
         ("{{ roles.append(1) }}", "template x, line 1: "),
+        ("{% for a in roles %}" * 21 + "{% endfor %}" * 21, "template x: SyntaxError: too many statically nested"),
+        ("{{ 1" + "0" * 5000 + " }}", "template x: ValueError: Exceeds the limit"),
+        ("{{ '\\ud800' }}", "template x: UnicodeEncodeError"),
         ("{{ fail('we need three workers') }}", "we need three workers"),
     ],
 )
