@@ -100,6 +100,10 @@ class OutputDirectory:
         finally:
             os.close(handle)
 
+    def names(self) -> list[str]:
+        """Return what is there."""
+        return os.listdir(self._handle)
+
     def remove(self, name: str) -> None:
         """Remove a file if it is there."""
         with contextlib.suppress(OSError):

@@ -32,6 +32,8 @@ from frameworkbarrier.text import size
 
 FRAMEWORK_JSON = "framework.json"
 GENERATION = "generation"
+HOSTS = ".hosts"
+"""What names of the files of roles end with."""
 
 RUN_SCRIPT = """\
 #!/bin/sh
@@ -108,7 +110,7 @@ def render(
         File("hosts", lists.hosts_file(released, container.hosts, container.hostname).encode(), in_place=True),
         File("hostfile", lists.hostfile(gang, slots).encode()),
         File("hostfile.mpich", lists.hostfile_mpich(gang, slots).encode()),
-        *(File(f"{role.name}.hosts", lists.role_hosts(role).encode()) for role in gang.roles),
+        *(File(role.name + HOSTS, lists.role_hosts(role).encode()) for role in gang.roles),
         File("roster.json", released.roster_text.encode()),
     ]
     if settings.exit or "torch" in settings.progress:

@@ -9,7 +9,7 @@ from typing import Any
 
 from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.files.render import FRAMEWORK_JSON, render
+from frameworkbarrier.files.render import FRAMEWORK_JSON, HOSTS, render
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
@@ -34,7 +34,8 @@ class Writer:
         self._container = container
         self._read_framework = read_framework
         self._log = log
-        self._names: set[str] = set()
+        # Of a start before this one, of whose gang a role may have been deleted since.
+        self._names = {name for name in folder.names() if settings.restart and name.endswith(HOSTS)}
         self._warned: set[str] = set()
 
     def write(self, released: Released) -> int:

@@ -198,6 +198,17 @@ def test_each_warning_is_logged_once_in_all_generations(directory: OutputDirecto
     assert warnings_of(4, ps=MANY, worker=MANY) == []
 
 
+def test_a_role_that_was_deleted_before_the_barrier_started_again_leaves_no_file(
+    directory: OutputDirectory, folder: Path
+) -> None:
+    read = settings.parse(environment(FB_MODE="sidecar", FB_RESTART="in-place", FB_FRAMEWORK_JSON="never"))
+    for shape in ({"ps": 1, "worker": 1}, {"worker": 1}):
+        writer = Writer(directory, read, Container(), lambda: pytest.fail("not wanted"), Log(stream=io.StringIO()))
+        writer.write(released(roster(shape)))
+        assert sorted(file.name for file in folder.glob("*.hosts")) == [f"{role}.hosts" for role in shape]
+    assert (folder / "hosts").exists()
+
+
 def test_a_framework_that_cannot_be_read_again_leaves_the_old_file_and_one_warning(
     serve: Serve, directory: OutputDirectory, folder: Path
 ) -> None:
