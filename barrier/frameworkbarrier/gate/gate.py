@@ -23,8 +23,6 @@ class Fault:
     """What keeps a source from observing; the source tries again. The text is for a person."""
 
     text: str
-    forbidden: bool = False
-    """The API server answered 403."""
     lasting: bool = False
     """It will stay so: worth a line of its own."""
 

@@ -164,14 +164,14 @@ class Follower(Generic[T]):
         """Decide what failure `number` of a series means for the next request, and report it."""
         match failure:
             case ForbiddenError() if self._ever_read:
-                yield Fault(f"may not read {self._view.what} any more ({failure})", forbidden=True)
+                yield Fault(f"may not read {self._view.what} any more ({failure})")
             case ForbiddenError():
                 now = self._clock()
                 if self._forbidden_since is None:
                     self._forbidden_since = now
                 if now - self._forbidden_since >= FORBIDDEN_SEC and not self._view.is_to_come:
                     raise StillForbiddenError(explain_forbidden(self._view, str(failure))) from failure
-                yield Fault(f"may not read {self._view.what} yet ({failure})", forbidden=True)
+                yield Fault(f"may not read {self._view.what} yet ({failure})")
             case ExpiredError():
                 self._version = ""
                 if number > 1:
