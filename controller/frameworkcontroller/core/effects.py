@@ -386,6 +386,8 @@ class Failed:
     retry_after_seconds: float | None = None
     refused: bool = False
     """The API server has refused it, and may do so as long as the tenant likes: the next try takes its turn."""
+    nothing_happened: bool = False
+    """It was not sent, or not looked at: it certainly had no effect."""
 
 
 @dataclass(frozen=True)

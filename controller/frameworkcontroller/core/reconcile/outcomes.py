@@ -198,7 +198,7 @@ class Outcomes:
         """
         failures = self._in_flight.failures(effect.key)
         is_current = effect.status.attempt_status.id == self._state.status.attempt_status.id
-        self._writer.apply_failure(effect if isinstance(outcome, Failed) else None)
+        self._writer.apply_failure(effect, outcome)
         is_too_large = isinstance(outcome, Refused) and outcome.code == TOO_LARGE
         if is_too_large and is_current and not self._state.too_large:
             tasks = sum(len(role.task_statuses) for role in effect.summary.roles)

@@ -23,7 +23,7 @@ class Sightings:
     not_retained: set[str] = field(default_factory=set)
     """The UIDs of Pods that were to stay and cannot."""
     in_use: dict[EffectKey, Meta | None] = field(default_factory=dict)
-    """The names that a creation found in use, by its key, with the object if it was looked at."""
+    """The names of what is to be created that are in use, by its key, with the object if it was seen."""
     kept: set[str] = field(default_factory=set)
     """The UIDs of Pods whose logs the archive keeps."""
     awaited: dict[str, tuple[TaskKey, datetime]] = field(default_factory=dict)

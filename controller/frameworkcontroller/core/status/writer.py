@@ -15,7 +15,7 @@ from frameworkcontroller.api.meta import order_of
 from frameworkcontroller.api.spec import FrameworkSpec
 from frameworkcontroller.api.stored_roles import is_same, roles_digest
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import Done, RolesSummary, WriteStatus
+from frameworkcontroller.core.effects import Done, Failed, Refused, RolesSummary, WriteStatus
 from frameworkcontroller.core.policies.completion import decides_soon
 from frameworkcontroller.core.policies.dependencies import begins_soon, waiting_roles
 from frameworkcontroller.core.restart import hang
@@ -44,6 +44,8 @@ BURST: Final = 30
 INTERVAL: Final = timedelta(milliseconds=300)
 INTERVAL_EACH: Final = timedelta(microseconds=1500)
 LONGEST_INTERVAL: Final = timedelta(seconds=1)
+# Refusals of what a status says: it is too large, or a policy or the definition does not take it.
+OF_CONTENT: Final = frozenset({413, 422})
 
 
 class StatusWriter:
@@ -129,7 +131,10 @@ class StatusWriter:
         if self._unanswered is not None:
             # Of two that may have taken effect, and differ, one would be taken for that of another writer.
             return replace_fields(
-                self._unanswered, resource_version=self._resource_version, previous_roles=self._roles_digest
+                self._unanswered,
+                resource_version=self._resource_version,
+                previous_roles=self._roles_digest,
+                rest_bytes=rest_bytes,
             )
         summary = summarize(state, spec)
         state.urgency = Urgency.REPORT
@@ -179,9 +184,15 @@ class StatusWriter:
         self.persisted_summary, self.persisted = effect.summary, effect.status
         state.mark_persisted(effect.revision)
 
-    def apply_failure(self, lost: WriteStatus | None) -> None:
-        """Take in a write whose answer was lost, so that it may have taken effect, or None for one that was refused."""
-        self._unanswered = lost
+    def apply_failure(self, effect: WriteStatus, outcome: Failed | Refused) -> None:
+        """Take in a write that has failed: it may have taken effect, unless the outcome says that it did not.
+
+        One whose content is refused is not repeated, though an earlier try of it may have taken effect.
+        """
+        if isinstance(outcome, Failed) and not outcome.nothing_happened:
+            self._unanswered = effect
+        elif isinstance(outcome, Refused) and outcome.code in OF_CONTENT:
+            self._unanswered = None
 
 
 def _interval(size: int) -> timedelta:

@@ -42,6 +42,7 @@ from frameworkkube.errors import (
     InvalidError,
     KubeError,
     NotFoundError,
+    NotSentError,
     ServerError,
     TooManyRequestsError,
     UnauthorizedError,
@@ -111,7 +112,7 @@ class Performer:
         except ApiStatusError as error:
             return _failed(error)
         except KubeError as error:
-            return Failed(str(error))
+            return Failed(str(error), nothing_happened=isinstance(error, NotSentError))
         except (msgspec.DecodeError, UnreadableStatusError, RecursionError) as error:
             # A proxy's page, for example, or a Framework that was made unreadable. The request may have taken effect;
             # the next attempt finds out. Who makes many of them has them tried at the pace of what is refused.
@@ -366,7 +367,8 @@ class Performer:
 def _failed(error: ApiStatusError) -> Failed:
     passes = isinstance(error, TooManyRequestsError | ConflictError | UnauthorizedError) or _lacks_permission(error)
     refused = error.by_webhook or (400 <= error.code < 500 and not passes)
-    return Failed(_words_of(error), error.retry_after_seconds, refused=refused)
+    is_late = isinstance(error, TooManyRequestsError)
+    return Failed(_words_of(error), error.retry_after_seconds, refused=refused, nothing_happened=is_late)
 
 
 def _lacks_permission(error: ApiStatusError) -> bool:

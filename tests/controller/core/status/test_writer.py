@@ -13,13 +13,22 @@ from frameworkcontroller.api.spec import COMPLETE, CompletionPolicy, Dependency,
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import FrameworkStatus, TaskCompletion, TaskRoleStatus, TaskStatus
 from frameworkcontroller.api.stored_roles import roles_digest
-from frameworkcontroller.core.effects import Done, Missing, Outcome, RolesSummary, StaleStatus, WriteStatus
+from frameworkcontroller.core.effects import (
+    Done,
+    Failed,
+    Missing,
+    Outcome,
+    Refused,
+    RolesSummary,
+    StaleStatus,
+    WriteStatus,
+)
 from frameworkcontroller.core.status.conflict import resolve_conflict
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import BURST, INTERVAL, LONGEST_INTERVAL, StatusWriter
 from tests.controller.core.values import at, ended, framework, framework_end, known, moment, packed, role, spec, task
 
-RUNS = framework(State.RUNNING)
+RUNS, LOST = framework(State.RUNNING), Failed("the answer is lost")
 
 
 def framework_with(version: str, status: FrameworkStatus | None = RUNS) -> Framework:
@@ -168,11 +177,11 @@ def test_a_status_of_another_writer_is_noticed(seen: Framework, *, stale: bool) 
 def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
     one = Writing(1)
     lost = one.write()
-    one.writer.apply_failure(lost)
+    one.writer.apply_failure(lost, LOST)
     one.put(0, State.RUNNING)
     # The next one fails, too, and certainly did nothing: it is the first of which nobody knows.
     assert one.write(11) == lost
-    one.writer.apply_failure(lost)
+    one.writer.apply_failure(lost, LOST)
     assert not one.writer.is_stale(framework_with("9", lost.status))
     following = one.write(12)
     assert (following.resource_version, following.previous, following.status == lost.status) == (
@@ -182,10 +191,29 @@ def test_a_write_whose_answer_was_lost_is_no_other_writer_s() -> None:
     )
 
 
-def test_a_write_that_was_refused_is_not_repeated() -> None:
+@pytest.mark.parametrize(
+    "outcome", [Refused(403, "rights are not read yet"), Failed("a pause", nothing_happened=True)], ids=["403", "429"]
+)
+def test_a_later_try_that_had_no_effect_says_nothing_of_the_one_before(outcome: Failed | Refused) -> None:
     one = Writing(1)
-    one.writer.apply_failure(one.write())
-    one.writer.apply_failure(None)
+    lost = one.write()
+    one.writer.apply_failure(lost, LOST)
+    one.writer.apply_failure(lost, outcome)
+    assert not one.writer.is_stale(framework_with("9", lost.status))
+
+
+def test_a_write_that_was_not_sent_is_not_repeated() -> None:
+    one = Writing(1)
+    one.writer.apply_failure(one.write(), Failed("a pause", nothing_happened=True))
+    one.put(0, State.RUNNING)
+    assert one.write(11).status.attempt_status.task_role_statuses[0].task_statuses[0].state is State.RUNNING
+
+
+def test_a_write_whose_content_is_refused_is_not_repeated() -> None:
+    one = Writing(1)
+    lost = one.write()
+    one.writer.apply_failure(lost, LOST)
+    one.writer.apply_failure(lost, Refused(413, "too large"))
     one.put(0, State.RUNNING)
     assert one.write(11).status.attempt_status.task_role_statuses[0].task_statuses[0].state is State.RUNNING
 
@@ -197,7 +225,7 @@ def test_compressed_roles_are_known_by_a_digest_and_not_unpacked_again() -> None
     roles = {"task_role_statuses": None, "task_role_statuses_compressed": "cannot be unpacked"}
     stored = replace(written.status, attempt_status=replace(written.status.attempt_status, **roles))
     one.persist(written, "8", roles_digest(stored))
-    one.writer.apply_failure(written)
+    one.writer.apply_failure(written, LOST)
     assert not one.writer.is_stale(framework_with("9", stored))
     assert one.write(11).previous_roles == roles_digest(stored)
     assert one.writer.is_stale(framework_with("10", replace(stored, ready="0/7")))
