@@ -370,16 +370,19 @@ class AsyncClient:
         if isinstance(for_, str) and for_ not in actions.GOALS:
             raise errors.ArgumentError(f"for {for_}: must be one of {', '.join(actions.GOALS)}")
         reached = actions.GOALS[for_] if isinstance(for_, str) else for_
+        goal = for_ if isinstance(for_, str) else "what it was waited for"
+        late = f"Framework {name} is not {goal} after {timeout or 0:g} s"
         try:
-            # Outside of the timeout: 0 looks once.
-            first = await self.get(name, namespace=namespace)
-            async with asyncio.timeout(timeout), aclosing(self._views(first)) as views:
-                async for view in views:
-                    if reached(view) or (view.finished and for_ != "deleted"):
-                        return view
+            async with asyncio.timeout(timeout or None):
+                first = await self.get(name, namespace=namespace)
+                async with aclosing(self._views(first)) as views:
+                    async for view in views:
+                        if reached(view) or (view.finished and for_ != "deleted"):
+                            return view
+                        if timeout == 0:
+                            raise errors.WaitTimeoutError(late)
         except TimeoutError as error:
-            goal = for_ if isinstance(for_, str) else "what it was waited for"
-            raise errors.WaitTimeoutError(f"Framework {name} is not {goal} after {timeout:g} s") from error
+            raise errors.WaitTimeoutError(late) from error
         except (errors.DeletedError, errors.NotFoundError):
             if for_ != "deleted":
                 raise

@@ -48,7 +48,12 @@ def test_ctrl_c_in_a_watch_is_a_keyboard_interrupt_when_its_connection_is_closed
 ) -> None:
     main = threading.main_thread().ident
     assert main == threading.get_ident()
-    closed = watched(client, lambda: signal.pthread_kill(main, signal.SIGINT), monkeypatch)
+
+    def press() -> None:
+        # Once the main thread waits for it.
+        asyncio.get_running_loop().call_later(0.2, signal.pthread_kill, main, signal.SIGINT)
+
+    closed = watched(client, press, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         list(client.watch("training"))
     assert closed.is_set()

@@ -13,6 +13,7 @@ from frameworkclient.cli.commands.reading import list_frameworks
 from frameworkclient.cli.options import Format, ListFlags
 from frameworkclient.cluster.following import following
 from frameworkclient.errors import ForbiddenError, WaitTimeoutError
+from testkit.waiting import patience
 from tests.client.documents import SUCCEEDED, container, framework, pod_document, role, task, workers
 from tests.client.logs.test_lines import stamp
 from tests.client.played import FRAMEWORKS, PODS, Json, PlayedServer, a_client
@@ -34,8 +35,9 @@ async def played() -> AsyncIterator[tuple[PlayedServer, AsyncClient]]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110 -- of a server that tells nobody
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(patience(10)):
+        while not condition():  # noqa: ASYNC110 -- of a server that tells nobody
+            await asyncio.sleep(0.01)
 
 
 async def test_a_list_that_is_watched_has_a_document_for_each_change_of_a_spec_or_a_status(
@@ -75,7 +77,7 @@ async def test_a_watch_whose_output_nobody_reads_any_more_ends_with_the_next_lin
         await server.put(FRAMEWORKS, workers(task(0)).to_dict(), "MODIFIED")
         await server.put(PODS, one)
         with pytest.raises(BrokenPipeError):
-            await live.show(client, "training")
+            await asyncio.wait_for(live.show(client, "training"), patience(10))
 
 
 async def test_a_wait_of_no_time_looks_once() -> None:

@@ -142,7 +142,13 @@ def test_a_program_that_is_ended_leaves_no_key_in_the_temporary_folder(number: i
         cluster = {"server": f"https://127.0.0.1:{silent.getsockname()[1]}"}
         config = kubeconfig(tmp_path / "config", user=user, cluster=cluster)
         command = [sys.executable, "-c", COMMAND, "list", "--kubeconfig", config]
-        with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}) as process:
+        # What runs these tests in the background may ignore the signal, and its children would, too.
+        environ = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+        with subprocess.Popen(
+            command,
+            env=environ,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 -- it only resets a signal
+        ) as process:
             silent.settimeout(patience(30))
             with silent.accept()[0]:
                 assert len(list((tmp_path / "tmp").iterdir())) == len(parts)

@@ -51,7 +51,7 @@ class Frameworkctl:
             cwd=self.folder,
             # What runs these tests in the background may ignore Ctrl-C, and its children would, too.
             preexec_fn=_obey_ctrl_c,  # noqa: PLW1509 -- it only resets a signal
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environ or {})},
+            env={**os.environ, "PYTHONUNBUFFERED": "", "KUBECONFIG": str(self.kubeconfig), **(environ or {})},
         )
 
     def __call__(self, *args: str, stdin: str = "", environ: Mapping[str, str] | None = None) -> Outcome:

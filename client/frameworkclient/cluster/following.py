@@ -20,6 +20,7 @@ from frameworkclient.views.html import NotebookView
 from frameworkclient.views.pods import TASK_POD_DECODER, TaskPod
 from frameworkcontroller.api import names
 from frameworkcontroller.api.framework import FRAMEWORK_DECODER, Framework
+from frameworkkube.errors import ForbiddenError, KubeError
 from frameworkkube.http.client import KubeClient
 from frameworkkube.informer.informer import Informer
 from frameworkkube.informer.store import HasMetadata
@@ -112,7 +113,12 @@ async def following(
     path = resource_path(names.API_VERSION, names.PLURAL, namespace=first.namespace)
     selector = f"metadata.name={first.name}"
     with translated(f"list Frameworks of namespace {first.namespace}"):
-        await kube.get(path, query={"fieldSelector": selector, "limit": "1"})
+        try:
+            await kube.get(path, query={"fieldSelector": selector, "limit": "1"})
+        except ForbiddenError:
+            raise
+        except KubeError:
+            pass  # the informer asks again
     frameworks: dict[tuple[str, str], Framework] = {}
     async with collected(kube, path, FRAMEWORK_DECODER, frameworks, wake, field_selector=selector) as check:
 

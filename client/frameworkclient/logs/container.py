@@ -122,7 +122,7 @@ class ContainerLog:
             ClientError: The user may not read it.
         """
         is_refused = isinstance(error, ForbiddenError | UnauthorizedError)
-        if is_refused and (failures >= LAST_TRIES or not self._position.stamp):
+        if is_refused and (failures + 1 >= LAST_TRIES or not self._position.stamp):
             with translated(self._what):
                 raise error
         is_absent = isinstance(error, ApiStatusError) and error.code in {400, 404}

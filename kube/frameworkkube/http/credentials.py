@@ -121,7 +121,9 @@ def from_kubeconfig(
         # YAML errors, and whatever else the loader raises about a document of another shape.
         raise CredentialsError(f"kubeconfig {name}: {type(error).__name__}: {error}") from error
     # Until 35 the client had the token under another name, and left the variables of proxies alone.
-    authorization = settings.api_key.get("BearerToken") or settings.api_key.get("authorization") or ""
+    # A file of a token may end with a newline, or be empty for a moment.
+    authorization = (settings.api_key.get("BearerToken") or settings.api_key.get("authorization") or "").strip()
+    authorization = "" if authorization == "Bearer" else authorization
     around = getproxies()
     direct = should_bypass_proxies(settings.host, settings.no_proxy or around.get("no", ""))
     if not authorization and not settings.cert_file:
@@ -131,7 +133,7 @@ def from_kubeconfig(
         ca_file=_path(settings.ssl_ca_cert),
         client_certificate_file=_path(settings.cert_file),
         client_key_file=_path(settings.key_file),
-        authorization=authorization.strip() or None,  # a file of a token may end with a newline
+        authorization=authorization or None,
         tls_server_name=settings.tls_server_name or None,
         verify=bool(settings.verify_ssl),
         proxy=None if direct else settings.proxy or around.get("https"),

@@ -124,7 +124,7 @@ async def _follow_list(client: AsyncClient, known: FrameworkViews, flags: ListFl
                     write("---\n")
                 write_frameworks(fresh, flags.output, with_namespace=flags.all_namespaces, head=not known)
                 known = known or FrameworkViews(fresh)
-                sys.stdout.flush()
+            sys.stdout.flush()  # the list before, too
             await wake.wait()
 
 
