@@ -100,13 +100,6 @@ class OutputDirectory:
         finally:
             os.close(handle)
 
-    def date_after(self, name: str, path: str) -> None:
-        """Let a file be newer than another, for a startup probe, also where the clock was set back between the two."""
-        with contextlib.suppress(OSError):
-            other = os.stat(path).st_mtime
-            if os.stat(name, dir_fd=self._handle, follow_symlinks=False).st_mtime <= other:
-                os.utime(name, (other + 1, other + 1), dir_fd=self._handle, follow_symlinks=False)
-
     def names(self) -> list[str]:
         """Return what is there."""
         return os.listdir(self._handle)

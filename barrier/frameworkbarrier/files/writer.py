@@ -9,7 +9,7 @@ from typing import Any
 
 from frameworkbarrier.files.container import Container
 from frameworkbarrier.files.output import OutputDirectory
-from frameworkbarrier.files.render import FRAMEWORK_JSON, GENERATION, HOSTS, render
+from frameworkbarrier.files.render import FRAMEWORK_JSON, HOSTS, render
 from frameworkbarrier.gate.gate import Released
 from frameworkbarrier.log import Log
 from frameworkbarrier.settings import Settings
@@ -59,8 +59,6 @@ class Writer:
             self._folder.remove(name)
         for file in rendered.files:
             self._folder.write(file)
-        if self._settings.restart:
-            self._folder.date_after(GENERATION, self._settings.termination_log)
         self._names = names
         return len(rendered.files)
 

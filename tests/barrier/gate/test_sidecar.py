@@ -2,10 +2,7 @@
 
 import io
 import json
-import os
 import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,14 +175,10 @@ def test_a_process_that_restarts_in_place_ends_with_each_epoch(serve: Serve, sta
     assert first.read("restarting") == "epoch 1 begins: worker-1 exited with 1: boom\n"
     second = start(server.url, environ)
     second.reports("start 2 of the barrier in this Pod")
-    # The clock is set back while it waits.
-    os.utime(second.termination_log, (time.time() + 3600,) * 2)
     changing.change(gang(0, 1, 1))  # a late one
     changing.change(gang(1, 2, 2))
     second.reports("generation 2, epoch 1")
     assert not (second.folder / "restarting").exists()
-    probe = ["test", str(second.folder / "generation"), "-nt", str(second.termination_log)]
-    assert subprocess.run(probe, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
