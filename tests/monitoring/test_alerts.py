@@ -86,11 +86,11 @@ CASES: dict[str, tuple[Series, Series]] = {
         growing(f'{REQUESTS}{{code="409"}}') | growing(f'{REQUESTS}{{code="200"}}'),
     ),
     "FrameworkControllerEventsDropped": grows("frameworkcontroller_events_dropped"),
-    # The time of a test begins at 0, which is no time of a gang.
     "FrameworkGangGivesUp": (
         growing(f'{ENDED}{{kind="framework",code="201"}}'),
         growing(f'{ENDED}{{kind="framework",code="-210"}}'),
     ),
+    # The time of a test begins at 0, which is no time of a gang.
     "FrameworkGangWaits": (always(SINCE, 1) | always(MISSING, 3), always(SINCE, 0) | always(MISSING, 0)),
     "FrameworkGangStartSlow": (
         histogram("frameworkcontroller_gang_start_seconds", "1800.0", 'phase="open",'),
