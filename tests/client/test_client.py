@@ -54,8 +54,13 @@ def test_ctrl_c_in_a_watch_is_a_keyboard_interrupt_when_its_connection_is_closed
         asyncio.get_running_loop().call_later(0.2, signal.pthread_kill, main, signal.SIGINT)
 
     closed = watched(client, press, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        list(client.watch("training"))
+    # What runs these tests in the background may ignore Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(client.watch("training"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert closed.is_set()
 
 
