@@ -121,7 +121,7 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
     "a deletion": (DELETION, b"{}", Done()),
     "a deletion of what is not found": (DELETION, GONE, Missing()),
     "a deletion of another instance": (DELETION, refusal(409, "Conflict", "the UID does not match"), Missing()),
-    "too many requests": (DELETION, BUSY, Failed("429 TooManyRequests: no", 7)),
+    "too many requests": (DELETION, BUSY, Failed("429 TooManyRequests: no", 7, nothing_happened=True)),
     "a lost answer": (DELETION, LOST, Failed("reset")),
     # The diagnostics of a Pod are those of Microsoft's controller.
     "a refused Pod": (CREATION, refusal(422, "Invalid"), Refused(422, DESCRIBED)),
@@ -155,7 +155,11 @@ OUTCOMES: dict[str, tuple[Effect, bytes | KubeError, Outcome]] = {
         f"a webhook that quotes {reason}": (RETENTION, refusal(code, reason, text), Refused(code, text))
         for code, reason, text in ((422, "Invalid", DENIED + OTHER_UID), (403, "Forbidden", DENIED + STARTED.message))
     },
-    "a webhook that is busy": (DELETION, refusal(429, "", DENIED), Failed(f"429 Unknown: {DENIED}", refused=True)),
+    "a webhook that is busy": (
+        DELETION,
+        refusal(429, "", DENIED),
+        Failed(f"429 Unknown: {DENIED}", refused=True, nothing_happened=True),
+    ),
     "a proxy that finds nothing": (DELETION, NO_PAGE, Failed("404 Not Found: <p>404</p>", refused=True)),
     "a kind that is not served": (FindOwner("Job", "train", "uid"), NO_PAGE, Missing()),
     "a proxy with a conflict": (DELETION, error_of(409, "Conflict", None, b"no", now=0), Failed("409 Conflict: no")),
@@ -215,7 +219,7 @@ CALLS: dict[str, tuple[Effect, Script, Outcome, list[str]]] = {
     "the owner is gone": (LOOK, [GONE], Missing(), ["get"]),
     # The write of a status never waits, since it holds a slot.
     "written": (WRITE, [TAKEN], Done(resource_version="42"), ["put 41"]),
-    "overloaded": (WRITE, [BUSY], Failed(str(BUSY), 7.0), ["put 41"]),
+    "overloaded": (WRITE, [BUSY], Failed(str(BUSY), 7.0, nothing_happened=True), ["put 41"]),
     "the server is sick": (WRITE, [SICK], Failed(str(SICK)), ["put 41"]),
     "the answer was lost": (WRITE, [LOST], Failed("reset"), ["put 41"]),
     "the answer to a write was lost": (WRITE, [CHANGED, TAKEN], Done(resource_version="42"), ["put 41", "get"]),
