@@ -12,6 +12,7 @@ from frameworkcontroller.core.machines.framework import is_ending
 from frameworkcontroller.core.policies.dependencies import describe
 
 CRASH_LOOP: Final = "CrashLoop"
+STATUS_TOO_LARGE: Final = "StatusTooLarge"
 GANG_SCHEDULED: Final = "GangScheduled"
 """Whether the scheduler has a place for the groups of Pods, once it has said that it has none."""
 Told: TypeAlias = tuple[str, bool, str, str]
@@ -71,7 +72,7 @@ def conditions(
     if crash_loop or any(condition.type == CRASH_LOOP for condition in before):
         wanted += ((CRASH_LOOP, crash_loop is not None, *(crash_loop or ("NoTaskPaused", str(status.state)))),)
     if too_large:
-        wanted += (("StatusTooLarge", True, "RequestTooLarge", too_large),)
+        wanted += ((STATUS_TOO_LARGE, True, "RequestTooLarge", too_large),)
     times = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
         Condition(

@@ -38,7 +38,7 @@ from frameworkcontroller.core.policies.shares import IdleTasks
 from frameworkcontroller.core.queue.verdict import FREE, REASONS, UNKNOWN, WAITING, Verdict
 from frameworkcontroller.core.restart import epoch
 from frameworkcontroller.core.status import gang_ready
-from frameworkcontroller.core.status.conditions import GANG_SCHEDULED
+from frameworkcontroller.core.status.conditions import GANG_SCHEDULED, STATUS_TOO_LARGE
 from frameworkcontroller.core.status.dirty import DirtyTasks
 from frameworkcontroller.core.status.gang_ready import GangReport
 from frameworkcontroller.core.status.reports import Reports, transition
@@ -127,6 +127,8 @@ class FrameworkState:
         self.gang_report = gang_ready.load(status.conditions or ())
         groups = (one for one in status.conditions or () if one.type == GANG_SCHEDULED)
         self.group_report = next(((one.status == "True", one.reason, one.message) for one in groups), None)
+        too_large = (one.message for one in status.conditions or () if one.type == STATUS_TOO_LARGE)
+        self.too_large = next(too_large, "")
         held = (one for one in status.conditions or () if one.status == "True" and one.reason in REASONS)
         self.queueing = next((Verdict(hold=(one.reason, one.message)) for one in held), FREE)
         self.dirty.touch_many(self.task_keys())

@@ -38,6 +38,12 @@ UNLABELLED_WHILE_IT_IS_DELETED = [
     *(("have_no_quota", 1, 0), ("live", 0, 5), ("hear", 0, 0), ("work", 0, 0), ("reconcile", 0, 0)),
     *(("reconcile", 0, 0), ("work", 0, 0), ("tamper", 5, 0)),
 ]
+# The next leader goes on with an attempt whose Tasks were left out.
+CRASHED_WITH_A_STATUS_TOO_LARGE = [
+    *(("work", 0, 0), ("hear", 0, 0), ("hear", 0, 0), ("work", 0, 0), ("scale", 1, 2), ("relapse", 0, 0)),
+    *(("work", 0, 0), ("limit_statuses", 7, 0), ("read_again", 0, 0), ("hear", 0, 0), ("work", 0, 0), ("live", 0, 7)),
+    *(("limit_statuses", 0, 0), ("work", 0, 0), ("crash", 0, 0)),
+]
 SCHEDULES = st.lists(st.tuples(st.sampled_from(BAG), NUMBERS, NUMBERS), min_size=40, max_size=200)
 
 
@@ -56,6 +62,7 @@ def play(chaos: Chaos, schedule: list[tuple[str, int, int]]) -> None:
 
 @random_schedules
 @example(UNLABELLED_WHILE_IT_IS_DELETED, False)
+@example(CRASHED_WITH_A_STATUS_TOO_LARGE, False)
 @given(SCHEDULES, st.booleans())
 def test_the_guarantees_hold_whatever_happens_and_it_comes_to_an_end(
     schedule: list[tuple[str, int, int]], pause: bool
