@@ -124,8 +124,8 @@ class TaskPass:
         is_new = before.state is State.CREATION_REQUESTED and after.state in SEEN
         if pod is not None and is_new and (event := events.of_missing_barrier(pod)) is not None:
             self._state.add_event(event)
-        is_of_task = pod is not None and pod.metadata.uid == after.attempt_status.pod_uid
-        if pod is not None and is_of_task and (asked := self._state.status.attempt_status.gang_scheduling):
+        asked = self._state.status.attempt_status.gang_scheduling
+        if asked and pod is not None and pod.metadata.uid == after.attempt_status.pod_uid:
             self._state.preempted = self._state.preempted or preemption(pod, asked)
         if pod is not None and self._state.facts.hang_limit is not None:
             ledger.note_hang(self._state, hang.verdict_of(pod, after.attempt_status.pod_uid), ctx.clock)
