@@ -77,7 +77,7 @@ class ReviewServer:
         self._limits = limits or Limits()
         self._large = Turns(self._limits.large_bodies, time.monotonic, callers.known)
         self._unusual = Turns(self._limits.unusual_bodies, time.monotonic, callers.known)
-        self._reviews = Turns(1, time.thread_time, callers.known)
+        self._reviews = Turns(1, time.monotonic, callers.known)
         self._http = web.Server(
             self._handle,
             keepalive_timeout=self._limits.connections.idle_seconds,

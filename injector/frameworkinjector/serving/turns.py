@@ -13,6 +13,9 @@ _Queue: TypeAlias = FairQueue[asyncio.Future[None]]
 KNOWN_SHARE: Final = 4
 # Who has had more than its part while nobody else waited has not had it for good.
 MOST_OWED_SECONDS: Final = 0.5
+# Of turns in one turn of the event loop, in which those go that come while nobody waits. Who comes next, and who was
+# closed meanwhile, is known after it.
+AT_ONCE_SECONDS: Final = 0.002
 
 
 class Turns:
@@ -35,6 +38,9 @@ class Turns:
         self._others: _Queue = FairQueue()
         # Seconds that the known ones have had beyond their part, while others waited.
         self._owed = 0.0
+        # Of this turn of the event loop.
+        self._spent_seconds = 0.0
+        self._is_spending = False
 
     @contextlib.asynccontextmanager
     async def of(self, source: str | None, on_behalf: bytes = b"") -> AsyncIterator[None]:
@@ -48,7 +54,8 @@ class Turns:
         queue, payer = (self._first, on_behalf) if source in self._known else (self._others, source)
         turn = asyncio.get_running_loop().create_future()
         queue.add((payer,), turn)
-        self._pass_on()
+        if self._spent_seconds < AT_ONCE_SECONDS:
+            self._pass_on()
         try:
             await turn
         except asyncio.CancelledError:
@@ -60,9 +67,6 @@ class Turns:
             raise
         begun = self._clock()
         try:
-            # What was closed meanwhile frees its bytes, in the time of nobody.
-            await asyncio.sleep(0)
-            begun = self._clock()
             yield
         finally:
             seconds = self._clock() - begun
@@ -76,6 +80,14 @@ class Turns:
             self._owed = max(self._owed - KNOWN_SHARE * seconds, -MOST_OWED_SECONDS)
         elif self._others:
             self._owed = min(self._owed + seconds, MOST_OWED_SECONDS)
+        self._pass_on()
+        self._spent_seconds += seconds
+        if not self._is_spending:
+            self._is_spending = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._spent_seconds, self._is_spending = 0.0, False
         self._pass_on()
 
     def _pass_on(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection
 
-from frameworkinjector.serving.turns import Turns
+from frameworkinjector.serving.turns import AT_ONCE_SECONDS, Turns
 
 
 async def shares(
@@ -55,6 +55,24 @@ async def test_who_comes_later_has_saved_nothing_up() -> None:
         for _ in range(10):
             group.create_task(one("late"))
     assert Counter(had[10:18]) == {"early": 4, "late": 4}
+
+
+async def test_who_comes_next_waits_for_a_bounded_part_of_those_that_came_at_once() -> None:
+    """A hundred connections whose Pods arrive in one turn of the event loop had all their reviews before others."""
+    now, had = 0.0, list[str]()
+    fair = Turns(1, lambda: now)
+
+    async def one(source: str) -> None:
+        nonlocal now
+        async with fair.of(source):
+            now += AT_ONCE_SECONDS / 4
+            had.append(source)
+
+    many = [asyncio.create_task(one("many")) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert len(had) == 4
+    await asyncio.gather(one("next"), *many)
+    assert had.index("next") < 8, had
 
 
 async def test_of_equals_each_has_a_turn() -> None:
