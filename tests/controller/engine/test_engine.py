@@ -153,6 +153,7 @@ async def test_between_decisions_that_take_long_a_request_gets_on_by_several_tur
 ) -> None:
     """With one turn after each ten milliseconds, gangs beside a busy namespace took 0.3 s instead of 0.06."""
     monkeypatch.setattr("frameworkcontroller.engine.workqueue.DECIDING_SECONDS", -1.0)
+    monkeypatch.setattr("frameworkcontroller.engine.workqueue.WAY_SECONDS", 60.0)
     turns, decided = 0, list[int]()
     async with running(Client(framework_of(1)), Performer()) as engine:
         monkeypatch.setattr(engine, "_decide", lambda *_args: decided.append(turns))
