@@ -5,8 +5,12 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from frameworkkube.errors import TooManyRequestsError
+
+PROBE_SECONDS: Final = 2.0
+"""After so long without an answer the next request probes, too: a webhook may keep a write for half a minute."""
 
 
 class FlowControl:
@@ -40,7 +44,10 @@ class FlowControl:
             if self._probe is None:
                 self._probe = asyncio.get_running_loop().create_future()
                 return True
-            await asyncio.shield(self._probe)
+            probe = self._probe
+            answered, _ = await asyncio.wait([probe], timeout=PROBE_SECONDS)
+            if not answered and self._probe is probe:
+                self._probe = None
         return False
 
     def pause(self, seconds: float) -> None:

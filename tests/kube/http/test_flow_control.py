@@ -14,9 +14,10 @@ from frameworkkube.errors import (
     error_of,
     is_unknown_version,
 )
-from frameworkkube.http.flow_control import FlowControl
+from frameworkkube.http.flow_control import PROBE_SECONDS, FlowControl
 from tests.kube.lab import Lab
 from tests.kube.scripted import TEXT_429, Connection, Step, a_client, answer, refusal, reset_connection, silence
+from tests.kube.virtualtime import in_virtual_time
 
 JSON_429 = refusal(429, "TooManyRequests", retryAfterSeconds=1)
 HTML_503 = answer(503, b"<html></html>", content_type="text/html", Retry_After="1")
@@ -103,6 +104,22 @@ async def test_a_cancelled_probe_does_not_hold_requests_for_ever(lab: Lab) -> No
         await lab.client.request("POST", PATH, body=b"{}", timeout_seconds=0.1)
     await create(lab)
     await create(lab)
+
+
+@in_virtual_time
+async def test_beside_a_probe_that_is_not_answered_for_long_another_one_goes() -> None:
+    """A webhook kept one write for its thirty seconds, and with it all requests of the process."""
+    flow_control = FlowControl(asyncio.get_running_loop().time)
+    flow_control.pause(1)
+    await asyncio.sleep(1)
+    assert await flow_control.enter()
+    waiting = [asyncio.create_task(flow_control.enter()) for _ in range(3)]
+    await asyncio.sleep(PROBE_SECONDS + 0.1)
+    assert [task.done() and task.result() for task in waiting] == [True, False, False]
+    flow_control.leave(answered=True)
+    assert await asyncio.gather(*waiting[1:]) == [False, False]
+    flow_control.leave(answered=False)
+    assert not await flow_control.enter()
 
 
 async def test_a_shorter_pause_does_not_shorten_a_longer_one_and_each_ends_to_the_moment() -> None:
