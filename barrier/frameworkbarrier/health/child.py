@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from frameworkbarrier.gate.gang import Gang
 from frameworkbarrier.gate.gate import Released, Waiting
 from frameworkbarrier.health import pod
 from frameworkbarrier.log import Log
-from frameworkbarrier.settings import Settings
+from frameworkbarrier.settings import EXIT_HELD, Settings
 from frameworkbarrier.text import one_line
 
 MODULE = ("-m", "frameworkbarrier.health.monitor")
@@ -38,6 +39,7 @@ class Watcher:
         settings = self._settings
         options = {
             "dir": settings.progress_dir,
+            "held": os.path.join(settings.output_dir, EXIT_HELD) if settings.exit else "",
             "port": settings.progress_port,
             "last": pod.last_verdict(settings.progress_dir),
             "ras": "ras" in settings.progress,

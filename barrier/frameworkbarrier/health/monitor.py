@@ -48,7 +48,8 @@ class Monitor:
     """This Pod's part in the watch over its gang."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._pod = Pod(options["dir"], Limits(options["floor"], options["factor"], options["first"]))
+        limits = Limits(options["floor"], options["factor"], options["first"])
+        self._pod = Pod(options["dir"], limits, options.get("held", ""))
         self._host, self._port = options.get("host", ""), options["port"]
         """Where it listens: "" for all addresses of the Pod."""
         self._uid8, self._own = options["uid"], options["task"]

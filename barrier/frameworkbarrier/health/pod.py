@@ -76,8 +76,10 @@ def _names(path: str) -> Iterator[str]:
 class Pod:
     """The processes of this Pod, by the names of their files or what they call themselves."""
 
-    def __init__(self, path: str, limits: Limits) -> None:
+    def __init__(self, path: str, limits: Limits, held: str = "") -> None:
         self._path, self._limits = path, limits
+        self._held = held
+        """The file that is there while all of them want to end and wait for the peers, "" if they do not wait."""
         self._pulses: dict[str, Pulse] = {}
         self._seen: dict[str, tuple[int, int]] = {}
         """The time and size of each file, as it was read."""
@@ -156,9 +158,9 @@ class Pod:
         return not held
 
     def answer(self, now: float) -> Answer | None:
-        """Return how far the Pod is, None if no process has said anything."""
+        """Return how far the Pod is, None if no process has said anything, or all have done their work."""
         spoken = {name: one for name, one in self._pulses.items() if one.last.says_something}
-        if not spoken:
+        if not spoken or (self._held and os.path.lexists(self._held)):
             return None
         steps = [one.last.step for one in spoken.values() if one.last.step is not None]
         saved = [one.last.checkpoint for one in spoken.values() if one.last.checkpoint is not None]

@@ -99,6 +99,18 @@ def test_a_pod_is_as_far_as_its_slowest_process(pod: Pod, tmp_path: Path) -> Non
     assert said(pod, 31.0).step == 7
 
 
+def test_of_a_pod_that_has_done_its_work_and_waits_for_its_peers_no_progress_is_expected(tmp_path: Path) -> None:
+    """One that reports by a file or by HTTP was taken for one that hangs, and its gang restarted."""
+    held = tmp_path / "held"
+    pod = Pod(str(tmp_path), LIMITS, str(held))
+    pod.hear("/posted", b"7", 0.0)
+    assert said(pod, 1.0).step == 7
+    held.touch()
+    assert pod.answer(2.0) is None
+    held.unlink()
+    assert said(pod, 3.0).step == 7
+
+
 def test_a_touch_is_a_sign_of_life_and_no_step(pod: Pod, tmp_path: Path) -> None:
     file = tmp_path / "rank"
     file.write_text("4\n")
