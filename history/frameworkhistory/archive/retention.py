@@ -1,4 +1,4 @@
-"""Drops what is old: Frameworks that are deleted, with all that is kept of them."""
+"""Drops what is old: Frameworks that are deleted, with all that is kept of them, and what has ended of others."""
 
 import time
 from collections import Counter
@@ -7,14 +7,47 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Integer, Select, bindparam, delete, func, literal, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
 
 from frameworkhistory.archive.changes import Row
 from frameworkhistory.archive.database import writing
 from frameworkhistory.archive.notation import Document, Words
-from frameworkhistory.archive.tables import DAY, DAYS, FAILURES, FRAMEWORKS, GAPS, LOGS, METADATA
+from frameworkhistory.archive.tables import (
+    ATTEMPTS,
+    DAY,
+    DAYS,
+    EPOCHS,
+    FAILURES,
+    FRAMEWORKS,
+    GAPS,
+    LOGS,
+    METADATA,
+    RUNS,
+    SPANS,
+)
 
 DROPPED: Final = "it was dropped: its namespace had most of the logs, which fill their part of the volume"
+SHORTENED: Final = "what had ended before, in the namespace that fills most of the database, was dropped: it is full"
+# What each attempt, restart and run adds, and when it was over.
+_PARTS: Final = {RUNS: RUNS.c.ended, ATTEMPTS: ATTEMPTS.c.ended, SPANS: SPANS.c.ended, EPOCHS: EPOCHS.c.began}
 _AT_ONCE: Final = 500  # Frameworks, or logs, in one transaction
 _MOST_RUNS: Final = 20_000  # of them, unless one alone has more
 _ROW: Final = 100  # bytes, about, of what has no length in it
@@ -80,6 +113,43 @@ class Retention:
             connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(frameworks)))
             return [*found.difference(known)]
 
+    def shorten(self) -> int:
+        """Drop what has ended first of Frameworks that exist, once nothing else makes the database small enough.
+
+        It is of the namespace that fills most; a gap says so. The last of each stays, from which the next is told.
+
+        Returns:
+            How many rows: 0 once there is nothing to drop.
+        """
+        if self.size is None:
+            return 0
+        with self.engine.begin() as connection:
+            if (used := self._used(connection)) <= self.size:
+                return 0
+            filled = _filled(connection)
+        part = filled.total() / max(len(filled), 1) * self.size / used
+        most = (namespace for namespace, has in filled.most_common() if has > part)
+        return next(filter(None, (self._shorten(namespace, 1 - self.size / used) for namespace in most)), 0)
+
+    def _shorten(self, namespace: str, share: float) -> int:
+        """Drop this share of what is over in a namespace, in one transaction; return how many rows."""
+        over = {table: _over(table, ended, namespace) for table, ended in _PARTS.items()}
+        found = union_all(*(query.with_only_columns(_PARTS[table].label("at")) for table, query in over.items()))
+        ends = found.subquery().c.at
+        with writing(self.engine) as connection:
+            number = min(ceil((connection.scalar(select(func.count(ends))) or 0) * share), _MOST_RUNS)
+            if number:
+                until = connection.scalar(select(ends).order_by(ends).offset(number - 1).limit(1))
+                for table, query in over.items():
+                    keys = query.where(_PARTS[table] <= until)
+                    connection.execute(delete(table).where(tuple_(*table.primary_key).in_(keys)))
+                run = exists().where(*(one == LOGS.c[one.name] for one in RUNS.primary_key.columns))
+                own = select(FRAMEWORKS.c.id).where(FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None))
+                empty = LOGS.c.key == "", LOGS.c.taken <= until, LOGS.c.framework.in_(own)
+                connection.execute(delete(LOGS).where(*empty, ~run))
+                connection.execute(GAPS.insert(), {"began": until, "ended": until, "what": SHORTENED})
+            return number
+
     def logs(self) -> list[Row]:
         """Return the keys of the rows of logs that are to go next, and their `key`; nothing once they fit."""
         if self.log_size is None:
@@ -128,6 +198,16 @@ class Retention:
             return float(pages * connection.execute(text("PRAGMA page_size")).scalar_one())
         connection.exec_driver_sql("ANALYZE")
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
+
+
+def _over(table: Table, ended: ColumnElement[float | None], namespace: str) -> Select[Any]:
+    """Return the query for what is over in Frameworks that exist, and has a later one of its kind or attempt."""
+    *same, last = table.primary_key.columns
+    later, next_ = table.alias(), ATTEMPTS.alias()
+    has_later = exists().where(*(later.c[one.name] == one for one in same), later.c[last.name] > last)
+    has_next = exists().where(next_.c.framework == table.c.framework, next_.c.attempt > table.c.attempt)
+    where = FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None), ended.is_not(None)
+    return select(*table.primary_key).join_from(table, FRAMEWORKS).where(*where, or_(has_later, has_next))
 
 
 def _filled(connection: Connection) -> Counter[str]:

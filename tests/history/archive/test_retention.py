@@ -3,7 +3,7 @@ import os
 from sqlalchemy import func, select
 
 from frameworkhistory.archive.database import Database
-from frameworkhistory.archive.retention import DROPPED, Retention
+from frameworkhistory.archive.retention import DROPPED, SHORTENED, Retention
 from frameworkhistory.archive.tables import FRAMEWORKS
 from frameworkhistory.archive.writer import Writer
 from tests.history.archive.made import DAY, attempt, changes, log, run, stored
@@ -109,6 +109,44 @@ def test_what_fills_the_database_is_of_the_namespace_that_loses_for_it(database:
     _dropped(retention)
     left = [row["uid"] for row in stored(database.engine)["frameworks"]]
     assert left == [*(one.uid for one in others), "exists"], "they fill less than their part of the size"
+
+
+def test_what_has_ended_first_goes_of_frameworks_that_exist_of_the_namespace_that_fills_most(
+    database: Database,
+) -> None:
+    """A Task that was retried a hundred times a second filled the volume of all, for good."""
+    writer, few, many = Writer(database.engine), changes("few", namespace="few"), changes("many")
+    few.runs = [run(run=number, ended=1.0 + number, diagnostics="x" * 1000) for number in range(10)]
+    few.attempts = [attempt(0)]
+    many.attempts = [attempt(0, ended=5000.0, roster=os.urandom(1000)), attempt(1)]
+    many.epochs = [{"attempt": number, "epoch": 0, "began": 5000.0 * number} for number in (0, 1)]
+    many.spans = [{"began": 1.0 * number, "attempt": 0, "state": "running", "ended": 1.0 + number} for number in (0, 1)]
+    many.spans += [{"began": 2.0, "attempt": 1, "state": "waiting"}]
+    rows = [run(run=number, ended=1.0 + number, diagnostics=os.urandom(500).hex()) for number in range(2000)]
+    many.runs = [*rows, run(attempt=1, run=0, ended=9000.0), run(attempt=1, run=1)]
+    many.logs = [log("first", key="", gap="lost"), log("stored"), log("last", key="", attempt=1, run=1)]
+    writer.apply([few, many])
+    retention, gone = Retention(database.engine, days=None, size=None), 0
+    assert retention.shorten() == 0
+    with database.engine.begin() as connection:
+        retention.size = int(retention._used(connection) / 2)
+    while number := retention.shorten():
+        gone += number
+    after = stored(database.engine)
+    assert 0.3 < len(after["runs"]) / 2000 < 0.7
+    assert 0 <= gone - (2012 - len(after["runs"])) <= 4, "the first attempt, its epoch and its spans"
+    assert sum(row["framework"] == 1 for row in after["runs"]) == 10, "it fills less than its part"
+    assert min(row["ended"] for row in after["runs"] if row["framework"] == 2 and row["ended"]) > 500
+    assert [row["pod_uid"] for row in after["logs"]] == ["last", "stored"]
+    assert {row["what"] for row in after["gaps"]} == {SHORTENED}
+    assert [row["began"] for row in after["spans"]] == [2.0]
+    everything = Retention(database.engine, days=None, size=1)
+    while everything.shorten():
+        pass
+    left = stored(database.engine)
+    assert [(row["framework"], row["attempt"], row["run"]) for row in left["runs"]] == [(1, 0, 9), (2, 1, 1)]
+    assert [(row["framework"], row["attempt"]) for row in left["attempts"]] == [(1, 0), (2, 1)]
+    assert [(row["attempt"], row["epoch"]) for row in left["epochs"]] == [(1, 0)]
 
 
 def test_the_oldest_logs_go_of_the_namespace_that_has_most_of_them_and_their_rows_say_so(database: Database) -> None:
