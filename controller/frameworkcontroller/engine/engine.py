@@ -15,7 +15,6 @@ import asyncio
 import random
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,7 +28,7 @@ from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.pods.facts import read_all
 from frameworkcontroller.core.pods.snapshots import HistoryCause, Snapshot
-from frameworkcontroller.core.policies.shares import Shares
+from frameworkcontroller.core.policies.shares import PerNamespace, Shares
 from frameworkcontroller.core.reconcile.config import CoreConfig
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.reconciler import FrameworkReconciler
@@ -96,7 +95,7 @@ class Engine:
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
         self._works: dict[FrameworkKey, Work] = {}
-        self._shares: defaultdict[str, Shares] = defaultdict(Shares)
+        self._shares = PerNamespace(Shares)
         self._large = LargeFrameworks(lambda namespace: self._shares[namespace].idle)
         self._tasks = asyncio.TaskGroup()
         self.metrics = metrics or Metrics(config.codes)

@@ -6,7 +6,6 @@ rosters of their gangs. One loop decides on one gang after the other; the reques
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import GangStatus
+from frameworkcontroller.core.policies.shares import PerNamespace
 from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -63,7 +63,7 @@ class ForeignGangs:
         self._performer, self._events, self._metrics = performer, events, metrics
         self._grants, self._may_act, self._now = grants, may_act, now
         self._gangs: dict[GangKey, ForeignGang] = {}
-        self._paces: defaultdict[str, Paces] = defaultdict(Paces)
+        self._paces = PerNamespace(Paces)
         self._queue: WorkQueue[GangKey] = WorkQueue()
         self._executor = Executor(slots=slots)
         self._slim_pods, self._namespaces = SlimPods(), namespaces

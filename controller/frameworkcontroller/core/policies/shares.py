@@ -1,13 +1,19 @@
 """What all Frameworks of a namespace share, whose owner may make as many of them as it likes."""
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from frameworkcontroller.api.status import TaskStatus
 from frameworkcontroller.core.policies.backoff import Spending
 
+T = TypeVar("T")
+
+REMEMBERED: Final = 1000
+"""Namespaces that nobody is in; those that were asked for last."""
 LONGEST_SECONDS: Final = 300.0
 MOST_IDLE: Final = 100_000
 """Tasks without a Pod, of one namespace: 70 MiB, and 90 if they have ended, or 140 of the process."""
@@ -139,3 +145,22 @@ class Shares:
     """At names of Pods that are in use."""
     reads: Pace = field(default_factory=lambda: Pace(1, READS_AT_ONCE))
     """Of Frameworks at rest that are read whole: a ConfigMap of a few bytes can make each of 1.4 MB be read again."""
+
+
+class PerNamespace(Generic[T]):
+    """What each namespace has one of, as long as somebody keeps it; what nobody keeps goes after a thousand others."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._kept: WeakValueDictionary[str, T] = WeakValueDictionary()
+        self._last: OrderedDict[str, T] = OrderedDict()
+
+    def __getitem__(self, namespace: str) -> T:
+        found = self._kept.get(namespace)
+        if found is None:
+            found = self._kept[namespace] = self._make()
+        self._last[namespace] = found
+        self._last.move_to_end(namespace)
+        if len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+        return found

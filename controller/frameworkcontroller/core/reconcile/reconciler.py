@@ -92,9 +92,9 @@ class FrameworkReconciler:
         self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
         self.stale = False
         """Another writer has changed the status: the caller must drop this reconciler and read the Framework again."""
-        shares = shares or Shares()
+        self._shares = shares = shares or Shares()
         self._state = FrameworkState(meta.name, shares.idle)
-        self._in_flight, self._idle = InFlight(draw, shares), shares.idle
+        self._in_flight = InFlight(draw, shares)
         self._writer = StatusWriter(seen)
         self._outcomes = Outcomes(self._state, self._in_flight, self._writer, self.uid)
         self._tasks = TaskPass(meta, config, self._state)
@@ -175,7 +175,7 @@ class FrameworkReconciler:
 
     def leave(self) -> None:
         """Share nothing with others any more: the caller drops this reconciler."""
-        self._idle.forget(self.uid)
+        self._shares.idle.forget(self.uid)
         self._in_flight.leave()
 
     def count_late(self, effect: CreatePod, outcome: Refused | Failed, now: Now) -> None:
@@ -305,7 +305,7 @@ class FrameworkReconciler:
         noted = (self._state.revisions.now, self._gang.is_open, is_held, pauses_now)
         if noted != self._noted:
             self._noted = noted
-            self._idle.note(self.uid, idle_in(self._state.roles))
+            self._shares.idle.note(self.uid, idle_in(self._state.roles))
             ledger.follow(self._state, ctx.spec, now.wall, is_open=self._gang.is_open)
         # The condition CrashLoop is written; nothing waits for that.
         if pauses is not pauses_now:
@@ -346,7 +346,7 @@ class FrameworkReconciler:
         state = self._state
         is_completed = state.status.state is State.COMPLETED and state.dirty.is_quiet
         is_idle = state.status.state is State.CREATION_PENDING and ctx.spec.is_to_wait
-        if self._idle.is_waiting(self.uid) or not (is_completed or is_idle):
+        if self._shares.idle.is_waiting(self.uid) or not (is_completed or is_idle):
             return False
         # Who rests is forgotten, and begins afresh when it is edited: also with what it may cost.
         pauses = [self._writer.paid_until, self._in_flight.delays_until]

@@ -6,7 +6,7 @@ client-go's spam filter: a burst of 25 for a Framework, then one in five minutes
 together as well, since of thousands of Frameworks not each is remembered.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ import structlog
 from frameworkcontroller.api.meta import PARTIAL_DECODER
 from frameworkcontroller.core.effects import Subject
 from frameworkcontroller.core.events import KubeEvent
-from frameworkcontroller.core.policies.shares import Pace
+from frameworkcontroller.core.policies.shares import Pace, PerNamespace
 from frameworkcontroller.engine.workers import Executor
 from frameworkkube.errors import NotFoundError
 from frameworkkube.http.client import PARTIAL_METADATA, KubeClient
@@ -46,7 +46,7 @@ class EventRecorder:
         self._client, self._clock = client, clock
         self._queue = Executor(slots=1)
         self._pace_of = lru_cache(REMEMBERED)(lambda _uid: Pace(1 / REFILL_SECONDS, BURST))
-        self._namespaces = defaultdict[str, Pace](lambda: Pace(1 / NAMESPACE_REFILL_SECONDS, NAMESPACE_BURST))
+        self._namespaces = PerNamespace(lambda: Pace(1 / NAMESPACE_REFILL_SECONDS, NAMESPACE_BURST))
         # Name and count by what an Event says.
         self._written: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
         self.dropped = 0
