@@ -36,6 +36,8 @@ ASKS: Final = 20
 LOG_ASKS: Final = 100
 # What a large one costs the API server, in small statuses: 0.2 s of CPU time for 1,000 TaskRoles.
 LARGE_COST: Final = 20
+NOT_LEADING: Final = Failed("this process does not hold the lease at the moment", nothing_happened=True)
+"""Of an effect whose turn came then: a renewal may come late, and who lost the lease decides on nothing any more."""
 
 
 @dataclass(eq=False)
@@ -70,13 +72,15 @@ class Actions:
     """Performs effects: of one namespace few statuses and one large thing at a time, and beside them `slots` others.
 
     Args:
-        may_act_for: whether the work is still that of its Framework, and this process may still change anything.
+        is_current: whether the work is still that of its Framework.
+        may_act: whether this process may still change anything.
         on_end: is told of the end of an effect: of an outcome, which the next pass takes in, or of what was raised.
     """
 
     def __init__(
         self,
-        may_act_for: Callable[[Work], bool],
+        is_current: Callable[[Work], bool],
+        may_act: Callable[[], bool],
         on_end: Callable[[Work, Exception | None], None],
         performer: Performer,
         metrics: Metrics,
@@ -84,7 +88,7 @@ class Actions:
         slots: int,
         now: Callable[[], Now],
     ) -> None:
-        self._may_act_for, self._on_end = may_act_for, on_end
+        self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(slots=slots)
         self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
@@ -125,8 +129,6 @@ class Actions:
             executor.withdraw(key)
 
     def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
-        if not self._may_act_for(work):
-            return
         executor = self._objects
         match effect:
             case effects.AskProgress():
@@ -146,7 +148,7 @@ class Actions:
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent)
 
     async def _perform(self, work: Work, effect: Effect) -> None:
-        if self._may_act_for(work):
+        if self._is_current(work):
             try:
                 await self._perform_for(work, effect)
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
@@ -156,7 +158,9 @@ class Actions:
         is_written = work.history is None or work.history.done()
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
-        outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
+        outcome: Outcome = Dropped()
+        if wanted is not None:
+            outcome = await self._performer.perform(work.subject, effect) if self._may_act() else NOT_LEADING
         if isinstance(effect, effects.CreatePod) and isinstance(outcome, Refused | Failed):
             work.reconciler.count_late(effect, outcome, self._now())
         work.settled = work.settled or (isinstance(effect, effects.WriteStatus) and isinstance(outcome, Done | Refused))

@@ -90,7 +90,7 @@ class Engine:
     ) -> None:
         self._config, self._clock = config, clock
         self._monotonic, self._started, self._started_wall = monotonic, monotonic(), clock()
-        self._history, self._may_act = History(lines, triggers), may_act
+        self._history = History(lines, triggers)
         self.on_pod_gone = self._history.write_pod
         self._events = EventRecorder(client, clock=clock)
         self._queue: WorkQueue[FrameworkKey] = WorkQueue()
@@ -101,7 +101,15 @@ class Engine:
         self.metrics = metrics or Metrics(config.codes)
         self._caches = Caches(client, namespaces, self, config, self.metrics.group_seconds.observe)
         self._reads = Executor(slots=1, rest=lambda _: REST)
-        self._actions = Actions(self._may_act_for, self._on_end, performer, self.metrics, slots=slots, now=self._now)
+        self._actions = Actions(
+            lambda work: self._works.get(work.key) is work,
+            may_act,
+            self._on_end,
+            performer,
+            self.metrics,
+            slots=slots,
+            now=self._now,
+        )
         self._rest = Rest(performer, config, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
         self.metrics.watch(
@@ -352,9 +360,6 @@ class Engine:
         self._works[key] = work
         self._rest.forget(key)
         return work
-
-    def _may_act_for(self, work: Work) -> bool:
-        return self._works.get(work.key) is work and self._may_act()
 
     def _on_end(self, work: Work, error: Exception | None) -> None:
         """Take in that an effect has ended; what becomes of work that was discarded concerns nobody."""

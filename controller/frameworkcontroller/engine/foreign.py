@@ -16,12 +16,13 @@ import structlog
 from frameworkcontroller.api import names
 from frameworkcontroller.api.meta import Partial
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import Effect, Failed
+from frameworkcontroller.core.effects import Effect, Failed, Outcome
 from frameworkcontroller.core.events import KubeEvent
 from frameworkcontroller.core.foreign.gang import ForeignGang, Paces
 from frameworkcontroller.core.foreign.pods import FOREIGN_POD_DECODER, ForeignPod, ForeignPods, Member
 from frameworkcontroller.core.gang.publisher import GangStatus
 from frameworkcontroller.core.policies.shares import PerNamespace
+from frameworkcontroller.engine.actions import NOT_LEADING
 from frameworkcontroller.engine.cache.each import config_maps_of_each, of_each
 from frameworkcontroller.engine.cache.slim_pods import SlimPods
 from frameworkcontroller.engine.observe.event_recorder import EventRecorder
@@ -152,10 +153,13 @@ class ForeignGangs:
             del self._gangs[key]
 
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
-        if not self._may_act():
-            return
+        outcome: Outcome = NOT_LEADING
+        if self._may_act():
+            try:
+                outcome = await self._performer.perform(gang.subject, effect)
+            except Exception as error:  # noqa: BLE001 -- a defect of this program, for which nothing else waits
+                outcome = Failed(repr(error))
         with self._isolated(key):
-            outcome = await self._performer.perform(gang.subject, effect)
             if isinstance(outcome, Failed):
                 self._metrics.retries.inc()
                 what, why = type(effect).__name__, outcome.message

@@ -124,6 +124,17 @@ async def test_nothing_starts_while_this_process_may_not_act() -> None:
         assert performer.performed == []
 
 
+@in_virtual_time
+async def test_what_meets_a_moment_without_the_lease_is_done_after_it() -> None:
+    """Where a renewal came late nobody did it any more, nor anything else of its kind for this Framework."""
+    performer, holds, time = Performer(), False, asyncio.get_running_loop().time
+    async with running(Client(framework()), performer, may_act=lambda: holds, monotonic=time) as engine:
+        await until(lambda: engine.has_synced)
+        await asyncio.sleep(1)
+        holds = True
+        await until(lambda: len(performer.writes) == 2)
+
+
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [

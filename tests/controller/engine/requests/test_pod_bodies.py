@@ -136,7 +136,8 @@ async def ends_of(performer: object, effects: list[Effect], number: int, slots: 
         ends.append((work.outcomes[-1][0], asyncio.get_running_loop().time() - begun))
 
     metrics = Metrics(Settings().core.codes)
-    actions = Actions(lambda _: True, on_end, cast("Any", performer), metrics, slots=slots, now=lambda: moment(0))
+    made, yes = cast("Any", performer), lambda *_: True
+    actions = Actions(yes, yes, on_end, made, metrics, slots=slots, now=lambda: moment(0))
     for place in range(number):
         actions.submit(Work(("ns", f"fw{place}"), cast("Any", Reconciler())), effects)
     async with beside(actions.run()):
