@@ -25,13 +25,16 @@ from frameworkcontroller.core.effects import (
     FindConfigMap,
     FindPod,
     Found,
+    GrantRosterAccess,
     LabelConfigMap,
     Missing,
     NameTaken,
     Outcome,
     Refused,
     RetainPod,
+    SetFinalizers,
     StaleStatus,
+    WriteRoster,
     WriteStatus,
 )
 from frameworkcontroller.core.events import KubeEvent
@@ -77,11 +80,39 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
             return None
 
 
+def event_of_refusal(effect: Effect, message: str) -> KubeEvent | None:
+    """Return the Event of what the API server refuses and is asked for again, None if something else tells that."""
+    match effect:
+        case DeletePod():
+            return KubeEvent("FailedDelete", f"Pod of {effect.role}-{effect.index}: {message}", warning=True)
+        case DeleteConfigMap():
+            return KubeEvent("FailedDelete", f"ConfigMap: {message}", warning=True)
+        case WriteRoster() | LabelConfigMap():
+            return KubeEvent("FailedUpdate", f"ConfigMap: {message}", warning=True)
+        case SetFinalizers():
+            return KubeEvent("FailedUpdate", f"finalizers of the Framework: {message}", warning=True)
+        case GrantRosterAccess():
+            return events.of_failure("permission to read the ConfigMap", message)
+        case _:
+            return None
+
+
 class Outcomes:
     """Takes in what has become of the status, of Pods, and of the ConfigMap."""
 
     def __init__(self, state: FrameworkState, in_flight: InFlight, writer: StatusWriter, framework_uid: str) -> None:
         self._state, self._in_flight, self._writer, self._uid = state, in_flight, writer, framework_uid
+        self._told: set[type[Effect]] = set()
+        """Kinds of effects of which an Event has said that they are refused, and that have not succeeded since."""
+
+    def tell_refusal(self, effect: Effect, failure: Failed | None) -> None:
+        """Tell of what is refused; that a policy refuses the deletion of a thousand Pods is said of one of them."""
+        kind = type(effect)
+        if failure is None:
+            self._told.discard(kind)
+        elif failure.refused and kind not in self._told and (event := event_of_refusal(effect, failure.message)):
+            self._told.add(kind)
+            self._state.add_event(event)
 
     def of_pod(
         self,

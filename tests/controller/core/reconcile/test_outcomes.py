@@ -23,10 +23,12 @@ from frameworkcontroller.core.effects import (
     FindPod,
     Found,
     GrantRosterAccess,
+    LabelConfigMap,
     Missing,
     Outcome,
     Refused,
     RetainPod,
+    SetFinalizers,
     WriteRoster,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
@@ -255,3 +257,38 @@ def test_every_effect_has_a_key_of_its_own() -> None:
     effects: list[Effect] = [CREATE, DELETE, MAKE, REMOVE, DeleteFramework(), ROSTER, GRANT]
     of_the_pod, others = ("pod", "worker", 0), [("framework",), ("roster",), ("access",)]
     assert [effect.key for effect in effects] == [of_the_pod, of_the_pod, CONFIG_MAP, CONFIG_MAP, *others]
+
+
+@pytest.mark.parametrize(
+    ("effect", "told"),
+    [
+        (DELETE, "FailedDelete: Pod of worker-0: no"),
+        (REMOVE, "FailedDelete: ConfigMap: no"),
+        (ROSTER, "FailedUpdate: ConfigMap: no"),
+        (LabelConfigMap(CONFIG_MAP_UID, 0), "FailedUpdate: ConfigMap: no"),
+        (SetFinalizers(b"[]", "1"), "FailedUpdate: finalizers of the Framework: no"),
+        (GrantRosterAccess(("default",), CONFIG_MAP_UID), "FailedCreate: permission to read the ConfigMap: no"),
+        (CREATE, ""),
+        (MAKE, ""),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_refused_is_told_once_until_it_succeeds(effect: Effect, told: str) -> None:
+    """A gang whose roster a policy refused, and Pods whose deletion one did, stood still without a word."""
+    state, events = state_of(task()), [told] if told else []
+    outcomes = Outcomes(state, InFlight(lambda: 0.5), None, FRAMEWORK_UID)  # type: ignore[arg-type]
+
+    def tell(outcome: Outcome) -> list[str]:
+        outcomes.tell_refusal(effect, failure_of(effect, outcome))
+        return said(state)
+
+    assert (tell(SICK), tell(NO), tell(NO), tell(SICK), tell(Done()), tell(NO)) == ([], events, [], [], [], events)
+
+
+def test_of_a_thousand_pods_that_may_not_be_deleted_one_is_named() -> None:
+    state = state_of(task())
+    outcomes = Outcomes(state, InFlight(lambda: 0.5), None, FRAMEWORK_UID)  # type: ignore[arg-type]
+    for index in range(1000):
+        effect = DeletePod("worker", index, POD_UID)
+        outcomes.tell_refusal(effect, failure_of(effect, NO))
+    assert said(state) == ["FailedDelete: Pod of worker-0: no"]

@@ -224,6 +224,14 @@ def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries:
     assert reported == [0] * (tries - 1) + [1] * (8 - tries)
 
 
+def test_a_roster_that_may_not_be_written_is_told() -> None:
+    manual = Manual()
+    manual.answer(manual.work_until(WriteRoster), FORBIDDEN)
+    manual.live(30)
+    assert manual.said("FailedUpdate") == [f"ConfigMap: {FORBIDDEN.message}"]
+    assert manual.world.status.ready == "4/4"
+
+
 def test_a_wall_clock_that_is_set_back_stops_no_write_and_no_back_off() -> None:
     manual = Manual()
     manual.answer(manual.work_until(CreatePod), SICK)
