@@ -206,8 +206,7 @@ class History:
                     frameworks, keys = due
                     await self._storage.delete(keys)
                     await self._storage.delete(await asyncio.to_thread(retention.drop, frameworks, keys))
-                while await asyncio.to_thread(retention.shorten):
-                    pass
+                await asyncio.to_thread(retention.shorten)
                 await asyncio.to_thread(retention.tidy)
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])

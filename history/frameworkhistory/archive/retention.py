@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -22,8 +22,6 @@ from sqlalchemy import (
     or_,
     select,
     text,
-    tuple_,
-    union_all,
     update,
 )
 
@@ -48,7 +46,11 @@ DROPPED: Final = "it was dropped: its namespace had most of the logs, which fill
 SHORTENED: Final = "what had ended before, in the namespace that fills most of the database, was dropped: it is full"
 # What each attempt, restart and run adds, and when it was over.
 _PARTS: Final = {RUNS: RUNS.c.ended, ATTEMPTS: ATTEMPTS.c.ended, SPANS: SPANS.c.ended, EPOCHS: EPOCHS.c.began}
-_AT_ONCE: Final = 500  # Frameworks, or logs, in one transaction
+_Over: TypeAlias = tuple[float, Table, tuple[Any, ...]]
+"""When it was over, 0 if nobody has seen that, its table and its key."""
+_AT_ONCE: Final = 500  # Frameworks, logs, or rows of those that exist, in one transaction
+_SHORTENED: Final = 60_000  # of these rows at a look, in memory: as a hundred a second for ten minutes
+_ROOM: Final = 0.95  # of the size that is left then
 _MOST_RUNS: Final = 20_000  # of them, unless one alone has more
 _ROW: Final = 100  # bytes, about, of what has no length in it
 _FILE: Final = 16 << 10  # bytes that an object takes beside its own: for so many a disk has one inode
@@ -114,12 +116,12 @@ class Retention:
             return [*found.difference(known)]
 
     def shorten(self) -> int:
-        """Drop what has ended first of Frameworks that exist, once nothing else makes the database small enough.
+        """Drop what is over first of Frameworks that exist, once nothing else makes the database small enough.
 
         It is of the namespace that fills most; a gap says so. The last of each stays, from which the next is told.
 
         Returns:
-            How many rows: 0 once there is nothing to drop.
+            How many rows; there may be more next time.
         """
         if self.size is None:
             return 0
@@ -127,28 +129,34 @@ class Retention:
             if (used := self._used(connection)) <= self.size:
                 return 0
             filled = _filled(connection)
-        part = filled.total() / max(len(filled), 1) * self.size / used
-        most = (namespace for namespace, has in filled.most_common() if has > part)
-        return next(filter(None, (self._shorten(namespace, 1 - self.size / used) for namespace in most)), 0)
+            part = filled.total() / max(len(filled), 1) * self.size / used
+            # As much as there is too much of all, and some more, so that it is not looked for each time.
+            much = filled.total() * (1 - _ROOM * self.size / used)
+            most = (namespace for namespace, has in filled.most_common() if has > part)
+            found = next(filter(None, (_over(connection, one, much / filled[one]) for one in most)), [])
+        for begin in range(0, len(found), _AT_ONCE):
+            self._drop_over(found[begin : begin + _AT_ONCE])
+        return len(found)
 
-    def _shorten(self, namespace: str, share: float) -> int:
-        """Drop this share of what is over in a namespace, in one transaction; return how many rows."""
-        over = {table: _over(table, ended, namespace) for table, ended in _PARTS.items()}
-        found = union_all(*(query.with_only_columns(_PARTS[table].label("at")) for table, query in over.items()))
-        ends = found.subquery().c.at
+    def _drop_over(self, found: Sequence[_Over]) -> None:
+        """Drop rows, with the empty ones of the logs of runs, and say until when, in one transaction."""
+
+        def drop(table: Table, of: Table, *more: ColumnElement[bool]) -> None:
+            names = [column.name for column in of.primary_key.columns]
+            keys = [
+                {f"of_{name}": one for name, one in zip(names, key, strict=True)} for _, at, key in found if at is of
+            ]
+            if keys:
+                same = (table.c[name] == bindparam(f"of_{name}") for name in names)
+                connection.execute(delete(table).where(*same, *more), keys)
+
         with writing(self.engine) as connection:
-            number = min(ceil((connection.scalar(select(func.count(ends))) or 0) * share), _MOST_RUNS)
-            if number:
-                until = connection.scalar(select(ends).order_by(ends).offset(number - 1).limit(1))
-                for table, query in over.items():
-                    keys = query.where(_PARTS[table] <= until)
-                    connection.execute(delete(table).where(tuple_(*table.primary_key).in_(keys)))
-                run = exists().where(*(one == LOGS.c[one.name] for one in RUNS.primary_key.columns))
-                own = select(FRAMEWORKS.c.id).where(FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None))
-                empty = LOGS.c.key == "", LOGS.c.taken <= until, LOGS.c.framework.in_(own)
-                connection.execute(delete(LOGS).where(*empty, ~run))
-                connection.execute(GAPS.insert(), {"began": until, "ended": until, "what": SHORTENED})
-            return number
+            drop(LOGS, RUNS, LOGS.c.key == "")
+            for table in _PARTS:
+                drop(table, table)
+            until = found[-1][0]
+            connection.execute(delete(GAPS).where(GAPS.c.what == SHORTENED))
+            connection.execute(GAPS.insert(), {"began": until, "ended": until, "what": SHORTENED})
 
     def logs(self) -> list[Row]:
         """Return the keys of the rows of logs that are to go next, and their `key`; nothing once they fit."""
@@ -200,14 +208,26 @@ class Retention:
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
 
 
-def _over(table: Table, ended: ColumnElement[float | None], namespace: str) -> Select[Any]:
-    """Return the query for what is over in Frameworks that exist, and has a later one of its kind or attempt."""
-    *same, last = table.primary_key.columns
-    later, next_ = table.alias(), ATTEMPTS.alias()
-    has_later = exists().where(*(later.c[one.name] == one for one in same), later.c[last.name] > last)
-    has_next = exists().where(next_.c.framework == table.c.framework, next_.c.attempt > table.c.attempt)
-    where = FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None), ended.is_not(None)
-    return select(*table.primary_key).join_from(table, FRAMEWORKS).where(*where, or_(has_later, has_next))
+def _over(connection: Connection, namespace: str, share: float) -> list[_Over]:
+    """Return this share of what is over in Frameworks that exist, what was over first before all else.
+
+    It is over if there is a later one of its kind, or a later attempt.
+    """
+    found: list[_Over] = []
+    number = 0
+    for table, ended in _PARTS.items():
+        *same, last = table.primary_key.columns
+        later, next_ = table.alias(), ATTEMPTS.alias()
+        has_later = exists().where(*(later.c[one.name] == one for one in same), later.c[last.name] > last)
+        has_next = exists().where(next_.c.framework == table.c.framework, next_.c.attempt > table.c.attempt)
+        where = FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None), or_(has_later, has_next)
+        query = select(func.coalesce(ended, 0.0).label("at"), *table.primary_key.columns)
+        query = query.join_from(table, FRAMEWORKS).where(*where)
+        number += connection.scalar(select(func.count()).select_from(query.subquery())) or 0
+        rows = connection.execute(query.order_by("at").limit(_SHORTENED))
+        found += ((at, table, tuple(key)) for at, *key in rows)
+    found.sort(key=lambda one: one[0])
+    return found[: min(ceil(number * min(share, 1.0)), _SHORTENED)]
 
 
 def _filled(connection: Connection) -> Counter[str]:
