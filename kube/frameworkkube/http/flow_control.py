@@ -47,7 +47,8 @@ class FlowControl:
             probe = self._probe
             answered, _ = await asyncio.wait([probe], timeout=PROBE_SECONDS)
             if not answered and self._probe is probe:
-                self._probe = None
+                # Others wait for the next one, too.
+                self.leave(answered=False)
         return False
 
     def pause(self, seconds: float) -> None:
