@@ -155,12 +155,14 @@ class Actions:
                 self._on_end(work, error)
 
     async def _perform_for(self, work: Work, effect: Effect) -> None:
+        if not self._may_act():
+            work.outcomes.append((effect, NOT_LEADING))
+            self._on_end(work, None)
+            return
         is_written = work.history is None or work.history.done()
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
-        outcome: Outcome = Dropped()
-        if wanted is not None:
-            outcome = await self._performer.perform(work.subject, effect) if self._may_act() else NOT_LEADING
+        outcome = Dropped() if wanted is None else await self._performer.perform(work.subject, effect)
         if isinstance(effect, effects.CreatePod) and isinstance(outcome, Refused | Failed):
             work.reconciler.count_late(effect, outcome, self._now())
         work.settled = work.settled or (isinstance(effect, effects.WriteStatus) and isinstance(outcome, Done | Refused))

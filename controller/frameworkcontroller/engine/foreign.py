@@ -158,6 +158,7 @@ class ForeignGangs:
             try:
                 outcome = await self._performer.perform(gang.subject, effect)
             except Exception as error:  # noqa: BLE001 -- a defect of this program, for which nothing else waits
+                _log.exception("a request of a gang cannot be made", gang="/".join(key))
                 outcome = Failed(repr(error))
         with self._isolated(key):
             if isinstance(outcome, Failed):
