@@ -30,7 +30,7 @@ from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.shares import Pace, new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
-from frameworkcontroller.core.reconcile.outcomes import event_of_refusal, failure_of
+from frameworkcontroller.core.reconcile.outcomes import event_of_failure, failure_of
 from frameworkcontroller.core.status.reports import Milestone, Report
 
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
@@ -127,8 +127,9 @@ class ForeignGang:
                 self._in_flight.back_off(key, failure, now)
                 if isinstance(outcome, Refused):
                     what = f"ConfigMap {names.config_map_name(self._name)}"
-                    told = event_of_refusal(effect, failure.message)
-                    self._reports.append(told or events.of_failure(what, failure.message))
+                    self._reports.append(events.of_failure(what, failure.message))
+                elif failure.refused and self._in_flight.failures(key) == 2:
+                    self._reports += filter(None, [event_of_failure(effect, failure.message)])
             case effects.FindOwner(), _:
                 self._knows_owner = True
                 self._learn(self._size_by(outcome.document) if isinstance(outcome, Found) else None)

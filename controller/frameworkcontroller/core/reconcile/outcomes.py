@@ -21,6 +21,7 @@ from frameworkcontroller.core.effects import (
     DeletePod,
     Done,
     Effect,
+    EffectKey,
     Failed,
     FindConfigMap,
     FindPod,
@@ -80,8 +81,8 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
             return None
 
 
-def event_of_refusal(effect: Effect, message: str) -> KubeEvent | None:
-    """Return the Event of what the API server refuses and is asked for again, None if something else tells that."""
+def event_of_failure(effect: Effect, message: str) -> KubeEvent | None:
+    """Return the Event of what fails and is asked for again, None if something else tells that."""
     match effect:
         case DeletePod():
             return KubeEvent("FailedDelete", f"Pod of {effect.role}-{effect.index}: {message}", warning=True)
@@ -102,16 +103,22 @@ class Outcomes:
 
     def __init__(self, state: FrameworkState, in_flight: InFlight, writer: StatusWriter, framework_uid: str) -> None:
         self._state, self._in_flight, self._writer, self._uid = state, in_flight, writer, framework_uid
-        self._told: set[type[Effect]] = set()
-        """Kinds of effects of which an Event has said that they are refused, and that have not succeeded since."""
+        self._told: dict[type[Effect], EffectKey] = {}
+        """Of which effect of a kind an Event has said that it fails; it has not succeeded since."""
 
-    def tell_refusal(self, effect: Effect, failure: Failed | None) -> None:
-        """Tell of what is refused; that a policy refuses the deletion of a thousand Pods is said of one of them."""
-        kind = type(effect)
+    def tell_failure(self, effect: Effect, failure: Failed | None) -> None:
+        """Tell of what is refused twice in a row, or fails more often, before it is counted.
+
+        That a policy refuses the deletion of a thousand Pods is said of one of them.
+        """
+        kind, tries = type(effect), self._in_flight.failures(effect.key) + 1
         if failure is None:
-            self._told.discard(kind)
-        elif failure.refused and kind not in self._told and (event := event_of_refusal(effect, failure.message)):
-            self._told.add(kind)
+            if self._told.get(kind) == effect.key:
+                del self._told[kind]
+            return
+        is_news = kind not in self._told and tries >= (2 if failure.refused else FAILURES_UNTIL_EVENT)
+        if is_news and (event := event_of_failure(effect, failure.message)):
+            self._told[kind] = effect.key
             self._state.add_event(event)
 
     def of_pod(

@@ -263,7 +263,7 @@ class FrameworkReconciler:
         """End the flight of the effect, and return the failure for which the next one is delayed, if there is one."""
         self._in_flight.finish(effect.key)
         failure = failure_of(effect, outcome)
-        self._outcomes.tell_refusal(effect, failure)
+        self._outcomes.tell_failure(effect, failure)
         # A failure that concerns all Pods of the Framework has one back-off for all (`slow_start`).
         shares_back_off = isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
         if failure is not None and not shares_back_off:

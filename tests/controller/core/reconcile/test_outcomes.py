@@ -1,5 +1,6 @@
 """What an answer means for the Task or the Framework that asked: effect and outcome -> state."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -64,7 +65,7 @@ SEEN = task(S.PREPARING, ended(-111))
 GONE = task(S.RUNNING, ended(-101))
 GIVEN_UP = task(S.CREATION_PENDING, ended(-230))
 TO_DELETE = task(S.DELETION_PENDING, ended(0))
-SICK, NO = Failed("sick"), Refused(403, "no")
+SICK, NO, DENIED = Failed("sick"), Refused(403, "no"), Failed("no", refused=True)
 LET_GO = OwnerReference(kind="Framework", name="fw", uid=FRAMEWORK_UID, controller=True)
 OF_THE_ATTEMPT = OwnerReference(kind="ConfigMap", name="fw-attempt", uid=CONFIG_MAP_UID, controller=True)
 
@@ -275,20 +276,30 @@ def test_every_effect_has_a_key_of_its_own() -> None:
 )
 def test_what_is_refused_is_told_once_until_it_succeeds(effect: Effect, told: str) -> None:
     """A gang whose roster a policy refused, and Pods whose deletion one did, stood still without a word."""
-    state, events = state_of(task()), [told] if told else []
-    outcomes = Outcomes(state, InFlight(lambda: 0.5), None, FRAMEWORK_UID)  # type: ignore[arg-type]
+    tell, events = teller(), [told] if told else []
+    assert [tell(effect, one) for one in (DENIED, DENIED, DENIED, Done())] == [[], events, [], []]
+    assert [tell(effect, one) for one in (SICK, SICK, DENIED, Done(), SICK, SICK)] == [[], [], events, [], [], []]
 
-    def tell(outcome: Outcome) -> list[str]:
-        outcomes.tell_refusal(effect, failure_of(effect, outcome))
+
+def teller() -> Callable[[Effect, Outcome], list[str]]:
+    """What is said when an effect has this outcome."""
+    state, in_flight = state_of(task()), InFlight(lambda: 0.5)
+    outcomes = Outcomes(state, in_flight, None, FRAMEWORK_UID)  # type: ignore[arg-type]
+
+    def tell(effect: Effect, outcome: Outcome) -> list[str]:
+        failure = outcome if isinstance(outcome, Failed) else None
+        outcomes.tell_failure(effect, failure)
+        if failure is None:
+            in_flight.reset_delay(effect.key)
+        else:
+            in_flight.back_off(effect.key, failure, at(0))
         return said(state)
 
-    assert (tell(SICK), tell(NO), tell(NO), tell(SICK), tell(Done()), tell(NO)) == ([], events, [], [], [], events)
+    return tell
 
 
 def test_of_a_thousand_pods_that_may_not_be_deleted_one_is_named() -> None:
-    state = state_of(task())
-    outcomes = Outcomes(state, InFlight(lambda: 0.5), None, FRAMEWORK_UID)  # type: ignore[arg-type]
-    for index in range(1000):
-        effect = DeletePod("worker", index, POD_UID)
-        outcomes.tell_refusal(effect, failure_of(effect, NO))
-    assert said(state) == ["FailedDelete: Pod of worker-0: no"]
+    tell = teller()
+    pods = [DeletePod("worker", index, POD_UID) for index in range(1000)]
+    found = [tell(pod, Done() if pod.index % 2 else DENIED) for _ in range(2) for pod in pods]
+    assert [one for one in found if one] == [["FailedDelete: Pod of worker-0: no"]]

@@ -226,9 +226,14 @@ def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries:
 
 def test_a_roster_that_may_not_be_written_is_told() -> None:
     manual = Manual()
-    manual.answer(manual.work_until(WriteRoster), FORBIDDEN)
+    effect: Effect = manual.work_until(WriteRoster)
+    for _ in range(3):
+        manual.answer(effect, Failed("a policy", refused=True))
+        while not (effects := manual.ask()):
+            manual.world.now = known(manual.wake_at)
+        effect = effects[0]
     manual.live(30)
-    assert manual.said("FailedUpdate") == [f"ConfigMap: {FORBIDDEN.message}"]
+    assert manual.said("FailedUpdate") == ["ConfigMap: a policy"]
     assert manual.world.status.ready == "4/4"
 
 
