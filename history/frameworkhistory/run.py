@@ -194,19 +194,20 @@ class History:
         settings = self._settings
         days, size, log_size = settings.retention_days, settings.retention_bytes, settings.retention_log_bytes
         retention = Retention(self._database.engine, days or None, size or None, log_size or None)
+        is_full = False
         for look in count(1):
             await asyncio.sleep(LOG_SECONDS)
             try:
                 while logs := await asyncio.to_thread(retention.logs):
                     await self._storage.delete([row["key"] for row in logs])
                     await asyncio.to_thread(retention.forget, logs)
-                if look % LOOKS:
+                if look % LOOKS and not is_full:
                     continue
                 while (due := await asyncio.to_thread(retention.due)) is not None:
                     frameworks, keys = due
                     await self._storage.delete(keys)
                     await self._storage.delete(await asyncio.to_thread(retention.drop, frameworks, keys))
-                await asyncio.to_thread(retention.shorten)
+                is_full = await asyncio.to_thread(retention.shorten)
                 await asyncio.to_thread(retention.tidy)
             except Exception as error:  # noqa: BLE001 -- of a database or a storage that is away: later is as good
                 _log.warning("what is old is not dropped yet", error=str(error)[:500])

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -46,12 +46,9 @@ DROPPED: Final = "it was dropped: its namespace had most of the logs, which fill
 SHORTENED: Final = "what had ended before, in the namespace that fills most of the database, was dropped: it is full"
 # What each attempt, restart and run adds, and when it was over.
 _PARTS: Final = {RUNS: RUNS.c.ended, ATTEMPTS: ATTEMPTS.c.ended, SPANS: SPANS.c.ended, EPOCHS: EPOCHS.c.began}
-_Over: TypeAlias = tuple[float, Table, tuple[Any, ...]]
-"""When it was over, 0 if nobody has seen that, its table and its key."""
 _AT_ONCE: Final = 500  # Frameworks, logs, or rows of those that exist, in one transaction
-_SHORTENED: Final = 60_000  # of these rows at a look, in memory: as a hundred a second for ten minutes
 _ROOM: Final = 0.95  # of the size that is left then
-_MOST_RUNS: Final = 20_000  # of them, unless one alone has more
+_MOST_RUNS: Final = 20_000  # of them, unless one Framework alone has more
 _ROW: Final = 100  # bytes, about, of what has no length in it
 _FILE: Final = 16 << 10  # bytes that an object takes beside its own: for so many a disk has one inode
 _RATIO: Final = 5  # of a log to its object, where it is not known what that has
@@ -62,6 +59,16 @@ SELECT pg_total_relation_size(oid) * least(1, greatest(reltuples, 0) * width / g
 FROM pg_class, (SELECT coalesce(avg(pg_column_size(one.*)), 0) AS width FROM (SELECT * FROM {0} LIMIT 1000) one) taken
 WHERE oid = '{0}'::regclass
 """
+
+
+class _Over(NamedTuple):
+    """A row that is over."""
+
+    at: float
+    """When it was; 0 if nobody has seen that."""
+    size: int
+    table: Table
+    key: tuple[Any, ...]
 
 
 @dataclass
@@ -115,46 +122,52 @@ class Retention:
             connection.execute(delete(FRAMEWORKS).where(FRAMEWORKS.c.id.in_(frameworks)))
             return [*found.difference(known)]
 
-    def shorten(self) -> int:
-        """Drop what is over first of Frameworks that exist, once nothing else makes the database small enough.
+    def shorten(self) -> bool:
+        """Drop what is over first of Frameworks that exist, where the database is too large without deleted ones.
 
-        It is of the namespace that fills most; a gap says so. The last of each stays, from which the next is told.
+        It is of the namespace that fills most, then of the next; a gap says so. The last of each stays, from which the
+        next is told.
 
         Returns:
-            How many rows; there may be more next time.
+            Whether there may be more to drop.
         """
         if self.size is None:
-            return 0
+            return False
         with self.engine.begin() as connection:
             if (used := self._used(connection)) <= self.size:
-                return 0
+                return False
             filled = _filled(connection)
-            part = filled.total() / max(len(filled), 1) * self.size / used
-            # As much as there is too much of all, and some more, so that it is not looked for each time.
-            much = filled.total() * (1 - _ROOM * self.size / used)
-            most = (namespace for namespace, has in filled.most_common() if has > part)
-            found = next(filter(None, (_over(connection, one, much / filled[one]) for one in most)), [])
+        part = filled.total() / max(len(filled), 1) * self.size / used
+        # As much as there is too much of all, and some more, so that it is not looked for each time.
+        much = filled.total() * (1 - _ROOM * self.size / used)
+        found: list[_Over] = []
+        with self.engine.connect() as connection:
+            for namespace in [one for one, has in filled.most_common() if has > part]:
+                for over in _over(connection, namespace):
+                    if much <= 0 or len(found) == _MOST_RUNS:
+                        break
+                    found.append(over)
+                    much -= over.size
         for begin in range(0, len(found), _AT_ONCE):
             self._drop_over(found[begin : begin + _AT_ONCE])
-        return len(found)
+        return len(found) == _MOST_RUNS
 
     def _drop_over(self, found: Sequence[_Over]) -> None:
         """Drop rows, with the empty ones of the logs of runs, and say until when, in one transaction."""
 
         def drop(table: Table, of: Table, *more: ColumnElement[bool]) -> None:
-            names = [column.name for column in of.primary_key.columns]
-            keys = [
-                {f"of_{name}": one for name, one in zip(names, key, strict=True)} for _, at, key in found if at is of
-            ]
+            names = [f"of_{column.name}" for column in of.primary_key.columns]
+            keys = [dict(zip(names, one.key, strict=True)) for one in found if one.table is of]
             if keys:
-                same = (table.c[name] == bindparam(f"of_{name}") for name in names)
+                same = (table.c[name.removeprefix("of_")] == bindparam(name) for name in names)
                 connection.execute(delete(table).where(*same, *more), keys)
 
         with writing(self.engine) as connection:
             drop(LOGS, RUNS, LOGS.c.key == "")
             for table in _PARTS:
                 drop(table, table)
-            until = found[-1][0]
+            told = connection.scalar(select(func.max(GAPS.c.ended)).where(GAPS.c.what == SHORTENED)) or 0.0
+            until = max(told, *(one.at for one in found))
             connection.execute(delete(GAPS).where(GAPS.c.what == SHORTENED))
             connection.execute(GAPS.insert(), {"began": until, "ended": until, "what": SHORTENED})
 
@@ -189,6 +202,9 @@ class Retention:
         with writing(self.engine) as connection:
             keys = [{f"of_{name}": row[name] for name in names} for row in logs]
             connection.execute(change.values(key="", gap=DROPPED), keys)
+            has_run = exists().where(*(one == LOGS.c[one.name] for one in RUNS.primary_key.columns))
+            own = (LOGS.c[name] == bindparam(f"of_{name}") for name in names)
+            connection.execute(delete(LOGS).where(*own, ~has_run), keys)
 
     def tidy(self) -> None:
         """Drop gaps that are too old, and what is counted of days."""
@@ -208,26 +224,28 @@ class Retention:
         return sum(float(connection.execute(text(_FILLED.format(name))).scalar_one()) for name in METADATA.tables)
 
 
-def _over(connection: Connection, namespace: str, share: float) -> list[_Over]:
-    """Return this share of what is over in Frameworks that exist, what was over first before all else.
+def _over(connection: Connection, namespace: str) -> list[_Over]:
+    """Return what is over in Frameworks that exist, the oldest first, and no more than goes at a time.
 
     It is over if there is a later one of its kind, or a later attempt.
     """
     found: list[_Over] = []
-    number = 0
     for table, ended in _PARTS.items():
         *same, last = table.primary_key.columns
         later, next_ = table.alias(), ATTEMPTS.alias()
         has_later = exists().where(*(later.c[one.name] == one for one in same), later.c[last.name] > last)
         has_next = exists().where(next_.c.framework == table.c.framework, next_.c.attempt > table.c.attempt)
         where = FRAMEWORKS.c.namespace == namespace, FRAMEWORKS.c.deleted.is_(None), or_(has_later, has_next)
-        query = select(func.coalesce(ended, 0.0).label("at"), *table.primary_key.columns)
-        query = query.join_from(table, FRAMEWORKS).where(*where)
-        number += connection.scalar(select(func.count()).select_from(query.subquery())) or 0
-        rows = connection.execute(query.order_by("at").limit(_SHORTENED))
-        found += ((at, table, tuple(key)) for at, *key in rows)
-    found.sort(key=lambda one: one[0])
-    return found[: min(ceil(number * min(share, 1.0)), _SHORTENED)]
+        query = select(func.coalesce(ended, 0.0).label("at"), _size(table), *table.primary_key.columns)
+        rows = connection.execute(query.join_from(table, FRAMEWORKS).where(*where).order_by("at").limit(_MOST_RUNS))
+        found += (_Over(at, size, table, tuple(key)) for at, size, *key in rows)
+    return sorted(found, key=lambda one: one.at)
+
+
+def _size(table: Table) -> ColumnElement[int]:
+    """Return the bytes of a row, about."""
+    long = [func.length(one, type_=Integer) for one in table.c if isinstance(one.type, (Document, Words))]
+    return sum((func.coalesce(one, 0) for one in long), literal(_ROW))
 
 
 def _filled(connection: Connection) -> Counter[str]:
@@ -235,10 +253,12 @@ def _filled(connection: Connection) -> Counter[str]:
     found: Counter[str] = Counter()
     for table in METADATA.tables.values():
         if table is FRAMEWORKS or "framework" in table.c:
-            long = [func.length(one, type_=Integer) for one in table.c if isinstance(one.type, (Document, Words))]
-            size = func.sum(sum((func.coalesce(one, 0) for one in long), literal(_ROW)))
             rows = table if table is FRAMEWORKS else table.join(FRAMEWORKS)
-            query = select(FRAMEWORKS.c.namespace, size).select_from(rows).group_by(FRAMEWORKS.c.namespace)
+            query = (
+                select(FRAMEWORKS.c.namespace, func.sum(_size(table)))
+                .select_from(rows)
+                .group_by(FRAMEWORKS.c.namespace)
+            )
             found.update({namespace: int(filled) for namespace, filled in connection.execute(query)})
     return found
 
