@@ -113,11 +113,14 @@ async def test_beside_a_probe_that_is_not_answered_for_long_another_one_goes() -
     flow_control.pause(1)
     await asyncio.sleep(1)
     assert await flow_control.enter()
-    waiting = [asyncio.create_task(flow_control.enter()) for _ in range(3)]
-    await asyncio.sleep(PROBE_SECONDS + 0.1)
+    waiting = [asyncio.create_task(flow_control.enter()) for _ in range(2)]
+    await asyncio.sleep(PROBE_SECONDS - 0.1)
+    waiting.append(asyncio.create_task(flow_control.enter()))
+    await asyncio.sleep(0.2)
     assert [task.done() and task.result() for task in waiting] == [True, False, False]
     flow_control.leave(answered=True)
-    assert await asyncio.gather(*waiting[1:]) == [False, False]
+    async with asyncio.timeout(0.1):
+        assert await asyncio.gather(*waiting[1:]) == [False, False]
     flow_control.leave(answered=False)
     assert not await flow_control.enter()
 
