@@ -30,7 +30,7 @@ from frameworkcontroller.core.gang.roster import AttemptName, document
 from frameworkcontroller.core.policies.shares import Pace, new_retries
 from frameworkcontroller.core.reconcile.decision import Decision
 from frameworkcontroller.core.reconcile.in_flight import Tries
-from frameworkcontroller.core.reconcile.outcomes import event_of_failure, failure_of
+from frameworkcontroller.core.reconcile.outcomes import Denials, failure_of
 from frameworkcontroller.core.status.reports import Milestone, Report
 
 # Between two looks at the size while Pods and size disagree: longer each time that it is the same.
@@ -69,6 +69,7 @@ class ForeignGang:
         self._namespace, self._name, self._paces, self._grants = namespace, name, paces, grants
         self.members = Members()
         self._in_flight = Tries(draw, paces.retries)
+        self._denials = Denials(self._in_flight)
         self._begins: datetime | None = None
         """When it may, where there was no ConfigMap, or others have taken that away or replaced it."""
         self._again, self._judged = Pace(AGAIN_A_SECOND, AGAIN_AT_ONCE), Pace(JUDGED_A_SECOND, JUDGED_AT_ONCE)
@@ -122,14 +123,14 @@ class ForeignGang:
         """Take in what became of an effect."""
         key = effect.key
         self._in_flight.finish(key)
+        failure = failure_of(effect, outcome)
+        self._reports += filter(None, [self._denials.news(effect, failure)])
         match effect, outcome:
-            case _ if (failure := failure_of(effect, outcome)) is not None:
+            case _ if failure is not None:
                 self._in_flight.back_off(key, failure, now)
                 if isinstance(outcome, Refused):
                     what = f"ConfigMap {names.config_map_name(self._name)}"
                     self._reports.append(events.of_failure(what, failure.message))
-                elif failure.refused and self._in_flight.failures(key) == 2:
-                    self._reports += filter(None, [event_of_failure(effect, failure.message)])
             case effects.FindOwner(), _:
                 self._knows_owner = True
                 self._learn(self._size_by(outcome.document) if isinstance(outcome, Found) else None)

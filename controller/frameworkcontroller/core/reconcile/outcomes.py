@@ -44,7 +44,7 @@ from frameworkcontroller.core.machines.orphans import is_hidden_pod, is_unlabell
 from frameworkcontroller.core.machines.retention import retained_by
 from frameworkcontroller.core.policies import classification, completion
 from frameworkcontroller.core.policies.retry import decide_retry
-from frameworkcontroller.core.reconcile.in_flight import InFlight
+from frameworkcontroller.core.reconcile.in_flight import InFlight, Tries
 from frameworkcontroller.core.status.state import FrameworkState
 from frameworkcontroller.core.status.writer import StatusWriter
 
@@ -81,8 +81,31 @@ def failure_of(effect: Effect, outcome: Outcome) -> Failed | None:
             return None
 
 
-def event_of_failure(effect: Effect, message: str) -> KubeEvent | None:
-    """Return the Event of what fails and is asked for again, None if something else tells that."""
+class Denials:
+    """What is refused again and again, and told: of a kind one, as long as that one is."""
+
+    def __init__(self, tries: Tries) -> None:
+        self._tries = tries
+        self._told: dict[type[Effect], EffectKey] = {}
+
+    def news(self, effect: Effect, failure: Failed | None) -> KubeEvent | None:
+        """Return the Event that is due after a try, of which `tries` does not know yet, None if none is.
+
+        It is if the try before has failed, too. A policy may refuse the deletion of a thousand Pods.
+        """
+        kind, last_failure = type(effect), self._tries.last_failure
+        if failure is None and self._told.get(kind) == effect.key:
+            del self._told[kind]
+        if failure is None or not failure.refused or not last_failure(effect.key):
+            return None
+        if kind in self._told and last_failure(self._told[kind]):
+            return None
+        self._told[kind] = effect.key
+        return _event_of_refusal(effect, failure.message)
+
+
+def _event_of_refusal(effect: Effect, message: str) -> KubeEvent | None:
+    """Return the Event of what is refused and asked for again, None if something else tells that."""
     match effect:
         case DeletePod():
             return KubeEvent("FailedDelete", f"Pod of {effect.role}-{effect.index}: {message}", warning=True)
@@ -103,23 +126,6 @@ class Outcomes:
 
     def __init__(self, state: FrameworkState, in_flight: InFlight, writer: StatusWriter, framework_uid: str) -> None:
         self._state, self._in_flight, self._writer, self._uid = state, in_flight, writer, framework_uid
-        self._told: dict[type[Effect], EffectKey] = {}
-        """Of which effect of a kind an Event has said that it fails; it has not succeeded since."""
-
-    def tell_failure(self, effect: Effect, failure: Failed | None) -> None:
-        """Tell of what is refused twice in a row, or fails more often, before it is counted.
-
-        That a policy refuses the deletion of a thousand Pods is said of one of them.
-        """
-        kind, tries = type(effect), self._in_flight.failures(effect.key) + 1
-        if failure is None:
-            if self._told.get(kind) == effect.key:
-                del self._told[kind]
-            return
-        is_news = kind not in self._told and tries >= (2 if failure.refused else FAILURES_UNTIL_EVENT)
-        if is_news and (event := event_of_failure(effect, failure.message)):
-            self._told[kind] = effect.key
-            self._state.add_event(event)
 
     def of_pod(
         self,

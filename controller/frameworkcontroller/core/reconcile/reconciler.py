@@ -58,7 +58,7 @@ from frameworkcontroller.core.reconcile.gang_pass import GangPass
 from frameworkcontroller.core.reconcile.group_pass import GroupPass
 from frameworkcontroller.core.reconcile.history_pass import HistoryPass
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import Outcomes, failure_of
+from frameworkcontroller.core.reconcile.outcomes import Denials, Outcomes, failure_of
 from frameworkcontroller.core.reconcile.queue_pass import QueuePass
 from frameworkcontroller.core.reconcile.restart_pass import RestartPass
 from frameworkcontroller.core.reconcile.spec_pass import SpecPass
@@ -97,6 +97,7 @@ class FrameworkReconciler:
         self._in_flight = InFlight(draw, shares)
         self._writer = StatusWriter(seen)
         self._outcomes = Outcomes(self._state, self._in_flight, self._writer, self.uid)
+        self._denials = Denials(self._in_flight)
         self._tasks = TaskPass(meta, config, self._state)
         self._queue = QueuePass(meta, config, self._state, self._in_flight, self._writer)
         self._groups = GroupPass(meta, config, self._state, self._in_flight, shares.groups)
@@ -263,7 +264,8 @@ class FrameworkReconciler:
         """End the flight of the effect, and return the failure for which the next one is delayed, if there is one."""
         self._in_flight.finish(effect.key)
         failure = failure_of(effect, outcome)
-        self._outcomes.tell_failure(effect, failure)
+        if (event := self._denials.news(effect, failure)) is not None:
+            self._state.add_event(event)
         # A failure that concerns all Pods of the Framework has one back-off for all (`slow_start`).
         shares_back_off = isinstance(effect, CreatePod) and not isinstance(outcome, NameTaken)
         if failure is not None and not shares_back_off:

@@ -69,6 +69,8 @@ class World:
         """The Tasks in the roster by which each Pod's barrier has opened, by the Pod's UID."""
         self.is_full = False
         """Whether a quota refuses ConfigMaps."""
+        self.is_frozen = False
+        """Whether a policy refuses to change them."""
         self.told: list[str] = []
         self.requests: list[Effect] = []
         self.events: list[str] = []
@@ -177,6 +179,8 @@ class World:
                 return Missing() if found is None else Found(found[0].metadata)
             case DeleteConfigMap() if found is not None and found[0].metadata.uid == effect.uid:
                 del self.config_maps[name]
+            case WriteRoster() if self.is_frozen:
+                return Failed("a policy", refused=True)
             case WriteRoster() if found is not None and found[0].metadata.uid == effect.config_map_uid:
                 was, notes = found[0].metadata, {names.ROSTER_ANNOTATION: effect.annotation}
                 meta = _meta(name, version, uid=was.uid, created=was.creation_timestamp, gang=gang)

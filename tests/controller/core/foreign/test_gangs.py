@@ -306,6 +306,16 @@ def test_a_config_map_that_is_refused_is_asked_for_twice_a_minute_and_made_soon_
     assert len(world.opened) == 3
 
 
+def test_a_roster_that_may_not_be_written_is_told_once() -> None:
+    world = Three()
+    world.is_frozen = True
+    world.run(seconds=600)
+    assert [one for one in world.events if one.startswith("Failed")] == ["FailedUpdate: ConfigMap: a policy"]
+    world.is_frozen = False
+    world.settle(400)
+    assert len(world.opened) == 3
+
+
 def test_nothing_is_done_for_a_gang_whose_config_map_is_to_go() -> None:
     """A hundred with a finalizer, whose Pods lost and got the label, made 1,200 requests a second."""
     world = running()

@@ -33,7 +33,7 @@ from frameworkcontroller.core.effects import (
     WriteRoster,
 )
 from frameworkcontroller.core.reconcile.in_flight import InFlight
-from frameworkcontroller.core.reconcile.outcomes import Outcomes, failure_of
+from frameworkcontroller.core.reconcile.outcomes import Denials, Outcomes, failure_of
 from frameworkcontroller.core.status.state import FrameworkState
 from tests.controller.core.values import (
     CONFIG_MAP_UID,
@@ -278,22 +278,24 @@ def test_what_is_refused_is_told_once_until_it_succeeds(effect: Effect, told: st
     """A gang whose roster a policy refused, and Pods whose deletion one did, stood still without a word."""
     tell, events = teller(), [told] if told else []
     assert [tell(effect, one) for one in (DENIED, DENIED, DENIED, Done())] == [[], events, [], []]
-    assert [tell(effect, one) for one in (SICK, SICK, DENIED, Done(), SICK, SICK)] == [[], [], events, [], [], []]
+    assert [tell(effect, one) for one in (Done(), DENIED, Done(), SICK, SICK, DENIED)] == [[], [], [], [], [], events]
 
 
 def teller() -> Callable[[Effect, Outcome], list[str]]:
     """What is said when an effect has this outcome."""
-    state, in_flight = state_of(task()), InFlight(lambda: 0.5)
-    outcomes = Outcomes(state, in_flight, None, FRAMEWORK_UID)  # type: ignore[arg-type]
+    in_flight = InFlight(lambda: 0.5)
+    denials = Denials(in_flight)
 
     def tell(effect: Effect, outcome: Outcome) -> list[str]:
         failure = outcome if isinstance(outcome, Failed) else None
-        outcomes.tell_failure(effect, failure)
-        if failure is None:
-            in_flight.reset_delay(effect.key)
-        else:
+        event = denials.news(effect, failure)
+        if failure is not None:
             in_flight.back_off(effect.key, failure, at(0))
-        return said(state)
+        elif isinstance(effect, DeletePod):
+            in_flight.recheck_later(effect.key, at(0), longer=True)
+        else:
+            in_flight.reset_delay(effect.key)
+        return [] if event is None else [f"{event.reason}: {event.message}"]
 
     return tell
 

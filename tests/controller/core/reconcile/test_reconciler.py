@@ -227,7 +227,8 @@ def test_a_status_that_stays_unwritten_is_reported_once(outcome: Outcome, tries:
 def test_a_roster_that_may_not_be_written_is_told() -> None:
     manual = Manual()
     effect: Effect = manual.work_until(WriteRoster)
-    for _ in range(3):
+    for tries in range(3):
+        assert bool(manual.said("FailedUpdate")) is (tries > 1)
         manual.answer(effect, Failed("a policy", refused=True))
         while not (effects := manual.ask()):
             manual.world.now = known(manual.wake_at)
