@@ -102,13 +102,7 @@ class Engine:
         self._caches = Caches(client, namespaces, self, config, self.metrics.group_seconds.observe)
         self._reads = Executor(slots=1, rest=lambda _: REST)
         self._actions = Actions(
-            lambda work: self._works.get(work.key) is work,
-            may_act,
-            self._on_end,
-            performer,
-            self.metrics,
-            slots=slots,
-            now=self._now,
+            self._is_current, may_act, self._on_end, performer, self.metrics, slots=slots, now=self._now
         )
         self._rest = Rest(performer, config, clock, may_act, self._queue.add_after, self.metrics)
         self._reloader = Reloader(client, self._tasks, self.metrics, self._take_over, self._report_failure)
@@ -311,7 +305,7 @@ class Engine:
         Those that the cache shows by now: what waits for its turn keeps no bytes of a state that was edited since.
         """
         view, spec = self._caches.view(work.key), work.reconciler.spec
-        if view is None or self._works.get(work.key) is not work:
+        if view is None or not self._is_current(work):
             return
         try:
             # Of one that is at rest and was read again the cache has an outline.
@@ -361,9 +355,12 @@ class Engine:
         self._rest.forget(key)
         return work
 
+    def _is_current(self, work: Work) -> bool:
+        return self._works.get(work.key) is work
+
     def _on_end(self, work: Work, error: Exception | None) -> None:
         """Take in that an effect has ended; what becomes of work that was discarded concerns nobody."""
-        if self._works.get(work.key) is not work:
+        if not self._is_current(work):
             return
         if error is None:
             self._wake(work.key)

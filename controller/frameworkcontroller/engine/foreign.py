@@ -155,11 +155,9 @@ class ForeignGangs:
     async def _perform(self, key: GangKey, gang: ForeignGang, effect: Effect) -> None:
         outcome: Outcome = NOT_LEADING
         if self._may_act():
-            try:
+            outcome = Failed("it cannot be made")
+            with self._isolated(key):
                 outcome = await self._performer.perform(gang.subject, effect)
-            except Exception as error:  # noqa: BLE001 -- a defect of this program, for which nothing else waits
-                _log.exception("a request of a gang cannot be made", gang="/".join(key))
-                outcome = Failed(repr(error))
         with self._isolated(key):
             if isinstance(outcome, Failed):
                 self._metrics.retries.inc()

@@ -116,6 +116,16 @@ async def test_a_framework_that_is_deleted_is_let_go_although_its_status_waits_f
 
 
 @in_virtual_time
+async def test_what_a_namespace_shares_is_kept_by_its_frameworks() -> None:
+    """Beside a thousand other namespaces its Frameworks would have had two of each limit."""
+    async with running(Client(framework()), Performer()) as engine:
+        await until(lambda: engine._works)
+        engine._shares._last.clear()
+        gc.collect()
+        assert "n" in engine._shares._kept
+
+
+@in_virtual_time
 async def test_nothing_starts_while_this_process_may_not_act() -> None:
     performer = Performer()
     async with running(Client(framework()), performer, may_act=lambda: False) as engine:
