@@ -40,7 +40,6 @@ class Turns:
         self._owed = 0.0
         # Of this turn of the event loop.
         self._spent_seconds = 0.0
-        self._is_spending = False
 
     @contextlib.asynccontextmanager
     async def of(self, source: str | None, on_behalf: bytes = b"") -> AsyncIterator[None]:
@@ -81,13 +80,12 @@ class Turns:
         elif self._others:
             self._owed = min(self._owed + seconds, MOST_OWED_SECONDS)
         self._pass_on()
-        self._spent_seconds += seconds
-        if not self._is_spending:
-            self._is_spending = True
+        if not self._spent_seconds:
             asyncio.get_running_loop().call_soon(self._go_on)
+        self._spent_seconds += seconds
 
     def _go_on(self) -> None:
-        self._spent_seconds, self._is_spending = 0.0, False
+        self._spent_seconds = 0.0
         self._pass_on()
 
     def _pass_on(self) -> None:
