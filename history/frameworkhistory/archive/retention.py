@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -142,12 +143,12 @@ class Retention:
         much = filled.total() * (1 - _ROOM * self.size / used)
         found: list[_Over] = []
         with self.engine.connect() as connection:
-            for namespace in [one for one, has in filled.most_common() if has > part]:
-                for over in _over(connection, namespace):
-                    if much <= 0 or len(found) == _MOST_RUNS:
-                        break
-                    found.append(over)
-                    much -= over.size
+            most = (_over(connection, one) for one, has in filled.most_common() if has > part)
+            for over in chain.from_iterable(most):
+                found.append(over)
+                much -= over.size
+                if much <= 0 or len(found) == _MOST_RUNS:
+                    break
         for begin in range(0, len(found), _AT_ONCE):
             self._drop_over(found[begin : begin + _AT_ONCE])
         return len(found) == _MOST_RUNS
@@ -159,8 +160,7 @@ class Retention:
             names = [f"of_{column.name}" for column in of.primary_key.columns]
             keys = [dict(zip(names, one.key, strict=True)) for one in found if one.table is of]
             if keys:
-                same = (table.c[name.removeprefix("of_")] == bindparam(name) for name in names)
-                connection.execute(delete(table).where(*same, *more), keys)
+                connection.execute(delete(table).where(*_keyed(table, of), *more), keys)
 
         with writing(self.engine) as connection:
             drop(LOGS, RUNS, LOGS.c.key == "")
@@ -198,13 +198,12 @@ class Retention:
     def forget(self, logs: Sequence[Row]) -> None:
         """Say in the rows of logs, in one transaction, that they are dropped."""
         names = LOGS.primary_key.columns.keys()
-        change = update(LOGS).where(*(LOGS.c[name] == bindparam(f"of_{name}") for name in names))
+        same = _keyed(LOGS, LOGS)
         with writing(self.engine) as connection:
             keys = [{f"of_{name}": row[name] for name in names} for row in logs]
-            connection.execute(change.values(key="", gap=DROPPED), keys)
+            connection.execute(update(LOGS).where(*same).values(key="", gap=DROPPED), keys)
             has_run = exists().where(*(one == LOGS.c[one.name] for one in RUNS.primary_key.columns))
-            own = (LOGS.c[name] == bindparam(f"of_{name}") for name in names)
-            connection.execute(delete(LOGS).where(*own, ~has_run), keys)
+            connection.execute(delete(LOGS).where(*same, ~has_run), keys)
 
     def tidy(self) -> None:
         """Drop gaps that are too old, and what is counted of days."""
@@ -242,6 +241,11 @@ def _over(connection: Connection, namespace: str) -> list[_Over]:
     return sorted(found, key=lambda one: one.at)
 
 
+def _keyed(table: Table, of: Table) -> list[ColumnElement[bool]]:
+    """Return the conditions for rows of a table by keys of one, whose columns are given as `of_` and their names."""
+    return [table.c[column.name] == bindparam(f"of_{column.name}") for column in of.primary_key.columns]
+
+
 def _size(table: Table) -> ColumnElement[int]:
     """Return the bytes of a row, about."""
     long = [func.length(one, type_=Integer) for one in table.c if isinstance(one.type, (Document, Words))]
@@ -254,11 +258,8 @@ def _filled(connection: Connection) -> Counter[str]:
     for table in METADATA.tables.values():
         if table is FRAMEWORKS or "framework" in table.c:
             rows = table if table is FRAMEWORKS else table.join(FRAMEWORKS)
-            query = (
-                select(FRAMEWORKS.c.namespace, func.sum(_size(table)))
-                .select_from(rows)
-                .group_by(FRAMEWORKS.c.namespace)
-            )
+            size = func.sum(_size(table))
+            query = select(FRAMEWORKS.c.namespace, size).select_from(rows).group_by(FRAMEWORKS.c.namespace)
             found.update({namespace: int(filled) for namespace, filled in connection.execute(query)})
     return found
 

@@ -150,6 +150,12 @@ def test_what_has_ended_first_goes_of_frameworks_that_exist_of_the_namespace_tha
     assert [(row["framework"], row["attempt"], row["run"]) for row in left["runs"]] == [(1, 0, 9), (2, 1, 1)]
     assert [(row["framework"], row["attempt"]) for row in left["attempts"]] == [(1, 0), (2, 1)]
     assert [(row["attempt"], row["epoch"]) for row in left["epochs"]] == [(1, 0)]
+    again = changes("many", version=2)
+    again.runs = [run(attempt=1, run=1, ended=5.0), run(attempt=1, run=2)]
+    writer.apply([again])
+    assert not Retention(database.engine, days=None, size=1).shorten()
+    after = stored(database.engine)
+    assert ([row["ended"] for row in after["gaps"]], len(after["runs"])) == ([9000.0], 2), "it never moves back"
 
 
 def test_the_oldest_logs_go_of_the_namespace_that_has_most_of_them_and_their_rows_say_so(database: Database) -> None:
