@@ -34,6 +34,8 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
         return None
     how = f" ({ending(task.completion)})" if task.completion is not None else ""
     begun = pod.metadata.deletion_timestamp
+    if begun is None and (refused := _refusal(evidence, "FailedDelete", "its Pod cannot be deleted")) is not None:
+        return refused
     if begun is None or (evidence.now - begun).total_seconds() < STUCK_SECONDS:
         return Finding(f"its attempt has ended{how}, and its Pod is going")
     return Finding(
@@ -67,13 +69,22 @@ def advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> st
     return otherwise
 
 
+_CHANGE: Final = tuple((pattern, todo) for pattern, todo in CREATION if "Pod template" not in todo)
+"""Refusals of what is no new Pod."""
+
+
 def _not_created(evidence: Evidence) -> Finding:
-    failed = next((one for one in reversed(evidence.events) if one.reason == "FailedCreate"), None)
+    found = _refusal(evidence, "FailedCreate", "its Pod cannot be created", CREATION)
+    return Finding("its Pod is not created yet") if found is None else found
+
+
+def _refusal(evidence: Evidence, reason: str, what: str, table: Iterable[tuple[str, str]] = _CHANGE) -> Finding | None:
+    """Return what the API server has refused last, by the Events of this reason; None if there are none."""
+    failed = next((one for one in reversed(evidence.events) if one.reason == reason), None)
     if failed is None:
-        return Finding("its Pod is not created yet")
-    todo = advice(CREATION, failed.message, "change what the message names")
-    age = since(failed.time, evidence.now)
-    return Finding(f"its Pod cannot be created ({age} ago): {shorten(failed.message, MESSAGE)}", todo)
+        return None
+    todo = advice(table, failed.message, "change what the message names")
+    return Finding(f"{what} ({since(failed.time, evidence.now)} ago): {shorten(failed.message, MESSAGE)}", todo)
 
 
 _SCHEDULING: Final = (
@@ -171,6 +182,8 @@ def _in_barrier(evidence: Evidence, task: TaskView) -> Finding:
         )
     if missing := missing_tasks(evidence.view):
         return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}")
+    if (refused := _refusal(evidence, "FailedUpdate", "waits for a roster that cannot be written")) is not None:
+        return refused
     said = f": {shorten(last, MESSAGE)}" if last else ""
     return Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))
 
