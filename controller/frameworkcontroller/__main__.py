@@ -2,9 +2,7 @@
 
 import argparse
 import gc
-import resource
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,26 +14,12 @@ from frameworkcontroller.engine.config.settings import FILE_NAME, SettingsError,
 from frameworkcontroller.engine.observe.log import LAST_SECONDS, STDERR, configure_logging
 from frameworkcontroller.engine.requests.discovery import NotServedError
 from frameworkcontroller.engine.run import serve
+from frameworkkube.deep_objects import read_deep_objects
 from frameworkkube.errors import CredentialsError, EtcdRestoredError
 from frameworkkube.http.credentials import discover
 
-DEEPEST: Final = 12_000
-"""More than the API server lets objects nest (10,000, source: sigs.k8s.io/json)."""
-STACK_BYTES: Final = 8 << 20
 OLD_COLLECTION: Final = 100_000
 """After so many collections of younger objects, days of work, those of all."""
-
-
-def read_deep_objects() -> None:
-    """Let all that the API server stores be decoded at once: what is not is cut bracket by bracket, 200 times slower.
-
-    The decoder stops at Python's limit of recursion, which is there for the stack: 10,000 levels take 4 MiB of it.
-    """
-    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    if stack == resource.RLIM_INFINITY or stack >= STACK_BYTES:
-        # Threads have 2 MiB where the stack has no limit.
-        threading.stack_size(STACK_BYTES)
-        sys.setrecursionlimit(DEEPEST)
 
 
 def collect_seldom() -> None:

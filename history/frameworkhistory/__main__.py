@@ -9,6 +9,7 @@ import structlog
 from frameworkhistory.archive.database import NewerSchemaError
 from frameworkhistory.run import serve
 from frameworkhistory.settings import parse
+from frameworkkube.deep_objects import read_deep_objects
 from frameworkkube.errors import CredentialsError, EtcdRestoredError
 from frameworkkube.http.credentials import discover
 from frameworkkube.log import render_json
@@ -20,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     It is 1 if etcd was restored from a backup, so that all is read again, 2 if the program cannot work as it is set.
     """
     settings = parse(argv)
+    read_deep_objects()
     structlog.configure(
         processors=[structlog.stdlib.add_log_level, structlog.processors.format_exc_info, render_json],
         logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),

@@ -1,16 +1,20 @@
-"""Fresh namespaces, and a second API server of a cluster for tests of what depends on its arguments."""
+"""Fresh namespaces, a nested Framework, and a second API server for tests of what depends on its arguments."""
 
 import contextlib
 import dataclasses
+import json
 import secrets
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import urllib3
+
 from localcluster import Cluster
-from localcluster.client import ApiStatusError, RawClient
+from localcluster.client import ApiStatusError, Json, RawClient
 from localcluster.processes.ports import free_port
 from localcluster.processes.supervisor import Supervisor
+from testkit.frameworks import Frameworks, framework, role
 from testkit.waiting import eventually, patience
 
 
@@ -32,6 +36,17 @@ def fresh_namespace(raw: RawClient, prefix: str) -> Iterator[str]:
         # The test may have deleted the namespace.
         with contextlib.suppress(ApiStatusError):
             raw.delete(f"/api/v1/namespaces/{name}")
+
+
+def create_nested(cluster: Cluster, frameworks: Frameworks, name: str, depth: int) -> None:
+    """Create a Framework whose template has so many nested arrays, which no JSON library of this process can write."""
+    pod: Json = {"spec": {"containers": [{"name": "main", "image": "none"}], "nested": "HERE"}}
+    body = json.dumps(framework(frameworks.namespace, name, role("worker", 1, pod=pod)))
+    body = body.replace('"HERE"', "[" * depth + "]" * depth)
+    pool = urllib3.PoolManager(ca_certs=str(cluster.ca_file), retries=False)
+    headers = {"Authorization": f"Bearer {cluster.admin_token}", "Content-Type": "application/json"}
+    answer = pool.request("POST", cluster.server + frameworks.path, body=body, headers=headers)
+    assert answer.status == 201, answer.data[:300]
 
 
 @contextlib.contextmanager

@@ -41,8 +41,15 @@ def _compared(reader: Reader, number: int, wanted: int, before: int) -> tuple[li
 
 
 def _lines(document: bytes | None) -> list[str]:
-    lines = json.dumps(msgspec.json.decode(document or b"{}"), indent=2, ensure_ascii=False).split("\n")
-    return [*map(sanitize, lines[:LINES]), *(["… (cut)"] if len(lines) > LINES else [])]
+    """Return the first lines: those of a document as deep as the API server stores would be 200 MB of spaces."""
+    parts, number = list[str](), 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(msgspec.json.decode(document or b"{}")):
+        number += "\n" in part
+        if number >= LINES:
+            parts.append("\n… (cut)")
+            break
+        parts.append(part)
+    return [*map(sanitize, "".join(parts).split("\n"))]
 
 
 def _bounded(lines: list[str]) -> list[str]:

@@ -6,7 +6,6 @@ Webhooks do not answer, answer late, or refuse.
 import contextlib
 import gzip
 import itertools
-import json
 import socket
 import time
 from base64 import b64encode
@@ -14,13 +13,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import urllib3
 
 from frameworkcontroller.api import names
 from localcluster import Cluster
-from localcluster.client import Json, RawClient
+from localcluster.client import RawClient
 from testkit.frameworks import ControllerProcess, Frameworks, framework, role
 from testkit.waiting import eventually
+from tests.support.apiserver import create_nested
 from tests.support.beside.kubelet import Kubelet
 from tests.support.beside.player import Player
 from tests.support.beside.refusals import webhook
@@ -42,17 +41,6 @@ DELETION_SECONDS = 30
 """The most that a webhook may take: as long as a busy machine needs to bind the Pod meanwhile."""
 WRITERS = 8
 """How many status writes the controller has on their way at most, by default."""
-
-
-def create_nested(cluster: Cluster, frameworks: Frameworks, name: str, depth: int) -> None:
-    """Create a Framework whose template has so many nested arrays, which no JSON library of this process can write."""
-    pod: Json = {"spec": {"containers": [{"name": "main", "image": "none"}], "nested": "HERE"}}
-    body = json.dumps(framework(frameworks.namespace, name, role("worker", 1, pod=pod)))
-    body = body.replace('"HERE"', "[" * depth + "]" * depth)
-    pool = urllib3.PoolManager(ca_certs=str(cluster.ca_file), retries=False)
-    headers = {"Authorization": f"Bearer {cluster.admin_token}", "Content-Type": "application/json"}
-    answer = pool.request("POST", cluster.server + frameworks.path, body=body, headers=headers)
-    assert answer.status == 201, answer.data[:300]
 
 
 def make_hostile(cluster: Cluster, frameworks: Frameworks, when: str) -> None:

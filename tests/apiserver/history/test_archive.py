@@ -17,6 +17,7 @@ from localcluster import Cluster
 from testkit.frameworks import POD, ControllerProcess, Frameworks, role
 from testkit.waiting import eventually
 from tests.apiserver.conftest import ends_cleanly
+from tests.support.apiserver import create_nested
 from tests.support.beside.player import Player
 from tests.support.history import HistoryProcess
 from tests.support.http import fetch, serving
@@ -87,6 +88,21 @@ def test_a_life_is_kept_beyond_its_end(
         roster = reader.roster(row["id"], 0)
         assert roster is not None
         assert json.loads(roster)["framework"]["uid"] == row["uid"]
+
+
+def test_a_framework_as_deep_as_the_api_server_stores_is_kept_and_goes(
+    cluster: Cluster, history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks
+) -> None:
+    """It was left out, and so held for ever once it was deleted."""
+    with ends_cleanly(process), history.running():
+        process.start()
+        create_nested(cluster, frameworks, "deep", 9900)
+        frameworks.wait("deep", "Completed", 30)
+        eventually(lambda: is_held(frameworks, "deep"), 15)
+        frameworks.raw.delete(f"{frameworks.path}/deep")
+        eventually(lambda: is_gone(frameworks, "deep"), 20)
+        assert eventually(lambda: is_deleted(history, "deep"), 10)["state"] == "Completed"
+        assert "… (cut)" in history.page(f"/frameworks/{frameworks.namespace}/deep/spec")
 
 
 def test_an_archive_that_is_away_delays_a_retry_for_half_a_minute_and_loses_no_last_state(

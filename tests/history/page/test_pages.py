@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -20,11 +21,14 @@ from frameworkhistory.archive.reader import Search
 from frameworkhistory.page import feed as feeds
 from frameworkhistory.page import frameworks, logs, security
 from frameworkhistory.page.people import READER
+from frameworkhistory.page.spec import LINES, _lines
 from frameworkhistory.page.tables import Row, as_csv
+from frameworkkube.deep_objects import DEEPEST
 from testkit.waiting import eventually_async
 from tests.client.documents import pod, training, workers
 from tests.client.documents import task as task_of
 from tests.history.page.rooms import HOSTILE, NAME, NOW, Room, framework_row, hostile, lines, log_row, plain, room, run
+from tests.support.memory import memory
 from tests.support.rows import each
 
 ONE = "/frameworks/demo/training"
@@ -58,6 +62,19 @@ async def page(tmp_path: Path) -> AsyncIterator[Room]:
     """A page that shows a Framework."""
     async with room(tmp_path, plain()) as found:
         yield found
+
+
+def test_of_a_spec_the_first_lines_are_made_however_deep_it_is() -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEEPEST)
+    try:
+        with memory() as used:
+            lines = _lines(b"[" * 9900 + b"]" * 9900)
+            assert used() < 10_000_000
+    finally:
+        sys.setrecursionlimit(limit)
+    assert (len(lines), lines[2], lines[-1]) == (LINES + 1, "    [", "… (cut)")
+    assert _lines(b'{"a":{"b":"x\\ny"}}') == ["{", '  "a": {', '    "b": "x\\ny"', "  }", "}"]
 
 
 async def test_who_asks_for_many_pages_keeps_no_turn_from_others(tmp_path: Path) -> None:

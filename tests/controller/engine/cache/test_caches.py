@@ -134,8 +134,8 @@ async def test_of_the_config_maps_with_the_label_only_that_of_the_framework_conc
 
 PROGRAM = """
 import json, threading, time
-from frameworkcontroller.__main__ import read_deep_objects
 from frameworkcontroller.api.meta import PARTIAL_DECODER
+from frameworkkube.deep_objects import read_deep_objects
 from frameworkkube.informer.watch_events import WireDecoder
 
 metadata = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7"}
