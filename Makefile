@@ -24,7 +24,7 @@ SOAK ?= 20000
 # `make fuzz COST_SECONDS=3600`: CPU time for each target of the search for what is costly
 COST_SECONDS ?= 300
 # `make hostile HOSTILE_SECONDS=100 HOSTILE_GANGS=10`: seconds in which the gangs of all kinds arrive, gangs of each
-HOSTILE_SECONDS ?= 2160
+HOSTILE_SECONDS ?= 2240
 HOSTILE_GANGS ?= 60
 # `make large TASKS=200`
 TASKS ?= 10000

@@ -264,6 +264,11 @@ KINDS = (
         _retemplated,
     ),
     Kind(
+        "100 of 20 roles of 20 invalid Pods, retried",
+        _made(_pod({"not a key!": "x"}), 20, roles=20, frameworks=100, retryPolicy=FOR_EVER),
+        is_asked_for=False,
+    ),
+    Kind(
         f"{LONG} of 450 KB, whose ConfigMaps are deleted ten times a second",
         _made(_pod(), 1, frameworks=LONG, description="x" * 450_000, retryPolicy=_AGAIN),
         _without_config_maps,

@@ -317,6 +317,8 @@ class SetFinalizers:
     finalizers: bytes
     """As JSON."""
     resource_version: str
+    size: int = 0
+    """The size of the Framework, in bytes."""
 
     key: ClassVar[EffectKey] = ("finalizers",)
 

@@ -27,7 +27,7 @@ from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, REST, REST_BE
 _log = structlog.get_logger(__name__)
 
 # The status of so many Tasks or TaskRoles, or a large Pod, costs the API server and this process much: one is sent at a
-# time, with pauses, and others do not wait for it.
+# time, with pauses, and others do not wait for it. A smaller one takes as much of the slots and pauses as it has Tasks.
 LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_BYTES: Final = 512 * 1024
 # Pods are asked so many at a time, beside all else: one that does not answer takes 2 s.
@@ -68,6 +68,19 @@ class Work:
         return Subject(*self.key, self.reconciler.uid)
 
 
+def _share_of(effect: effects.WriteStatus | effects.SetFinalizers) -> tuple[float, bool]:
+    """Return which share of the slots a write of a Framework takes, and whether it is a large one.
+
+    The API server reads and writes the whole object, and sends it to whoever watches.
+    """
+    if isinstance(effect, effects.SetFinalizers):
+        share, is_large = effect.size / LARGE_STATUS_BYTES, len(effect.finalizers) > LARGE_BYTES
+    else:
+        share = max(effect.summary.size / LARGE_STATUS_TASKS, effect.text_bytes / LARGE_STATUS_BYTES)
+        is_large = effect.rest_bytes > LARGE_BYTES
+    return (1.0, True) if is_large or share > 1 else (share, False)
+
+
 class Actions:
     """Performs effects: of one namespace few statuses and one large thing at a time, and beside them `slots` others.
 
@@ -91,7 +104,7 @@ class Actions:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(slots=slots)
-        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS))
+        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS), rest=partial(self._rest, alone=0))
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
         self._executors = (self._objects, self._statuses, self._large, self._asks, self._log_asks)
@@ -103,10 +116,10 @@ class Actions:
         """
         return self._statuses.load(namespace) + LARGE_COST * max(0, self._large.load(namespace) - 1)
 
-    def _rest(self, namespace: Hashable) -> int:
-        """Return the pause after what is large, in times that it took."""
+    def _rest(self, namespace: Hashable, alone: int = REST) -> int:
+        """Return the pause after what is large, in times that it took: `alone`, if no other namespace has requests."""
         is_alone = self._objects.has_only(namespace) and self._statuses.has_only(namespace)
-        return REST if is_alone else REST_BESIDE_OTHERS
+        return alone if is_alone else REST_BESIDE_OTHERS
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -129,23 +142,19 @@ class Actions:
             executor.withdraw(key)
 
     def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
-        executor = self._objects
+        executor, share = self._objects, 0.0
         match effect:
             case effects.AskProgress():
                 executor = self._asks
             case effects.AskLogs():
                 executor = self._log_asks
-            case effects.SetFinalizers() if len(effect.finalizers) > LARGE_BYTES:
-                executor = self._large
             case effects.CreatePod() if effect.source.size > LARGE_BYTES:
-                executor = self._large
-            case effects.WriteStatus():
-                is_large = effect.summary.size > LARGE_STATUS_TASKS or effect.text_bytes > LARGE_STATUS_BYTES
-                # The API server writes the whole object, and sends it to whoever watches.
-                is_large = is_large or effect.rest_bytes > LARGE_BYTES
+                executor, share = self._large, 1.0
+            case effects.WriteStatus() | effects.SetFinalizers():
+                share, is_large = _share_of(effect)
                 executor = self._large if is_large else self._statuses
         urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
-        executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent)
+        executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, share=share)
 
     async def _perform(self, work: Work, effect: Effect) -> None:
         if self._is_current(work):

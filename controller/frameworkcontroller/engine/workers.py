@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Final, NoReturn, TypeAlias
+from math import ceil
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
 
@@ -29,13 +30,27 @@ LONGEST: Final = 0.35
 OBJECTS_PER_STATUS: Final = 8
 
 
+class _Waiting(NamedTuple):
+    owner: Sequence[Hashable]
+    item: Item
+    share: float
+    urgent: bool
+
+
+class _Entered(NamedTuple):
+    owner: Sequence[Hashable]
+    item: Item
+    share: float
+    slots: int
+
+
 class Executor:
     """A bounded number of workers.
 
     Args:
-        slots: how many items of one namespace are performed at a time.
-        rest: where it is given, an item costs the time that it takes, and while others wait the namespace rests after
-            it: so many times as long, by the namespace.
+        slots: how many items of one namespace are performed at a time, fewer of those that take a share of them.
+        rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
+            so many times as long, by the namespace, multiplied by its share. Where it is 0, no item has a share.
         clock: monotonic seconds.
     """
 
@@ -44,13 +59,13 @@ class Executor:
     ) -> None:
         self._slots, self._rest, self._clock = slots, rest, clock
         self._cost = 1 if rest is None else 0
-        self._turns: FairQueue[tuple[Sequence[Hashable], Item]] = FairQueue()
+        self._turns: FairQueue[_Entered] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, FairQueue[tuple[Sequence[Hashable], Item, bool]]] = {}
+        self._lanes: dict[Hashable, FairQueue[_Waiting]] = {}
         self._entered: Counter[Hashable] = Counter()
-        """Items of a namespace that have left its lane, to wait for their turn among all or to be performed."""
+        """Slots of a namespace for items that have left its lane, to wait for their turn among all or be performed."""
 
     def load(self, first: Hashable) -> int:
         """How many items of owners in this namespace wait, are performed, or have started within the last second."""
@@ -71,13 +86,13 @@ class Executor:
         if not self._loads[first]:
             del self._loads[first]
 
-    def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False) -> None:
-        """Queue an item."""
+    def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False, share: float = 0.0) -> None:
+        """Queue an item, which takes this share of the slots of its namespace, at least one of them."""
         first = owner[0]
         self._loads[first] += 1
         if first not in self._lanes:
             self._lanes[first] = FairQueue()
-        self._lanes[first].add(owner[1:], (owner, item, urgent), urgent=urgent)
+        self._lanes[first].add(owner[1:], _Waiting(owner, item, share, urgent), urgent=urgent)
         self._enter(first)
 
     def withdraw(self, owner: Sequence[Hashable]) -> None:
@@ -90,9 +105,10 @@ class Executor:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]
         while lane and self._entered[first] < self._slots:
-            owner, item, urgent = lane.take(self._cost)
-            self._entered[first] += 1
-            self._turns.add(owner[:1], (owner, item), urgent=urgent)
+            owner, item, share, urgent = lane.take(self._cost)
+            slots = max(1, ceil(share * self._slots)) if self._rest is not None and self._rest(first) else 1
+            self._entered[first] += slots
+            self._turns.add(owner[:1], _Entered(owner, item, share, slots), urgent=urgent)
             self._waiting.release()
         if not self._entered[first]:
             del self._entered[first], self._lanes[first]
@@ -109,7 +125,7 @@ class Executor:
             # No variable holds the item: whoever waits for the next one would keep it.
             await self._one(*self._turns.take(self._cost))
 
-    async def _one(self, owner: Sequence[Hashable], item: Item) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: Item, share: float, slots: int) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))
@@ -124,10 +140,10 @@ class Executor:
             self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
                 # The namespace rests, and not the worker, for which others wait.
-                loop.call_later(self._rest(first) * min(seconds, LONGEST), self._go_on, first)
+                loop.call_later(share * self._rest(first) * min(seconds, LONGEST), self._go_on, first, slots)
                 return
-        self._go_on(first)
+        self._go_on(first, slots)
 
-    def _go_on(self, first: Hashable) -> None:
-        self._entered[first] -= 1
+    def _go_on(self, first: Hashable, slots: int) -> None:
+        self._entered[first] -= slots
         self._enter(first)

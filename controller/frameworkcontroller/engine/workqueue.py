@@ -20,6 +20,8 @@ WAY_SECONDS: Final = 0.005
 """Half of that at most: with 20 ms gangs that arrive together were decided on up to a second late, and ran later."""
 WAY_TURNS: Final = 10
 """Turns of the event loop that a request takes from its answer to the next request, and some more."""
+LEAST_SECONDS: Final = 0.001
+"""Of a timer: what is to be called earlier uvloop calls in its next turn, by a handle that knows no time."""
 
 
 async def make_way() -> None:
@@ -73,8 +75,11 @@ class WorkQueue(Generic[K]):
         """Queue the key in so many seconds, unless it is queued earlier anyway."""
         if key in self._keys:
             return
+        if seconds < LEAST_SECONDS:
+            self.add(key)
+            return
         loop = asyncio.get_running_loop()
-        when = loop.time() + max(seconds, 0.0)
+        when = loop.time() + seconds
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= when:
                 return

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 import pytest
+import uvloop
 
 from frameworkcontroller.engine.workers import REST, REST_BESIDE_OTHERS, Executor
 from frameworkcontroller.engine.workqueue import WorkQueue
@@ -16,6 +17,7 @@ from frameworkkube.fair_queue import MOST_KNOWN, FairQueue
 from tests.controller.engine.stubs import beside
 from tests.kube.virtualtime import in_virtual_time
 from tests.support.memory import memory
+from tests.support.rows import each
 
 KEYS = A, B, C = (("ns", "a"), ("ns", "b"), ("ns", "c"))
 Queue: TypeAlias = WorkQueue[tuple[str, str]]
@@ -44,6 +46,20 @@ async def test_of_two_timers_the_earlier_wins_and_adding_the_key_cancels_both() 
     assert await queue.take() == A
     await asyncio.sleep(100)
     assert len(queue) == 0
+
+
+@each("seconds", [0.0, 0.0004, 0.001])
+def test_of_two_timers_the_first_may_be_over_at_once(seconds: float) -> None:
+    """The controller's loop has a handle without a time then: what a watch showed of a Framework at rest was lost."""
+
+    async def first() -> tuple[str, str]:
+        queue: Queue = WorkQueue()
+        for after in (seconds, 60):
+            queue.add_after(A, after)
+        return await queue.take()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asyncio.wait_for(first(), 10)) == A
 
 
 @in_virtual_time
@@ -246,7 +262,7 @@ async def beginnings(seconds: Mapping[str, float], number: int, rest: int = REST
 
     for namespace in seconds:
         for _ in range(number):
-            executor.submit((namespace, "fw"), partial(perform, namespace))
+            executor.submit((namespace, "fw"), partial(perform, namespace), share=1)
     async with beside(executor.run()):
         await asyncio.sleep(60)
     return begun
@@ -265,6 +281,25 @@ async def test_of_one_that_rests_the_time_counts_and_others_have_as_much() -> No
 async def test_what_rests_takes_a_part_of_the_time_where_others_wait(rest: int, starts: list[float]) -> None:
     """Ten statuses of 1,000 TaskRoles at half of the time more than doubled the median start of a gang beside them."""
     assert await beginnings({"a": 0.2}, 4, rest) == {"a": starts}
+
+
+@in_virtual_time
+@pytest.mark.parametrize(("rest", "starts"), [(0, [0] * 8), (9, [0] * 4 + [0.8] * 4)], ids=str)
+async def test_an_item_with_a_share_takes_it_of_slots_and_rest_beside_others(rest: int, starts: list[float]) -> None:
+    """Beside a hundred Frameworks, of whose statuses of 400 Tasks eight were written at a time, gangs took 20 s."""
+    begun = list[float]()
+    loop, executor = asyncio.get_running_loop(), Executor(slots=8, rest=lambda _: rest)
+    since = loop.time()
+
+    async def perform() -> None:
+        begun.append(round(loop.time() - since, 1))
+        await asyncio.sleep(0.3)
+
+    for _ in range(8):
+        executor.submit(A, perform, share=0.2)
+    async with beside(executor.run()):
+        await asyncio.sleep(30)
+    assert begun == starts
 
 
 async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:

@@ -67,7 +67,7 @@ class HistoryPass:
         if (delayed := ctx.in_flight.delayed_until(SetFinalizers.key, ctx.now)) is not None:
             ctx.decision.wake(delayed)
         elif not ctx.in_flight.is_busy(SetFinalizers.key):
-            ctx.emit(SetFinalizers(seen.changed_finalizers, seen.metadata.resource_version))
+            ctx.emit(SetFinalizers(seen.changed_finalizers, seen.metadata.resource_version, seen.size))
 
     def _ask(self, ctx: ReconcileContext) -> None:
         """Ask for the Pods that have waited longest since they were asked for."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import uuid
+from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +13,16 @@ from msgspec import Raw
 from frameworkcontroller.api.states import State
 from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.clock import Now
-from frameworkcontroller.core.effects import CreatePod, Done, Effect, Outcome, RolesSummary, Subject, WriteStatus
+from frameworkcontroller.core.effects import (
+    CreatePod,
+    Done,
+    Effect,
+    Outcome,
+    RolesSummary,
+    SetFinalizers,
+    Subject,
+    WriteStatus,
+)
 from frameworkcontroller.core.pods.facts import LARGE_BYTES, read
 from frameworkcontroller.core.pods.template import PodSource, PodTemplate, RoleAttempt, TemplateError
 from frameworkcontroller.engine.actions import LARGE_STATUS_BYTES, LARGE_STATUS_TASKS, Actions, Work
@@ -23,6 +33,7 @@ from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS
 from tests.controller.core.values import ended, framework, moment, task
 from tests.controller.engine.stubs import beside, until
 from tests.kube.virtualtime import in_virtual_time
+from tests.support.rows import each
 
 
 def creation(size: int, role: str = "worker", index: int = 0, problem: str = "") -> CreatePod:
@@ -127,7 +138,9 @@ class Reconciler:
         return effect
 
 
-async def ends_of(performer: object, effects: list[Effect], number: int, slots: int) -> list[tuple[Effect, float]]:
+async def ends_of(
+    performer: object, effects: list[Effect], number: int, slots: int, namespaces: Sequence[str] = ("ns",)
+) -> list[tuple[Effect, float]]:
     """Let so many Frameworks want these effects; return each of these with the time when it has ended."""
     ends, begun = list[tuple[Effect, float]](), asyncio.get_running_loop().time()
 
@@ -139,7 +152,7 @@ async def ends_of(performer: object, effects: list[Effect], number: int, slots: 
     made, yes = cast("Any", performer), lambda *_: True
     actions = Actions(yes, yes, on_end, made, metrics, slots=slots, now=lambda: moment(0))
     for place in range(number):
-        actions.submit(Work(("ns", f"fw{place}"), cast("Any", Reconciler())), effects)
+        actions.submit(Work((namespaces[place % len(namespaces)], f"fw{place}"), cast("Any", Reconciler())), effects)
     async with beside(actions.run()):
         await until(lambda: len(ends) == number * len(effects))
     return ends
@@ -179,3 +192,35 @@ async def test_of_what_is_large_one_is_sent_at_a_time_by_all_frameworks_with_pau
     ends = await ends_of(slow, [large, small], 20, slots=64)
     assert slow.most == {True: 1, False: most}
     assert ends[-1][1] >= 2 * 20 - 1
+
+
+HALF = LARGE_STATUS_BYTES // 2
+
+
+@each(
+    "effect, most",
+    [
+        (write(10), STATUSES),
+        (write(100), STATUSES // 2),
+        (write(400), 2),
+        (write(1, HALF), 2),
+        (SetFinalizers(b"[]", "1", HALF), 2),
+    ],
+    ids=("10 Tasks", "100 Tasks", "400 Tasks", "texts", "finalizers"),
+)
+@in_virtual_time
+async def test_of_smaller_writes_of_frameworks_fewer_are_sent_at_a_time_beside_others(
+    effect: Effect, most: int
+) -> None:
+    alone, others = Slow(effect), Slow(effect)
+    await ends_of(alone, [effect], 40, slots=64)
+    assert alone.most[True] == STATUSES
+    await ends_of(others, [effect], 41, slots=64, namespaces=["first", *["ns", "other"] * 20])
+    assert others.most[True] == min(1 + 2 * most, STATUSES + 2)
+
+
+@in_virtual_time
+async def test_finalizers_of_what_is_large_are_sent_one_at_a_time() -> None:
+    slow = Slow(SetFinalizers(b"[]", "1", 2 * HALF + 1))
+    await ends_of(slow, [slow.effect], 5, slots=64)
+    assert slow.most[True] == 1
