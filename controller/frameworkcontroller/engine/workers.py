@@ -135,14 +135,17 @@ class Executor:
         del item
         self._leave(first)
         seconds = loop.time() - begun
+        pause = 0.0
         if self._rest is not None:
             self._turns.charge(owner[:1], seconds)
             self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
-                # The namespace rests, and not the worker, for which others wait.
-                loop.call_later(share * self._rest(first) * min(seconds, LONGEST), self._go_on, first, slots)
-                return
-        self._go_on(first, slots)
+                pause = share * self._rest(first) * min(seconds, LONGEST)
+        if pause:
+            # The namespace rests, and not the worker, for which others wait.
+            loop.call_later(pause, self._go_on, first, slots)
+        else:
+            self._go_on(first, slots)
 
     def _go_on(self, first: Hashable, slots: int) -> None:
         self._entered[first] -= slots
