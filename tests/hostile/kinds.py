@@ -264,8 +264,16 @@ KINDS = (
         _retemplated,
     ),
     Kind(
-        "100 of 20 roles of 20 invalid Pods, retried",
-        _made(_pod({"not a key!": "x"}), 20, roles=20, frameworks=100, retryPolicy=FOR_EVER),
+        "110 of 500 invalid Tasks, retried as a whole",
+        lambda namespace: [
+            framework(
+                namespace,
+                f"hostile{number}",
+                role("bad", 500, pod=_pod({"not a key!": "x"})),
+                retryPolicy=FOR_EVER,
+            )
+            for number in range(110)
+        ],
         is_asked_for=False,
     ),
     Kind(
