@@ -104,7 +104,7 @@ class Actions:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(slots=slots)
-        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS), rest=partial(self._rest, alone=0))
+        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS), rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
         self._executors = (self._objects, self._statuses, self._large, self._asks, self._log_asks)
@@ -116,10 +116,10 @@ class Actions:
         """
         return self._statuses.load(namespace) + LARGE_COST * max(0, self._large.load(namespace) - 1)
 
-    def _rest(self, namespace: Hashable, alone: int = REST) -> int:
-        """Return the pause after what is large, in times that it took: `alone`, if no other namespace has requests."""
+    def _rest(self, namespace: Hashable) -> int:
+        """Return the pause after what is large, in times that it took."""
         is_alone = self._objects.has_only(namespace) and self._statuses.has_only(namespace)
-        return alone if is_alone else REST_BESIDE_OTHERS
+        return REST if is_alone else REST_BESIDE_OTHERS
 
     async def run(self) -> None:
         """Work until cancelled."""

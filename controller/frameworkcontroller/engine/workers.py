@@ -30,16 +30,10 @@ LONGEST: Final = 0.35
 OBJECTS_PER_STATUS: Final = 8
 
 
-class _Waiting(NamedTuple):
+class _Entry(NamedTuple):
     owner: Sequence[Hashable]
     item: Item
-    share: float
     urgent: bool
-
-
-class _Entered(NamedTuple):
-    owner: Sequence[Hashable]
-    item: Item
     share: float
     slots: int
 
@@ -50,7 +44,7 @@ class Executor:
     Args:
         slots: how many items of one namespace are performed at a time, fewer of those that take a share of them.
         rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
-            so many times as long, by the namespace, multiplied by its share. Where it is 0, no item has a share.
+            so many times as long, by the namespace, multiplied by its share.
         clock: monotonic seconds.
     """
 
@@ -59,11 +53,11 @@ class Executor:
     ) -> None:
         self._slots, self._rest, self._clock = slots, rest, clock
         self._cost = 1 if rest is None else 0
-        self._turns: FairQueue[_Entered] = FairQueue()
+        self._turns: FairQueue[_Entry] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, FairQueue[_Waiting]] = {}
+        self._lanes: dict[Hashable, FairQueue[_Entry]] = {}
         self._entered: Counter[Hashable] = Counter()
         """Slots of a namespace for items that have left its lane, to wait for their turn among all or be performed."""
 
@@ -92,7 +86,8 @@ class Executor:
         self._loads[first] += 1
         if first not in self._lanes:
             self._lanes[first] = FairQueue()
-        self._lanes[first].add(owner[1:], _Waiting(owner, item, share, urgent), urgent=urgent)
+        entry = _Entry(owner, item, urgent, share, max(1, ceil(share * self._slots)))
+        self._lanes[first].add(owner[1:], entry, urgent=urgent)
         self._enter(first)
 
     def withdraw(self, owner: Sequence[Hashable]) -> None:
@@ -105,10 +100,9 @@ class Executor:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]
         while lane and self._entered[first] < self._slots:
-            owner, item, share, urgent = lane.take(self._cost)
-            slots = max(1, ceil(share * self._slots)) if self._rest is not None and self._rest(first) else 1
-            self._entered[first] += slots
-            self._turns.add(owner[:1], _Entered(owner, item, share, slots), urgent=urgent)
+            entry = lane.take(self._cost)
+            self._entered[first] += entry.slots
+            self._turns.add(entry.owner[:1], entry, urgent=entry.urgent)
             self._waiting.release()
         if not self._entered[first]:
             del self._entered[first], self._lanes[first]
@@ -125,7 +119,7 @@ class Executor:
             # No variable holds the item: whoever waits for the next one would keep it.
             await self._one(*self._turns.take(self._cost))
 
-    async def _one(self, owner: Sequence[Hashable], item: Item, share: float, slots: int) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: Item, _: object, share: float, slots: int) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))

@@ -284,8 +284,8 @@ async def test_what_rests_takes_a_part_of_the_time_where_others_wait(rest: int, 
 
 
 @in_virtual_time
-@pytest.mark.parametrize(("rest", "starts"), [(0, [0] * 8), (9, [0] * 4 + [0.8] * 4)], ids=str)
-async def test_an_item_with_a_share_takes_it_of_slots_and_rest_beside_others(rest: int, starts: list[float]) -> None:
+@pytest.mark.parametrize(("rest", "starts"), [(0, [0] * 4 + [0.3] * 4), (9, [0] * 4 + [0.8] * 4)], ids=str)
+async def test_an_item_with_a_share_takes_it_of_slots_and_rest(rest: int, starts: list[float]) -> None:
     """Beside a hundred Frameworks, of whose statuses of 400 Tasks eight were written at a time, gangs took 20 s."""
     begun = list[float]()
     loop, executor = asyncio.get_running_loop(), Executor(slots=8, rest=lambda _: rest)
