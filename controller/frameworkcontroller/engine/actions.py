@@ -27,7 +27,8 @@ from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, REST, REST_BE
 _log = structlog.get_logger(__name__)
 
 # The status of so many Tasks or TaskRoles, or a large Pod, costs the API server and this process much: one is sent at a
-# time, with pauses, and others do not wait for it. A smaller one takes as much of the slots and pauses as it has Tasks.
+# time, with pauses, and others do not wait for it. A smaller one takes as much of the slots and pauses as it has Tasks;
+# those of an eighth and less, each of which takes one slot, do not wait for it, either.
 LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_BYTES: Final = 512 * 1024
 # Pods are asked so many at a time, beside all else: one that does not answer takes 2 s.
@@ -104,21 +105,24 @@ class Actions:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
         self._objects = Executor(slots=slots)
-        self._statuses = Executor(slots=max(1, slots // OBJECTS_PER_STATUS), rest=self._rest)
+        self._status_slots = max(1, slots // OBJECTS_PER_STATUS)
+        self._statuses = Executor(slots=self._status_slots)
+        self._larger = Executor(slots=self._status_slots, rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
-        self._executors = (self._objects, self._statuses, self._large, self._asks, self._log_asks)
+        self._executors = (self._objects, self._statuses, self._larger, self._large, self._asks, self._log_asks)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
 
         What is large counts as many, beside the one that a Framework may just have written itself.
         """
-        return self._statuses.load(namespace) + LARGE_COST * max(0, self._large.load(namespace) - 1)
+        small = self._statuses.load(namespace) + self._larger.load(namespace)
+        return small + LARGE_COST * max(0, self._large.load(namespace) - 1)
 
     def _rest(self, namespace: Hashable) -> int:
         """Return the pause after what is large, in times that it took."""
-        is_alone = self._objects.has_only(namespace) and self._statuses.has_only(namespace)
+        is_alone = all(one.has_only(namespace) for one in (self._objects, self._statuses, self._larger))
         return REST if is_alone else REST_BESIDE_OTHERS
 
     async def run(self) -> None:
@@ -152,7 +156,9 @@ class Actions:
                 executor, share = self._large, 1.0
             case effects.WriteStatus() | effects.SetFinalizers():
                 share, is_large = _share_of(effect)
-                executor = self._large if is_large else self._statuses
+                # What takes no more than one of the slots does not wait for what takes more, and rests.
+                is_larger = share * self._status_slots > 1
+                executor = self._large if is_large else self._larger if is_larger else self._statuses
         urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, share=share)
 

@@ -176,6 +176,7 @@ MANY, STATUSES = LARGE_STATUS_TASKS, 64 // OBJECTS_PER_STATUS
         pytest.param(write(MANY + 1), write(MANY), 1, id="statuses"),
         pytest.param(write(0, roles=MANY + 1), write(0, roles=MANY), 1, id="statuses of many TaskRoles"),
         pytest.param(write(1, LARGE_STATUS_BYTES + 1), write(1), STATUSES, id="statuses of long texts"),
+        pytest.param(write(MANY), write(MANY // STATUSES), STATUSES, id="statuses of 500 Tasks, those of 62"),
         pytest.param(
             write(1, rest_bytes=LARGE_BYTES + 1),
             write(1, rest_bytes=LARGE_BYTES),
