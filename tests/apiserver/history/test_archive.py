@@ -94,14 +94,14 @@ def test_a_framework_as_deep_as_the_api_server_stores_is_kept_and_goes(
     cluster: Cluster, history: HistoryProcess, process: ControllerProcess, frameworks: Frameworks
 ) -> None:
     """It was left out, and so held for ever once it was deleted."""
+    one = ("framework/deep", f"--namespace={frameworks.namespace}", "--timeout=30s")  # Python's JSON follows it no more
     with ends_cleanly(process), history.running():
         process.start()
         create_nested(cluster, frameworks, "deep", 9900)
-        frameworks.wait("deep", "Completed", 30)
-        eventually(lambda: is_held(frameworks, "deep"), 15)
-        frameworks.raw.delete(f"{frameworks.path}/deep")
-        eventually(lambda: is_gone(frameworks, "deep"), 20)
-        assert eventually(lambda: is_deleted(history, "deep"), 10)["state"] == "Completed"
+        cluster.kubectl("wait", f"--for=jsonpath={{.metadata.finalizers[0]}}={names.HISTORY_FINALIZER}", *one)
+        cluster.kubectl("delete", *one)
+        row = eventually(lambda: is_deleted(history, "deep"), 10)
+        assert (row["attempts"], row["gap"]) == (1, "")
         assert "… (cut)" in history.page(f"/frameworks/{frameworks.namespace}/deep/spec")
 
 
