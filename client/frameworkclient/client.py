@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack
 
@@ -203,8 +204,10 @@ class Client:
             if threading.current_thread() is self._thread:
                 # The garbage collector closes an iterator that was left in any thread, and nobody may wait in this one.
                 asyncio.run_coroutine_threadsafe(items.aclose(), self._loop)
-            elif not self._is_closed:  # an iterator that was left may outlive the client
-                self._run(items.aclose())
+            else:
+                # An iterator that was left may outlive the client, and be ended by what closes it at this moment.
+                with suppress(ArgumentError):
+                    self._run(items.aclose())
 
 
 async def _cancelled(*, everything: bool = False) -> None:

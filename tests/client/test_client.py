@@ -4,7 +4,9 @@ import asyncio
 import gc
 import signal
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +66,21 @@ def test_ctrl_c_in_a_watch_is_a_keyboard_interrupt_when_its_connection_is_closed
     assert closed.is_set()
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "the call ends before the client is closed"])
 def test_a_call_in_another_thread_ends_when_the_client_is_closed(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
 ) -> None:
     waits, raised = threading.Event(), list[Exception]()
     watched(client, waits.set, monkeypatch)
+    begin = client._begin
+
+    def late(work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future = begin(work)
+        if is_late and work.__name__ == "_end":
+            time.sleep(0.2)
+        return future
+
+    monkeypatch.setattr(client, "_begin", late)
 
     def watch() -> None:
         try:
