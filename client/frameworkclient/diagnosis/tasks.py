@@ -33,11 +33,12 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
     if pod is None:
         return None
     how = f" ({ending(task.completion)})" if task.completion is not None else ""
+    going = Finding(f"its attempt has ended{how}, and its Pod is going")
     begun = pod.metadata.deletion_timestamp
-    if begun is None and (refused := _refusal(evidence, "FailedDelete", "its Pod cannot be deleted")) is not None:
-        return refused
-    if begun is None or (evidence.now - begun).total_seconds() < STUCK_SECONDS:
-        return Finding(f"its attempt has ended{how}, and its Pod is going")
+    if begun is None:
+        return _refusal(evidence, "FailedDelete", "its Pod cannot be deleted", _CHANGE) or going
+    if (evidence.now - begun).total_seconds() < STUCK_SECONDS:
+        return going
     return Finding(
         f"its Pod should have gone {since(begun, evidence.now)} ago and is still there: is node "
         f"{pod.spec.node_name} lost?",
@@ -46,19 +47,23 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
     )
 
 
+_WEBHOOK: Final = (
+    "failed calling webhook|failed to call webhook",
+    "the webhook does not answer: ask who runs it; frameworkinjector is installed with the chart",
+)
+_PERMISSION: Final = (
+    "cannot create resource|is forbidden: User",
+    "the controller has no permission: an administrator has to install its roles again",
+)
 CREATION: Final = (
     ("exceeded quota", "ask for less, wait until others end, or ask for a larger quota: kubectl describe quota"),
-    (
-        "failed calling webhook|failed to call webhook",
-        "the webhook does not answer: ask who runs it; frameworkinjector is installed with the chart",
-    ),
+    _WEBHOOK,
     ("denied (?:the )?request|ValidatingAdmissionPolicy", "change what the message names in the Pod template"),
-    (
-        "cannot create resource|is forbidden: User",
-        "the controller has no permission: an administrator has to install its roles again",
-    ),
+    _PERMISSION,
     ('serviceaccount "[^" ]{1,253}" not found', "create the service account, or name another one in the Pod template"),
 )
+_CHANGE: Final = (_WEBHOOK, _PERMISSION)
+"""Of what is there already."""
 
 
 def advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> str:
@@ -69,16 +74,12 @@ def advice(table: Iterable[tuple[str, str]], message: str, otherwise: str) -> st
     return otherwise
 
 
-_CHANGE: Final = tuple((pattern, todo) for pattern, todo in CREATION if "Pod template" not in todo)
-"""Refusals of what is no new Pod."""
-
-
 def _not_created(evidence: Evidence) -> Finding:
     found = _refusal(evidence, "FailedCreate", "its Pod cannot be created", CREATION)
-    return Finding("its Pod is not created yet") if found is None else found
+    return found or Finding("its Pod is not created yet")
 
 
-def _refusal(evidence: Evidence, reason: str, what: str, table: Iterable[tuple[str, str]] = _CHANGE) -> Finding | None:
+def _refusal(evidence: Evidence, reason: str, what: str, table: Iterable[tuple[str, str]]) -> Finding | None:
     """Return what the API server has refused last, by the Events of this reason; None if there are none."""
     failed = next((one for one in reversed(evidence.events) if one.reason == reason), None)
     if failed is None:
@@ -182,10 +183,9 @@ def _in_barrier(evidence: Evidence, task: TaskView) -> Finding:
         )
     if missing := missing_tasks(evidence.view):
         return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}")
-    if (refused := _refusal(evidence, "FailedUpdate", "waits for a roster that cannot be written")) is not None:
-        return refused
     said = f": {shorten(last, MESSAGE)}" if last else ""
-    return Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))
+    found = _refusal(evidence, "FailedUpdate", "waits for a roster that cannot be written", _CHANGE)
+    return found or Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))
 
 
 def _barrier_logs(evidence: Evidence, task: TaskView) -> str:
