@@ -107,22 +107,22 @@ class Actions:
         self._objects = Executor(slots=slots)
         self._status_slots = max(1, slots // OBJECTS_PER_STATUS)
         self._statuses = Executor(slots=self._status_slots)
-        self._larger = Executor(slots=self._status_slots, rest=self._rest)
+        self._medium = Executor(slots=self._status_slots, rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
-        self._executors = (self._objects, self._statuses, self._larger, self._large, self._asks, self._log_asks)
+        self._executors = (self._objects, self._statuses, self._medium, self._large, self._asks, self._log_asks)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
 
         What is large counts as many, beside the one that a Framework may just have written itself.
         """
-        small = self._statuses.load(namespace) + self._larger.load(namespace)
-        return small + LARGE_COST * max(0, self._large.load(namespace) - 1)
+        others = self._statuses.load(namespace) + self._medium.load(namespace)
+        return others + LARGE_COST * max(0, self._large.load(namespace) - 1)
 
     def _rest(self, namespace: Hashable) -> int:
         """Return the pause after what is large, in times that it took."""
-        is_alone = all(one.has_only(namespace) for one in (self._objects, self._statuses, self._larger))
+        is_alone = all(one.has_only(namespace) for one in (self._objects, self._statuses, self._medium))
         return REST if is_alone else REST_BESIDE_OTHERS
 
     async def run(self) -> None:
@@ -157,8 +157,8 @@ class Actions:
             case effects.WriteStatus() | effects.SetFinalizers():
                 share, is_large = _share_of(effect)
                 # What takes no more than one of the slots does not wait for what takes more, and rests.
-                is_larger = share * self._status_slots > 1
-                executor = self._large if is_large else self._larger if is_larger else self._statuses
+                is_small = share * self._status_slots <= 1
+                executor = self._large if is_large else self._statuses if is_small else self._medium
         urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, share=share)
 

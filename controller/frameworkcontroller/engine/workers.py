@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import ceil
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
 
@@ -30,14 +30,6 @@ LONGEST: Final = 0.35
 OBJECTS_PER_STATUS: Final = 8
 
 
-class _Entry(NamedTuple):
-    owner: Sequence[Hashable]
-    item: Item
-    urgent: bool
-    share: float
-    slots: int
-
-
 class Executor:
     """A bounded number of workers.
 
@@ -53,11 +45,11 @@ class Executor:
     ) -> None:
         self._slots, self._rest, self._clock = slots, rest, clock
         self._cost = 1 if rest is None else 0
-        self._turns: FairQueue[_Entry] = FairQueue()
+        self._turns: FairQueue[tuple[Sequence[Hashable], Item, float]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, FairQueue[_Entry]] = {}
+        self._lanes: dict[Hashable, FairQueue[tuple[Sequence[Hashable], Item, float, bool]]] = {}
         self._entered: Counter[Hashable] = Counter()
         """Slots of a namespace for items that have left its lane, to wait for their turn among all or be performed."""
 
@@ -86,8 +78,7 @@ class Executor:
         self._loads[first] += 1
         if first not in self._lanes:
             self._lanes[first] = FairQueue()
-        entry = _Entry(owner, item, urgent, share, max(1, ceil(share * self._slots)))
-        self._lanes[first].add(owner[1:], entry, urgent=urgent)
+        self._lanes[first].add(owner[1:], (owner, item, share, urgent), urgent=urgent)
         self._enter(first)
 
     def withdraw(self, owner: Sequence[Hashable]) -> None:
@@ -100,12 +91,15 @@ class Executor:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]
         while lane and self._entered[first] < self._slots:
-            entry = lane.take(self._cost)
-            self._entered[first] += entry.slots
-            self._turns.add(entry.owner[:1], entry, urgent=entry.urgent)
+            owner, item, share, urgent = lane.take(self._cost)
+            self._entered[first] += self._slots_of(share)
+            self._turns.add(owner[:1], (owner, item, share), urgent=urgent)
             self._waiting.release()
         if not self._entered[first]:
             del self._entered[first], self._lanes[first]
+
+    def _slots_of(self, share: float) -> int:
+        return max(1, ceil(share * self._slots))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -119,7 +113,7 @@ class Executor:
             # No variable holds the item: whoever waits for the next one would keep it.
             await self._one(*self._turns.take(self._cost))
 
-    async def _one(self, owner: Sequence[Hashable], item: Item, _: object, share: float, slots: int) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: Item, share: float) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))
@@ -137,10 +131,10 @@ class Executor:
                 pause = share * self._rest(first) * min(seconds, LONGEST)
         if pause:
             # The namespace rests, and not the worker, for which others wait.
-            loop.call_later(pause, self._go_on, first, slots)
+            loop.call_later(pause, self._go_on, first, share)
         else:
-            self._go_on(first, slots)
+            self._go_on(first, share)
 
-    def _go_on(self, first: Hashable, slots: int) -> None:
-        self._entered[first] -= slots
+    def _go_on(self, first: Hashable, share: float) -> None:
+        self._entered[first] -= self._slots_of(share)
         self._enter(first)

@@ -210,7 +210,7 @@ HALF = LARGE_STATUS_BYTES // 2
     ids=("10 Tasks", "100 Tasks", "400 Tasks", "texts", "finalizers"),
 )
 @in_virtual_time
-async def test_of_smaller_writes_of_frameworks_fewer_are_sent_at_a_time_beside_others(
+async def test_of_smaller_writes_of_frameworks_fewer_are_sent_at_a_time_the_larger_they_are(
     effect: Effect, most: int
 ) -> None:
     alone, others = Slow(effect), Slow(effect)
