@@ -88,12 +88,19 @@ def _empty(containers: int) -> Json:
 
 
 def _made(
-    template: Json, tasks: int, *, roles: int = 1, frameworks: int = 1, name: str = "hostile", **spec: Any
+    template: Json,
+    tasks: int,
+    *,
+    roles: int = 1,
+    frameworks: int = 1,
+    name: str = "hostile",
+    retry: Json | None = FOR_EVER,
+    **spec: Any,
 ) -> Callable[[str], list[Json]]:
-    """Return what makes Frameworks `hostile0`..., each of TaskRoles `r0`... with so many Tasks that are retried."""
+    """Return what makes Frameworks `hostile0`..., each of TaskRoles `r0`... with so many Tasks, retried so."""
 
     def make(namespace: str) -> list[Json]:
-        each = [role(f"r{place}", tasks, pod=template, retry=FOR_EVER) for place in range(roles)]
+        each = [role(f"r{place}", tasks, pod=template, retry=retry) for place in range(roles)]
         return [framework(namespace, f"{name}{number}", *each, **spec) for number in range(frameworks)]
 
     return make
@@ -265,15 +272,7 @@ KINDS = (
     ),
     Kind(
         "110 of 500 invalid Tasks, retried as a whole",
-        lambda namespace: [
-            framework(
-                namespace,
-                f"hostile{number}",
-                role("bad", 500, pod=_pod({"not a key!": "x"})),
-                retryPolicy=FOR_EVER,
-            )
-            for number in range(110)
-        ],
+        _made(_pod({"not a key!": "x"}), 500, frameworks=110, retry=None, retryPolicy=FOR_EVER),
         is_asked_for=False,
     ),
     Kind(
@@ -306,15 +305,7 @@ KINDS = (
     Kind("80 of 9,999 Tasks, 257 containers each", _without_pods),
     Kind(
         "400 of one Task, 257 containers each, retried",
-        lambda namespace: [
-            framework(
-                namespace,
-                f"hostile{number}",
-                role("bad", 1, pod=_empty(MAX_CONTAINERS_OF_POD + 1)),
-                retryPolicy=FOR_EVER,
-            )
-            for number in range(400)
-        ],
+        _made(_empty(MAX_CONTAINERS_OF_POD + 1), 1, frameworks=400, retry=None, retryPolicy=FOR_EVER),
         is_asked_for=False,
     ),
     Kind("100 gangs of Pods whose sizes contradict each other", lambda _: [], _contradicting),
