@@ -84,6 +84,12 @@ class Seen:
         return found.metadata.namespace if found else self.rows.namespace if self.rows else ""
 
     @property
+    def subject(self) -> str:
+        """Its namespace, and the name of its object or the UID of the Framework of its rows."""
+        found = self.state or self.config_map
+        return f"{self.namespace}/{found.metadata.name if found else self.rows.uid if self.rows else ''}"
+
+    @property
     def size(self) -> int:
         """How many bytes it takes, about."""
         texts: Iterable[object] = ()

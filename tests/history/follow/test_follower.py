@@ -165,7 +165,9 @@ async def test_no_flood_of_events_pushes_out_the_row_of_a_log_and_what_it_pushes
     assert len(follower._reader.events(id_of(follower))) == 10
 
 
-async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(follower: Follower) -> None:
+async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(
+    follower: Follower, capsys: pytest.CaptureFixture[str]
+) -> None:
     follower._frameworks[0].synced.set()
     follower._on_framework(None, state())
     refused = log()
@@ -175,6 +177,8 @@ async def test_a_row_that_the_database_refuses_keeps_no_other_out_and_is_told(fo
         await comes(lambda: losses(follower), ["1"])
     assert [one["restart"] for one in follower._reader.logs(id_of(follower))] == [0]
     assert (follower.refused, follower.errors) == (1, 0)
+    assert "a state cannot be kept" in (told := capsys.readouterr().out)
+    assert "lab/uid-fw" in told
 
 
 async def test_a_state_of_before_a_backup_of_etcd_is_the_newest(follower: Follower) -> None:
