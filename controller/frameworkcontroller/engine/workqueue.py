@@ -75,11 +75,11 @@ class WorkQueue(Generic[K]):
         """Queue the key in so many seconds, unless it is queued earlier anyway."""
         if key in self._keys:
             return
-        if seconds < LEAST_SECONDS:
+        if seconds <= 0:
             self.add(key)
             return
         loop = asyncio.get_running_loop()
-        when = loop.time() + seconds
+        when = loop.time() + max(seconds, LEAST_SECONDS)
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= when:
                 return

@@ -48,6 +48,14 @@ async def test_of_two_timers_the_earlier_wins_and_adding_the_key_cancels_both() 
     assert len(queue) == 0
 
 
+@in_virtual_time
+async def test_a_key_is_not_queued_before_its_time() -> None:
+    queue, begun = Queue(), asyncio.get_running_loop().time()
+    queue.add_after(A, 0.0004)
+    await queue.take()
+    assert asyncio.get_running_loop().time() - begun >= 0.0004
+
+
 @each("seconds", [0.0, 0.0004, 0.001])
 def test_of_two_timers_the_first_may_be_over_at_once(seconds: float) -> None:
     """The controller's loop has a handle without a time then: what a watch showed of a Framework at rest was lost."""
