@@ -46,7 +46,7 @@ def _lines(document: bytes | None) -> list[str]:
     for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(msgspec.json.decode(document or b"{}")):
         number += "\n" in part
         if number >= LINES:
-            parts.append("\n… (cut)")
+            parts.append(part.partition("\n")[0] + "\n… (cut)")
             break
         parts.append(part)
     return [*map(sanitize, "".join(parts).split("\n"))]
