@@ -36,7 +36,7 @@ def _going(evidence: Evidence, task: TaskView, pod: TaskPod | None) -> Finding |
     going = Finding(f"its attempt has ended{how}, and its Pod is going")
     begun = pod.metadata.deletion_timestamp
     if begun is None:
-        return _refusal(evidence, "FailedDelete", "its Pod cannot be deleted", _CHANGE) or going
+        return _refusal(evidence, "FailedDelete", "its Pod cannot be deleted", _CHANGE, "Pod of ") or going
     if (evidence.now - begun).total_seconds() < STUCK_SECONDS:
         return going
     return Finding(
@@ -79,9 +79,12 @@ def _not_created(evidence: Evidence) -> Finding:
     return found or Finding("its Pod is not created yet")
 
 
-def _refusal(evidence: Evidence, reason: str, what: str, table: Iterable[tuple[str, str]]) -> Finding | None:
-    """Return what the API server has refused last, by the Events of this reason; None if there are none."""
-    failed = next((one for one in reversed(evidence.events) if one.reason == reason), None)
+def _refusal(
+    evidence: Evidence, reason: str, what: str, table: Iterable[tuple[str, str]], about: str = ""
+) -> Finding | None:
+    """Return what the API server has refused last, by the Events of this reason about this; None if there are none."""
+    events = reversed(evidence.events)
+    failed = next((one for one in events if one.reason == reason and one.message.startswith(about)), None)
     if failed is None:
         return None
     todo = advice(table, failed.message, "change what the message names")
@@ -184,7 +187,7 @@ def _in_barrier(evidence: Evidence, task: TaskView) -> Finding:
     if missing := missing_tasks(evidence.view):
         return Finding(f"waits in the barrier for {counted(len(missing), 'Task')}: {listed(missing)}")
     said = f": {shorten(last, MESSAGE)}" if last else ""
-    found = _refusal(evidence, "FailedUpdate", "waits for a roster that cannot be written", _CHANGE)
+    found = _refusal(evidence, "FailedUpdate", "waits for a roster that cannot be written", _CHANGE, "ConfigMap: ")
     return found or Finding(f"waits in the barrier, although all Tasks are ready{said}", _barrier_logs(evidence, task))
 
 

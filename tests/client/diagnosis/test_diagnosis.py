@@ -106,16 +106,20 @@ def test_a_pod_that_cannot_be_created_is_known_from_the_events(message: str, tex
 
 
 def test_what_cannot_be_deleted_or_written_is_known_from_the_events() -> None:
-    denied = 'Pod of worker-0: admission webhook "w" denied the request: no'
+    denied = 'admission webhook "w" denied the request: no'
     ended, ready = workers(task(0, end=SUCCEEDED)), workers(task(0, ip="10.0.0.1"), ready="1/1")
     waits = pod("worker-0", node="n", init=[container("frameworkbarrier", "running")])
-    deleted, written = (event(reason, denied, type="Warning") for reason in ("FailedDelete", "FailedUpdate"))
-    refused = f"(5m12s ago): {denied}\n  -> change what the message names"
-    assert why(ended, pod(node="n"), events=[deleted]) == f"worker-0: its Pod cannot be deleted {refused}"
-    assert why(ended, pod(node="n"), events=[written]).endswith("has ended (Succeeded (0)), and its Pod is going")
+    deleted, kept = (event("FailedDelete", f"{what}: {denied}", type="Warning") for what in ("Pod of x-3", "ConfigMap"))
+    about = ("ConfigMap", "finalizers of the Framework")
+    written, held = (event("FailedUpdate", f"{what}: {denied}", type="Warning") for what in about)
+    change = "\n  -> change what the message names"
+    cannot = f"worker-0: its Pod cannot be deleted (5m12s ago): Pod of x-3: {denied}{change}"
+    assert why(ended, pod(node="n"), events=[deleted, kept, held]) == cannot
+    assert why(ended, pod(node="n"), events=[written, kept]).endswith("has ended (Succeeded (0)), and its Pod is going")
     assert why(ended, GOING, events=[deleted]).startswith("worker-0: its Pod should have gone")
-    assert why(ready, waits, events=[written]) == f"worker-0: waits for a roster that cannot be written {refused}"
-    assert "although all Tasks are ready" in why(ready, waits, events=[deleted])
+    cannot = f"worker-0: waits for a roster that cannot be written (5m12s ago): ConfigMap: {denied}{change}"
+    assert why(ready, waits, events=[written, held]) == cannot
+    assert "although all Tasks are ready" in why(ready, waits, events=[deleted, held])
 
 
 def test_the_barrier_names_who_is_missing_or_why_it_cannot_know() -> None:
