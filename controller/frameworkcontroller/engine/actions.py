@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 from typing import Final
 
 import structlog
@@ -26,9 +27,10 @@ from frameworkcontroller.engine.workers import OBJECTS_PER_STATUS, REST, REST_BE
 
 _log = structlog.get_logger(__name__)
 
-# The status of so many Tasks or TaskRoles, or a large Pod, costs the API server and this process much: one is sent at a
-# time, with pauses, and others do not wait for it. A smaller one takes as much of the slots and pauses as it has Tasks;
-# those of an eighth and less, each of which takes one slot, do not wait for it, either.
+# The API server reads and writes a Framework whole, and sends it to whoever watches. The status of so many Tasks or
+# TaskRoles, or a large Pod, costs it and this process much: one is sent at a time, with pauses, and others do not wait
+# for it. A smaller one takes as much of the slots and pauses as it has Tasks; those of an eighth and less, each of
+# which takes one slot, do not wait for it, either.
 LARGE_STATUS_TASKS: Final = 500
 LARGE_STATUS_BYTES: Final = 512 * 1024
 # Pods are asked so many at a time, beside all else: one that does not answer takes 2 s.
@@ -69,17 +71,8 @@ class Work:
         return Subject(*self.key, self.reconciler.uid)
 
 
-def _share_of(effect: effects.WriteStatus | effects.SetFinalizers) -> tuple[float, bool]:
-    """Return which share of the slots a write of a Framework takes, and whether it is a large one.
-
-    The API server reads and writes the whole object, and sends it to whoever watches.
-    """
-    if isinstance(effect, effects.SetFinalizers):
-        share, is_large = effect.size / LARGE_STATUS_BYTES, len(effect.finalizers) > LARGE_BYTES
-    else:
-        share = max(effect.summary.size / LARGE_STATUS_TASKS, effect.text_bytes / LARGE_STATUS_BYTES)
-        is_large = effect.rest_bytes > LARGE_BYTES
-    return (1.0, True) if is_large or share > 1 else (share, False)
+def _slots_of(share: float, slots: int) -> int:
+    return min(max(1, ceil(share * slots)), slots)
 
 
 class Actions:
@@ -104,7 +97,7 @@ class Actions:
     ) -> None:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
-        self._objects = Executor(slots=slots)
+        self._object_slots, self._objects = slots, Executor(slots=slots)
         self._status_slots = max(1, slots // OBJECTS_PER_STATUS)
         self._statuses = Executor(slots=self._status_slots)
         self._medium = Executor(slots=self._status_slots, rest=self._rest)
@@ -146,21 +139,27 @@ class Actions:
             executor.withdraw(key)
 
     def _enqueue(self, work: Work, effect: Effect, _history: asyncio.Future[None] | None = None) -> None:
-        executor, share = self._objects, 0.0
+        executor, slots = self._objects, 1
         match effect:
             case effects.AskProgress():
                 executor = self._asks
             case effects.AskLogs():
                 executor = self._log_asks
             case effects.CreatePod() if effect.source.size > LARGE_BYTES:
-                executor, share = self._large, 1.0
-            case effects.WriteStatus() | effects.SetFinalizers():
-                share, is_large = _share_of(effect)
-                # What takes no more than one of the slots does not wait for what takes more, and rests.
-                is_small = share * self._status_slots <= 1
-                executor = self._large if is_large else self._statuses if is_small else self._medium
+                executor = self._large
+            case effects.SetFinalizers():
+                # They are of one version of the Framework, so no status of it should come before them.
+                slots = _slots_of(effect.size / LARGE_STATUS_BYTES, self._object_slots)
+            case effects.WriteStatus():
+                share = max(effect.summary.size / LARGE_STATUS_TASKS, effect.text_bytes / LARGE_STATUS_BYTES)
+                if share > 1 or effect.rest_bytes > LARGE_BYTES:
+                    executor = self._large
+                elif (slots := _slots_of(share, self._status_slots)) == 1:
+                    executor = self._statuses
+                else:
+                    executor = self._medium
         urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
-        executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, share=share)
+        executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, slots=slots)
 
     async def _perform(self, work: Work, effect: Effect) -> None:
         if self._is_current(work):

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from math import ceil
 from typing import Final, NoReturn, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
@@ -34,9 +33,9 @@ class Executor:
     """A bounded number of workers.
 
     Args:
-        slots: how many items of one namespace are performed at a time, fewer of those that take a share of them.
+        slots: how many items of one namespace are performed at a time, fewer of those that take several slots.
         rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
-            so many times as long, by the namespace, multiplied by its share.
+            so many times as long, by the namespace, for one that takes all slots, and for others their share of that.
         clock: monotonic seconds.
     """
 
@@ -45,11 +44,11 @@ class Executor:
     ) -> None:
         self._slots, self._rest, self._clock = slots, rest, clock
         self._cost = 1 if rest is None else 0
-        self._turns: FairQueue[tuple[Sequence[Hashable], Item, float]] = FairQueue()
+        self._turns: FairQueue[tuple[Sequence[Hashable], Item, int]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
         self._started: deque[tuple[float, Hashable]] = deque()
         self._loads: Counter[Hashable] = Counter()
-        self._lanes: dict[Hashable, FairQueue[tuple[Sequence[Hashable], Item, float, bool]]] = {}
+        self._lanes: dict[Hashable, FairQueue[tuple[Sequence[Hashable], Item, int, bool]]] = {}
         self._entered: Counter[Hashable] = Counter()
         """Slots of a namespace for items that have left its lane, to wait for their turn among all or be performed."""
 
@@ -72,13 +71,13 @@ class Executor:
         if not self._loads[first]:
             del self._loads[first]
 
-    def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False, share: float = 0.0) -> None:
-        """Queue an item, which takes this share of the slots of its namespace, at least one of them."""
+    def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False, slots: int = 1) -> None:
+        """Queue an item, which takes so many of the slots of its namespace."""
         first = owner[0]
         self._loads[first] += 1
         if first not in self._lanes:
             self._lanes[first] = FairQueue()
-        self._lanes[first].add(owner[1:], (owner, item, share, urgent), urgent=urgent)
+        self._lanes[first].add(owner[1:], (owner, item, slots, urgent), urgent=urgent)
         self._enter(first)
 
     def withdraw(self, owner: Sequence[Hashable]) -> None:
@@ -91,15 +90,12 @@ class Executor:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         lane = self._lanes[first]
         while lane and self._entered[first] < self._slots:
-            owner, item, share, urgent = lane.take(self._cost)
-            self._entered[first] += self._slots_of(share)
-            self._turns.add(owner[:1], (owner, item, share), urgent=urgent)
+            owner, item, slots, urgent = lane.take(self._cost)
+            self._entered[first] += slots
+            self._turns.add(owner[:1], (owner, item, slots), urgent=urgent)
             self._waiting.release()
         if not self._entered[first]:
             del self._entered[first], self._lanes[first]
-
-    def _slots_of(self, share: float) -> int:
-        return max(1, ceil(share * self._slots))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -113,7 +109,7 @@ class Executor:
             # No variable holds the item: whoever waits for the next one would keep it.
             await self._one(*self._turns.take(self._cost))
 
-    async def _one(self, owner: Sequence[Hashable], item: Item, share: float) -> None:
+    async def _one(self, owner: Sequence[Hashable], item: Item, slots: int) -> None:
         first, loop = owner[0], asyncio.get_running_loop()
         self._loads[first] += 1
         self._started.append((self._clock(), first))
@@ -128,13 +124,13 @@ class Executor:
             self._turns.charge(owner[:1], seconds)
             self._lanes[first].charge(owner[1:], seconds)
             if self._turns or self._lanes[first]:
-                pause = share * self._rest(first) * min(seconds, LONGEST)
+                pause = slots / self._slots * self._rest(first) * min(seconds, LONGEST)
         if pause:
             # The namespace rests, and not the worker, for which others wait.
-            loop.call_later(pause, self._go_on, first, share)
+            loop.call_later(pause, self._go_on, first, slots)
         else:
-            self._go_on(first, share)
+            self._go_on(first, slots)
 
-    def _go_on(self, first: Hashable, share: float) -> None:
-        self._entered[first] -= self._slots_of(share)
+    def _go_on(self, first: Hashable, slots: int) -> None:
+        self._entered[first] -= slots
         self._enter(first)

@@ -270,7 +270,7 @@ async def beginnings(seconds: Mapping[str, float], number: int, rest: int = REST
 
     for namespace in seconds:
         for _ in range(number):
-            executor.submit((namespace, "fw"), partial(perform, namespace), share=1)
+            executor.submit((namespace, "fw"), partial(perform, namespace))
     async with beside(executor.run()):
         await asyncio.sleep(60)
     return begun
@@ -292,8 +292,8 @@ async def test_what_rests_takes_a_part_of_the_time_where_others_wait(rest: int, 
 
 
 @in_virtual_time
-@pytest.mark.parametrize(("rest", "starts"), [(0, [0] * 4 + [0.3] * 4), (9, [0] * 4 + [0.8] * 4)], ids=str)
-async def test_an_item_with_a_share_takes_it_of_slots_and_rest(rest: int, starts: list[float]) -> None:
+@pytest.mark.parametrize(("rest", "starts"), [(0, [0] * 4 + [0.3] * 4), (8, [0] * 4 + [0.9] * 4)], ids=str)
+async def test_an_item_that_takes_slots_rests_by_their_share(rest: int, starts: list[float]) -> None:
     """Beside a hundred Frameworks, of whose statuses of 400 Tasks eight were written at a time, gangs took 20 s."""
     begun = list[float]()
     loop, executor = asyncio.get_running_loop(), Executor(slots=8, rest=lambda _: rest)
@@ -304,7 +304,7 @@ async def test_an_item_with_a_share_takes_it_of_slots_and_rest(rest: int, starts
         await asyncio.sleep(0.3)
 
     for _ in range(8):
-        executor.submit(A, perform, share=0.2)
+        executor.submit(A, perform, slots=2)
     async with beside(executor.run()):
         await asyncio.sleep(30)
     assert begun == starts

@@ -220,8 +220,13 @@ async def test_of_smaller_writes_of_frameworks_fewer_are_sent_at_a_time_the_larg
     assert others.most[True] == min(2 * most + 1, STATUSES + 2)
 
 
+@each("size, most", [(2 * HALF + 1, 1), (LARGE_STATUS_BYTES // 64, 64)], ids=("large", "small"))
 @in_virtual_time
-async def test_finalizers_of_what_is_large_are_sent_one_at_a_time() -> None:
-    slow = Slow(SetFinalizers(b"[]", "1", 2 * HALF + 1))
-    await ends_of(slow, [slow.effect], 5, slots=64)
-    assert slow.most[True] == 1
+async def test_finalizers_wait_for_no_status_and_of_large_frameworks_are_sent_one_at_a_time(
+    size: int, most: int
+) -> None:
+    """A webhook that took 10 s for them alone held all places of statuses."""
+    slow = Slow(finalizers := SetFinalizers(b"[]", "1", size))
+    ends = await ends_of(slow, [finalizers, write(10)], 64, slots=64)
+    assert slow.most == {True: most, False: STATUSES}
+    assert max(at for effect, at in ends if effect is not finalizers) == 64 / STATUSES
