@@ -8,7 +8,6 @@ A value of the image does not win, as with any variable of a Pod. Source: docs/r
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Final
 
 from frameworkbarrier import values
@@ -21,8 +20,11 @@ from frameworkinjector.review.settings import Delivery, PodSettings, wrapped_for
 
 # Each of them costs one reference for each variable, and the API server sends Pods before it validates them.
 MAX_ENV_SOURCES: Final = 100
-MAX_VARIABLES: Final = 4000
-"""Variables of presets in all containers, those included that `envFrom` may have: each costs three microseconds."""
+MAX_BYTES: Final = 64 * 1024
+"""Of variables of presets in all containers, those included that `envFrom` may have. A Pod must not become much larger
+than it was: a thousand Pods of 12 KB that became 245 KB kept an API server of two cores from everybody for minutes."""
+ENTRY_BYTES: Final = 100
+"""Of a variable, beside its name and that of the source."""
 MAX_NAME: Final = 253
 
 
@@ -80,10 +82,15 @@ def refuse_too_many(
     if count > MAX_ENV_SOURCES:
         raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
     entries = _entries(settings.barrier.presets, own_presets)
-    prefixes = Counter(prefix for one in chosen for prefix, _, _ in _sources(one))
-    more = sum(times * sum(map(str.startswith, entries, repeat(prefix))) for prefix, times in prefixes.items())
-    if len(chosen) * len(entries) + more > MAX_VARIABLES:
-        limit = f"{MAX_VARIABLES} variables of its presets, one for each container and once more for each envFrom"
+    size = len(chosen) * sum(len(name) + ENTRY_BYTES for name in entries)
+    sources = Counter((prefix, len(source)) for one in chosen for prefix, _, source in _sources(one))
+    for (prefix, length), times in sources.items():
+        size += times * sum(len(name) + ENTRY_BYTES + length for name in entries if name.startswith(prefix))
+    if size > MAX_BYTES:
+        limit = (
+            f"{MAX_BYTES} bytes of variables of its presets, one for each container and once more for each envFrom: "
+            f"name the containers that need them in annotation {names.PREFIX}containers"
+        )
         raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for one in chosen:
         for position, (_, _, source) in enumerate(_sources(one)):
