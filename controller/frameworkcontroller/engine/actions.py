@@ -99,7 +99,7 @@ class Actions:
         self._performer, self._metrics, self._now = performer, metrics, now
         self._object_slots, self._objects = slots, Executor(slots=slots)
         self._status_slots = max(1, slots // OBJECTS_PER_STATUS)
-        self._statuses = Executor(slots=self._status_slots)
+        self._statuses = Executor(slots=self._status_slots, makes_way=True)
         self._medium = Executor(slots=self._status_slots, rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)

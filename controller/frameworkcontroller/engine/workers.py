@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from math import inf
 from typing import Final, NoReturn, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
@@ -24,6 +25,12 @@ REST_BESIDE_OTHERS: Final = 9
 """The same while other namespaces have requests: a tenth, or a gang beside it would start twice as late."""
 LONGEST: Final = 0.35
 """Seconds of an item that count for its rest: one that took long may have waited for others."""
+BUSY: Final = 2
+"""Times the least that an item took: whoever has answered so late has too much to do."""
+# The least is forgotten after some thousand items: an API server may be slow for another reason, and for good.
+FORGETS: Final = 1.001
+# What took less seconds asked nobody.
+ASKS_NOBODY: Final = 0.001
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
 # than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
@@ -34,15 +41,22 @@ class Executor:
 
     Args:
         slots: how many items of one namespace are performed at a time, fewer of those that take several slots.
+        makes_way: one at a time, while there are items of other namespaces and whoever answers has too much to do.
         rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
             so many times as long, by the namespace, for one that takes all slots, and for others their share of that.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self, *, slots: int, rest: Callable[[Hashable], int] | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        slots: int,
+        makes_way: bool = False,
+        rest: Callable[[Hashable], int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._slots, self._rest, self._clock = slots, rest, clock
+        self._slots, self._makes_way, self._rest, self._clock = slots, makes_way, rest, clock
+        self._took, self._least = 0.0, inf
         self._cost = 1 if rest is None else 0
         self._turns: FairQueue[tuple[Sequence[Hashable], Item, int]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
@@ -88,8 +102,9 @@ class Executor:
 
     def _enter(self, first: Hashable) -> None:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
-        lane = self._lanes[first]
-        while lane and self._entered[first] < self._slots:
+        makes_way = self._makes_way and self._took > BUSY * self._least and not self.has_only(first)
+        lane, most = self._lanes[first], 1 if makes_way else self._slots
+        while lane and self._entered[first] < most:
             owner, item, slots, urgent = lane.take(self._cost)
             self._entered[first] += slots
             self._turns.add(owner[:1], (owner, item, slots), urgent=urgent)
@@ -119,6 +134,8 @@ class Executor:
         del item
         self._leave(first)
         seconds = loop.time() - begun
+        if seconds > ASKS_NOBODY:
+            self._took, self._least = seconds, min(seconds, self._least * FORGETS)
         pause = 0.0
         if self._rest is not None:
             self._turns.charge(owner[:1], seconds)

@@ -327,6 +327,49 @@ async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
         assert (executor._lanes, executor._entered) == ({}, {})
 
 
+@in_virtual_time
+async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_long() -> None:
+    """Of sixty gangs that arrived together so many statuses were written that others started after four seconds."""
+    loop = asyncio.get_running_loop()
+    executor = Executor(slots=4, makes_way=True, clock=loop.time)
+    running, most = 0, 0
+
+    async def perform(seconds: float) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(seconds)
+        running -= 1
+
+    async def at_a_time(seconds: float, *, others: bool) -> int:
+        """Return how many items of a namespace that take so long are performed at a time at the end."""
+        nonlocal most
+        for _ in range(5):
+            most = 0
+            for _ in range(8):
+                executor.submit(A, partial(perform, seconds))
+            for _ in range(9):
+                if others:
+                    executor.submit(("other", "fw"), partial(asyncio.sleep, 0))
+                await asyncio.sleep(seconds)
+        await asyncio.sleep(10)
+        return most
+
+    async with beside(executor.run()):
+        for seconds, others, wanted in (
+            (0.01, True, 4),
+            (0.1, True, 1),
+            (0.1, False, 4),
+            (0.015, True, 4),
+            (0.1, True, 1),
+        ):
+            assert (await at_a_time(seconds, others=others), seconds, others) == (wanted, seconds, others)
+        for _ in range(3000):
+            executor.submit(A, partial(perform, 0.1))
+        await asyncio.sleep(1000)
+        assert await at_a_time(0.1, others=True) == 4, "that is how long it takes"
+
+
 async def test_urgent_items_start_before_those_of_single_tasks_that_wait() -> None:
     work, executor = Work(), Executor(slots=1)
     for number in range(2):
