@@ -76,22 +76,29 @@ def refuse_too_many(
     Raises:
         RefusalError: There are too many sources or variables, or the name of a source is longer than Kubernetes allows.
     """
-    if way is not Delivery.FILE:
+    if way is Delivery.NONE or not settings.barrier.presets:
         return
+    entries = _entries(settings.barrier.presets, own_presets)
+    # A marker has all names, and each entry has its name twice.
+    size = len(chosen) * sum(len(name) + 1 for name in entries)
+    if way is Delivery.FILE:
+        _refuse_sources(chosen)
+        size += len(chosen) * sum(2 * len(name) + ENTRY_BYTES for name in entries)
+        sources = Counter((prefix, len(source)) for one in chosen for prefix, _, source in _sources(one))
+        for (prefix, length), times in sources.items():
+            size += times * sum(2 * len(name) + ENTRY_BYTES + length for name in entries if name.startswith(prefix))
+    if size > MAX_BYTES:
+        limit = (
+            f"{MAX_BYTES} bytes of variables of its presets, in each container and once more for each envFrom: use "
+            f"fewer, or name the containers that need them in annotation {names.PREFIX}containers"
+        )
+        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
+
+
+def _refuse_sources(chosen: Sequence[Container]) -> None:
     count = sum(1 for one in chosen for _ in _sources(one))
     if count > MAX_ENV_SOURCES:
         raise RefusalError(Reason.TOO_MANY_ENV_SOURCES, count=count, limit=MAX_ENV_SOURCES)
-    entries = _entries(settings.barrier.presets, own_presets)
-    size = len(chosen) * sum(len(name) + ENTRY_BYTES for name in entries)
-    sources = Counter((prefix, len(source)) for one in chosen for prefix, _, source in _sources(one))
-    for (prefix, length), times in sources.items():
-        size += times * sum(len(name) + ENTRY_BYTES + length for name in entries if name.startswith(prefix))
-    if size > MAX_BYTES:
-        limit = (
-            f"{MAX_BYTES} bytes of variables of its presets, one for each container and once more for each envFrom: "
-            f"name the containers that need them in annotation {names.PREFIX}containers"
-        )
-        raise RefusalError(Reason.POD_TOO_LARGE, limit=limit)
     for one in chosen:
         for position, (_, _, source) in enumerate(_sources(one)):
             if len(source) > MAX_NAME:

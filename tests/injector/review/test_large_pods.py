@@ -1,5 +1,6 @@
 """Pods that are as large as a request may be: what a review of one takes in memory and time, and what it answers."""
 
+import base64
 import json
 import time
 import tracemalloc
@@ -21,7 +22,7 @@ from frameworkinjector.review.plan import (
 from frameworkinjector.review.reasons import Reason
 from frameworkinjector.review.review import MAX_VALUES
 from frameworkinjector.review.settings import MAX_ITEMS
-from frameworkinjector.review.variables import MAX_ENV_SOURCES
+from frameworkinjector.review.variables import MAX_BYTES, MAX_ENV_SOURCES
 from tests.injector.reviews import framework_pod, review_of, reviewed
 from tests.support.rows import each
 
@@ -198,18 +199,27 @@ ALL = ",".join(presets.in_order())
 @pytest.mark.parametrize(
     ("containers", "reason"),
     [
+        ([{"name": "a", "envFrom": [{"secretRef": {"name": "s" * 5000}}]}], Reason.MALFORMED_POD),
         ([{"name": "a", "envFrom": [BOTH] * (MAX_ENV_SOURCES // 2 + 1)}], Reason.TOO_MANY_ENV_SOURCES),
         ([{"name": "a", "envFrom": [BOTH] * (MAX_ENV_SOURCES // 2)}], Reason.POD_TOO_LARGE),
         ([{"name": "a", "envFrom": [{"secretRef": {"name": "s" * 253}}] * 2}], Reason.POD_TOO_LARGE),
-        ([{"name": "a", "envFrom": [{"secretRef": {"name": "s"}}] * 4}], Reason.INJECTED),
+        ([{"name": "a", "envFrom": [{"secretRef": {"name": "s"}}] * 3}], Reason.INJECTED),
         ([{"name": f"c{number}", "envFrom": [BOTH] * 3} for number in range(3)], Reason.POD_TOO_LARGE),
         ([{"name": f"c{number}"} for number in range(6)], Reason.POD_TOO_LARGE),
-        ([{"name": f"c{number}"} for number in range(5)], Reason.INJECTED),
+        ([{"name": f"c{number}"} for number in range(4)], Reason.INJECTED),
     ],
 )
 def test_a_small_pod_that_would_get_very_many_variables_is_refused(containers: list[Any], reason: Reason) -> None:
     """Of 12 KB Pods of 245 KB were made, a thousand of which kept an API server from everybody for minutes."""
     assert reviewed(review_of(pod_with(containers, preset=ALL))).verdict.reason is reason
+
+
+def test_a_pod_gets_64_kib_of_variables_at_most() -> None:
+    for env, few in (("file", 4), ("wrap", 30)):
+        answers = [reviewed(review_of(pod_with(numbered(few * times), preset=ALL, env=env))) for times in (1, 2)]
+        assert [one.verdict.reason for one in answers] == [Reason.INJECTED, Reason.POD_TOO_LARGE], env
+        grown = len(base64.b64decode(json.loads(answers[0].body)["response"]["patch"]))
+        assert MAX_BYTES / 2 < grown < MAX_BYTES + 1000 * few, env
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
