@@ -97,13 +97,14 @@ class Actions:
     ) -> None:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
-        self._object_slots, self._objects = slots, Executor(slots=slots)
-        self._status_slots = max(1, slots // OBJECTS_PER_STATUS)
-        self._statuses = Executor(slots=self._status_slots, makes_way=True)
+        self._object_slots, self._status_slots = slots, max(1, slots // OBJECTS_PER_STATUS)
+        self._objects, self._finalizers = Executor(slots=slots), Executor(slots=slots)
+        self._statuses = Executor(slots=self._status_slots, makes_way=lambda one: not self._is_alone(one))
         self._medium = Executor(slots=self._status_slots, rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
-        self._executors = (self._objects, self._statuses, self._medium, self._large, self._asks, self._log_asks)
+        requests = (self._objects, self._finalizers, self._statuses, self._medium, self._large)
+        self._executors = (*requests, self._asks, self._log_asks)
 
     def status_load(self, namespace: str) -> int:
         """How many statuses of a namespace wait for their turn, are written, or were within the last second.
@@ -115,8 +116,10 @@ class Actions:
 
     def _rest(self, namespace: Hashable) -> int:
         """Return the pause after what is large, in times that it took."""
-        is_alone = all(one.has_only(namespace) for one in (self._objects, self._statuses, self._medium))
-        return REST if is_alone else REST_BESIDE_OTHERS
+        return REST if self._is_alone(namespace) else REST_BESIDE_OTHERS
+
+    def _is_alone(self, namespace: Hashable) -> bool:
+        return all(one.has_only(namespace) for one in (self._objects, self._statuses, self._medium))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -148,8 +151,8 @@ class Actions:
             case effects.CreatePod() if effect.source.size > LARGE_BYTES:
                 executor = self._large
             case effects.SetFinalizers():
-                # They are of one version of the Framework, so no status of it should come before them.
-                slots = _slots_of(effect.size / LARGE_STATUS_BYTES, self._object_slots)
+                # They are of one version of the Framework, and wait for nobody: a status before them makes them vain.
+                executor, slots = self._finalizers, _slots_of(effect.size / LARGE_STATUS_BYTES, self._object_slots)
             case effects.WriteStatus():
                 share = max(effect.summary.size / LARGE_STATUS_TASKS, effect.text_bytes / LARGE_STATUS_BYTES)
                 if share > 1 or effect.rest_bytes > LARGE_BYTES:
@@ -161,18 +164,21 @@ class Actions:
         urgent = not isinstance(effect, effects.CreatePod | effects.DeletePod | effects.RetainPod)
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, slots=slots)
 
-    async def _perform(self, work: Work, effect: Effect) -> None:
+    async def _perform(self, work: Work, effect: Effect) -> bool:
+        """Report whether it took effect at the first try."""
         if self._is_current(work):
             try:
-                await self._perform_for(work, effect)
+                outcome = await self._perform_for(work, effect)
+                return isinstance(outcome, Done) and not outcome.conflicts
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
                 self._on_end(work, error)
+        return False
 
-    async def _perform_for(self, work: Work, effect: Effect) -> None:
+    async def _perform_for(self, work: Work, effect: Effect) -> Outcome:
         if not self._may_act():
             work.outcomes.append((effect, NOT_LEADING))
             self._on_end(work, None)
-            return
+            return NOT_LEADING
         is_written = work.history is None or work.history.done()
         wanted = work.reconciler.at_turn(effect, self._now(), as_emitted=not is_written)
         effect = wanted or effect
@@ -195,3 +201,4 @@ class Actions:
             )
         work.outcomes.append((effect, outcome))
         self._on_end(work, None)
+        return outcome

@@ -15,8 +15,8 @@ from typing import Final, NoReturn, TypeAlias
 
 from frameworkkube.fair_queue import FairQueue
 
-Item: TypeAlias = Callable[[], Awaitable[None]]
-"""What is performed; it must not raise."""
+Item: TypeAlias = Callable[[], Awaitable[object]]
+"""What is performed; it must not raise. What it returns says whether its time is that of a whole answer."""
 
 DEFAULT_SLOTS: Final = 64
 REST: Final = 3
@@ -26,11 +26,9 @@ REST_BESIDE_OTHERS: Final = 9
 LONGEST: Final = 0.35
 """Seconds of an item that count for its rest: one that took long may have waited for others."""
 BUSY: Final = 2
-"""Times the least that an item took: whoever has answered so late has too much to do."""
+"""Times the least that an item took: who has answered all namespaces so late has too much to do."""
 # The least is forgotten after some thousand items: an API server may be slow for another reason, and for good.
 FORGETS: Final = 1.001
-# What took less seconds asked nobody.
-ASKS_NOBODY: Final = 0.001
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
 # than the creation of a Pod, and while it waits for its turn, more changes go into it.
 OBJECTS_PER_STATUS: Final = 8
@@ -41,7 +39,8 @@ class Executor:
 
     Args:
         slots: how many items of one namespace are performed at a time, fewer of those that take several slots.
-        makes_way: one at a time, while there are items of other namespaces and whoever answers has too much to do.
+        makes_way: whether others ask for something beside a namespace, which has one item performed at a time then,
+            while who answers has too much to do.
         rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
             so many times as long, by the namespace, for one that takes all slots, and for others their share of that.
         clock: monotonic seconds.
@@ -51,12 +50,14 @@ class Executor:
         self,
         *,
         slots: int,
-        makes_way: bool = False,
+        makes_way: Callable[[Hashable], bool] = lambda _: False,
         rest: Callable[[Hashable], int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slots, self._makes_way, self._rest, self._clock = slots, makes_way, rest, clock
-        self._took, self._least = 0.0, inf
+        self._least = inf
+        self._took: dict[Hashable, float] = {}
+        """The seconds of the last item of each namespace that has a load."""
         self._cost = 1 if rest is None else 0
         self._turns: FairQueue[tuple[Sequence[Hashable], Item, int]] = FairQueue()
         self._waiting = asyncio.Semaphore(0)
@@ -84,10 +85,12 @@ class Executor:
         self._loads[first] -= 1
         if not self._loads[first]:
             del self._loads[first]
+            self._took.pop(first, None)
 
     def submit(self, owner: Sequence[Hashable], item: Item, *, urgent: bool = False, slots: int = 1) -> None:
         """Queue an item, which takes so many of the slots of its namespace."""
         first = owner[0]
+        self._forget()
         self._loads[first] += 1
         if first not in self._lanes:
             self._lanes[first] = FairQueue()
@@ -102,7 +105,7 @@ class Executor:
 
     def _enter(self, first: Hashable) -> None:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
-        makes_way = self._makes_way and self._took > BUSY * self._least and not self.has_only(first)
+        makes_way = self._makes_way(first) and min(self._took.values(), default=0.0) > BUSY * self._least
         lane, most = self._lanes[first], 1 if makes_way else self._slots
         while lane and self._entered[first] < most:
             owner, item, slots, urgent = lane.take(self._cost)
@@ -130,12 +133,12 @@ class Executor:
         self._started.append((self._clock(), first))
         self._forget()
         begun = loop.time()
-        await item()
+        is_answer = await item()
         del item
-        self._leave(first)
         seconds = loop.time() - begun
-        if seconds > ASKS_NOBODY:
-            self._took, self._least = seconds, min(seconds, self._least * FORGETS)
+        if is_answer:
+            self._took[first], self._least = seconds, min(seconds, self._least * FORGETS)
+        self._leave(first)
         pause = 0.0
         if self._rest is not None:
             self._turns.charge(owner[:1], seconds)

@@ -230,3 +230,26 @@ async def test_finalizers_wait_for_no_status_and_of_large_frameworks_are_sent_on
     ends = await ends_of(slow, [finalizers, write(10)], 64, slots=64)
     assert slow.most == {True: most, False: STATUSES}
     assert max(at for effect, at in ends if effect is not finalizers) == 64 / STATUSES
+
+
+class Busy(Slow):
+    """One who answers later when there was much to do."""
+
+    begun = 0
+
+    async def perform(self, subject: Subject, effect: Effect) -> Outcome:
+        self.begun += 1
+        self.seconds[True] = 0.01 if self.begun < 20 else 0.1
+        if self.begun == 50:
+            self.most[True] = 0
+        return await super().perform(subject, effect)
+
+
+@each("namespaces, most", [(("ns", "other"), 2), (("ns",), STATUSES)], ids=("beside others", "alone"))
+@in_virtual_time
+async def test_a_busy_api_server_has_one_status_of_each_namespace_at_a_time(
+    namespaces: tuple[str, ...], most: int
+) -> None:
+    performer = Busy(status := write(10))
+    await ends_of(performer, [status], 80, slots=64, namespaces=namespaces)
+    assert performer.most[True] == most
