@@ -282,7 +282,7 @@ class Follower:
                     await self._write([one])
                 return
             self.refused += 1
-            _log.error("a state cannot be kept", of=batch[0].subject, error=str(error)[:500])
+            _log.error("a state cannot be kept", subject=batch[0].subject, error=str(error)[:500])
             self.pending.pass_over(batch[0])
             batch[0].settle()
             return

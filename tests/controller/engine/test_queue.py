@@ -331,9 +331,8 @@ async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
 async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_long() -> None:
     """Of sixty gangs that arrived together so many statuses were written that others started after four seconds."""
     loop = asyncio.get_running_loop()
-    others = set[str]()
-    executor = Executor(slots=4, makes_way=lambda _: bool(others), clock=loop.time)
-    running, most = 0, 0
+    running, most, others = 0, 0, ""
+    executor = Executor(slots=4, makes_way=lambda _: others != "", clock=loop.time)
 
     async def perform(seconds: float) -> bool:
         nonlocal running, most
@@ -343,26 +342,24 @@ async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_lo
         running -= 1
         return True
 
-    async def at_a_time(seconds: float, *, beside: str) -> int:
+    async def at_a_time(seconds: float) -> int:
         """Return how many items of a namespace that take so long are performed at a time at the end."""
         nonlocal most
-        others.clear()
-        others.update([beside] * bool(beside))
         for _ in range(5):
             most = 0
             for _ in range(8):
                 executor.submit(A, partial(perform, seconds))
             for _ in range(9):
-                if beside == "fast":
+                if others == "fast":
                     executor.submit(("other", "fw"), partial(asyncio.sleep, 0.01, result=True))
-                elif beside == "fails":
+                elif others == "fails":
                     executor.submit(("other", "fw"), partial(asyncio.sleep, 0.001))
                 await asyncio.sleep(seconds)
         await asyncio.sleep(10)
         return most
 
     async with beside(executor.run()):
-        for seconds, other, wanted in (
+        for seconds, others, wanted in (
             (0.01, "others", 4),
             (0.1, "others", 1),
             (0.1, "", 4),
@@ -370,11 +367,11 @@ async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_lo
             (0.1, "fails", 1),
             (0.015, "others", 4),
         ):
-            assert (await at_a_time(seconds, beside=other), seconds, other) == (wanted, seconds, other)
+            assert (await at_a_time(seconds), seconds, others) == (wanted, seconds, others)
         for _ in range(3000):
             executor.submit(A, partial(perform, 0.1))
         await asyncio.sleep(1000)
-        assert await at_a_time(0.1, beside="others") == 4, "that is how long it takes"
+        assert await at_a_time(0.1) == 4, "that is how long it takes"
         assert (executor.load("ns"), executor._took) == (0, {})
 
 

@@ -149,6 +149,7 @@ REFUSED = [
     ("root", f"/frameworks/{'n' * 64}/training", 403, "get frameworks in namespace nnn"),
     ("root", f"/?namespace={'n' * 64}", 403, "list frameworks in namespace nnn"),
     ("root", "/frameworks/demo/other", 404, "knows no such Framework"),
+    ("root", f"{ONE}?uid=other", 404, "knows no such Framework"),
     ("root", f"{ONE}?uid=other", 404, "<h1>Not Found</h1>"),
     ("root", f"{ONE}/tasks/worker/7", 404, "knows no such Task"),
     ("root", f"{ONE}/spec?generation=9", 404, "does not have this generation"),
