@@ -1,7 +1,7 @@
 """Fixtures of the end-to-end suites: a real node, and the programs from their images and manifests."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import yaml
 from frameworkclient import Client
 from frameworkdemo import deploy, manifests
 from frameworkdemo.cluster import local_cluster
-from localcluster import Cluster
+from localcluster import Cluster, LocalClusterError
 from localcluster.client import RawClient
 from localcluster.images import images
 from testkit.frameworks import Frameworks, apply_definition
@@ -99,6 +99,25 @@ def kubeconfig(cluster: Cluster, namespace: str, tmp_path: Path) -> Path:
     file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
     return file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a test that fails show its namespace, as it is then: what has happened on a node seldom happens again."""
+    made = yield
+    fixtures = getattr(item, "funcargs", {})
+    if made.when == "call" and made.failed and fixtures.keys() >= {"cluster", "namespace"}:
+        for command in (
+            "get frameworks -o yaml",
+            "get pods -o wide",
+            "get events --sort-by=.metadata.creationTimestamp",
+        ):
+            try:
+                shown = fixtures["cluster"].kubectl(*command.split(), "-n", fixtures["namespace"])
+            except LocalClusterError as error:
+                shown = str(error)
+            made.sections.append((f"kubectl {command}", "\n".join(shown.splitlines()[-200:])))
+    return made
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
