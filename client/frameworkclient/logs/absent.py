@@ -48,7 +48,8 @@ def _without_pod(view: FrameworkView, task: TaskView, program: str) -> str:
         return f"it has no Pod; {program} why {view.name} says what it waits for"
     kept = view.spec.retain_pods
     if kept == RETAIN_ALWAYS or (kept == RETAIN_ON_FAILURE and not task.succeeded):
-        return "its Pod is gone, though spec.retainPods keeps it: somebody has removed it, or a retry needed its name"
+        why = "it still ran when its Framework ended, somebody has removed it, or a retry needed its name"
+        return f"its Pod is gone, though spec.retainPods keeps Pods that have ended: {why}"
     wanted = RETAIN_ALWAYS if task.succeeded else RETAIN_ON_FAILURE
     shown = "" if kept == RETAIN_NEVER else f", and {kept} does not keep one that has succeeded"
     return f"its Pod is gone with its end{shown}; set spec.retainPods: {wanted} before it runs again"

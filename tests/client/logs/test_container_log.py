@@ -139,7 +139,8 @@ async def test_too_many_open_files_are_the_reason_and_not_the_container(monkeypa
 
 FAILED = completion(1, "ContainerFailed")
 NOT_KEPT = "OnFailure does not keep one that has succeeded"
-REMOVED = "though spec.retainPods keeps it: somebody has removed it"
+KEPT = "spec.retainPods keeps Pods that have ended"
+WITHOUT = "it still ran when its Framework ended, somebody has removed it, or a retry needed its name"
 GONE = "its Pod is gone with its end"
 NEXT = "frameworkctl why training says what it waits for"
 
@@ -151,7 +152,7 @@ def ended(retain: str, end: object) -> FrameworkView:
 WITHOUT_POD = {
     f"{GONE}; set spec.retainPods: OnFailure before it runs again": ended("Never", FAILED),
     f"{GONE}, and {NOT_KEPT}; set spec.retainPods: Always before it runs again": ended("OnFailure", SUCCEEDED),
-    f"its Pod is gone, {REMOVED}, or a retry needed its name": ended("OnFailure", FAILED),
+    f"its Pod is gone, though {KEPT}: {WITHOUT}": ended("OnFailure", FAILED),
     f"it has no Pod; {NEXT}": workers(task(0, "AttemptCreationPending")),
 }
 
