@@ -42,7 +42,7 @@ def kept_handler(collector: Collector | None) -> Callable[[web.BaseRequest], Awa
                 return web.Response(status=413, text=f"at most {_MOST_BYTES} bytes\n")
         try:
             uids = _DECODER.decode(body).uids
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return web.Response(status=400, text=f"{error}\n")
         found = uids
         if collector is not None:

@@ -94,9 +94,9 @@ class _Guard:
         try:
             self._people.check_host(request)
             return await (_handled(request, handler) if _is_public(request) else self._answer(request, handler))
-        except ConnectionResetError:
-            raise  # the person has left
         except Exception as error:
+            if isinstance(error, ConnectionError) and (request.transport is None or request.transport.is_closing()):
+                return web.Response()  # to nobody: the person has left
             status = error.status if isinstance(error, PageError | web.HTTPException) else 500
             if status == 500:
                 _log.exception("a page failed", method=request.method, path=request.path)

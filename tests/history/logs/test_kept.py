@@ -48,11 +48,12 @@ async def test_it_answers_when_a_pod_is_kept_and_after_a_second_in_any_case(tmp_
     [
         (b"", 400),
         (b'{"uids": "uid"}', 400),
+        (b'{"uids": ["\xff"]}', 400),
         (msgspec.json.encode({"uids": ["x"] * 1001}), 400),
         (msgspec.json.encode({"uids": ["x" * 65]}), 400),
         (msgspec.json.encode({"uids": ["x" * 70_000]}), 413),
     ],
-    ids=["empty", "no list", "too many", "too long", "too large"],
+    ids=["empty", "no list", "no text", "too many", "too long", "too large"],
 )
 async def test_other_requests_are_refused(tmp_path: Path, body: bytes, status: int) -> None:
     nobody: Any = None

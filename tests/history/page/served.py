@@ -113,6 +113,11 @@ async def broken(request: web.Request) -> web.StreamResponse:
             await response.prepare(request)
             await response.write(b"begun")
             raise ValueError("secret-detail")
+        case "endless":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while True:
+                await response.write(b"x" * 100_000)
     raise ValueError("secret-detail")
 
 

@@ -507,3 +507,19 @@ async def test_an_answer_that_fails_after_its_beginning_breaks_off(site: Site) -
     assert "begun" in whole
     assert not whole.endswith("0\r\n\r\n"), "the client must not take it for whole"
     assert "secret-detail" not in whole
+
+
+async def test_who_leaves_while_an_answer_is_sent_leaves_no_line_in_the_log(
+    site: Site, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each was forty lines: 32 connections that broke off what they had asked for wrote 70 KB/s."""
+    for read in (0, 1):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(site.url.rpartition(":")[2]))
+        writer.write(b"GET /broken?how=endless HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer token-ann\r\n\r\n")
+        await asyncio.wait_for(reader.read(1), 10)
+        if read:
+            await asyncio.sleep(0.2)  # it waits until somebody reads on
+        writer.transport.abort()
+    await asyncio.sleep(0.2)
+    assert (await site.get("/who", Authorization="Bearer token-ann")).status == 200
+    assert (caplog.text, capsys.readouterr().out) == ("", "")
