@@ -98,8 +98,8 @@ class Actions:
         self._is_current, self._may_act, self._on_end = is_current, may_act, on_end
         self._performer, self._metrics, self._now = performer, metrics, now
         self._object_slots, self._status_slots = slots, max(1, slots // OBJECTS_PER_STATUS)
-        self._objects, self._finalizers = Executor(slots=slots), Executor(slots=slots)
-        self._statuses = Executor(slots=self._status_slots, makes_way=lambda one: not self._is_alone(one))
+        self._objects, self._finalizers = Executor(slots=slots, makes_way=self._is_beside), Executor(slots=slots)
+        self._statuses = Executor(slots=self._status_slots, makes_way=self._is_beside)
         self._medium = Executor(slots=self._status_slots, rest=self._rest)
         self._large = Executor(slots=1, rest=self._rest)
         self._asks, self._log_asks = Executor(slots=ASKS), Executor(slots=LOG_ASKS)
@@ -120,6 +120,9 @@ class Actions:
 
     def _is_alone(self, namespace: Hashable) -> bool:
         return all(one.has_only(namespace) for one in (self._objects, self._statuses, self._medium))
+
+    def _is_beside(self, namespace: Hashable) -> bool:
+        return not self._is_alone(namespace)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -165,11 +168,12 @@ class Actions:
         executor.submit(work.key, partial(self._perform, work, effect), urgent=urgent, slots=slots)
 
     async def _perform(self, work: Work, effect: Effect) -> bool:
-        """Report whether it took effect at the first try."""
+        """Report whether it took effect at the first try, and took as long as others of its executor."""
         if self._is_current(work):
             try:
                 outcome = await self._perform_for(work, effect)
-                return isinstance(outcome, Done) and not outcome.conflicts
+                is_like = isinstance(effect, effects.WriteStatus | effects.CreatePod)
+                return is_like and isinstance(outcome, Done) and not outcome.conflicts
             except Exception as error:  # noqa: BLE001 -- the executor's workers are everybody's
                 self._on_end(work, error)
         return False

@@ -27,6 +27,8 @@ LONGEST: Final = 0.35
 """Seconds of an item that count for its rest: one that took long may have waited for others."""
 BUSY: Final = 2
 """Times the least that an item took: who has answered all namespaces so late has too much to do."""
+WAY: Final = 8
+"""Times fewer items of a namespace are performed at a time then: of 64 creations 8, and of 8 statuses one."""
 # The least is forgotten after some thousand items: an API server may be slow for another reason, and for good.
 FORGETS: Final = 1.001
 # The ratio of concurrent requests about objects to concurrent status writes. A status write costs the API server more
@@ -39,8 +41,8 @@ class Executor:
 
     Args:
         slots: how many items of one namespace are performed at a time, fewer of those that take several slots.
-        makes_way: whether others ask for something beside a namespace, which has one item performed at a time then,
-            while who answers has too much to do.
+        makes_way: whether others ask for something beside a namespace, of which fewer items are performed at a time
+            then, while who answers has too much to do.
         rest: where it is given, an item costs the time that it takes, and while others wait its slots rest after it:
             so many times as long, by the namespace, for one that takes all slots, and for others their share of that.
         clock: monotonic seconds.
@@ -106,7 +108,7 @@ class Executor:
     def _enter(self, first: Hashable) -> None:
         """Let items of a namespace leave its lane, as many as it may have performed at a time."""
         makes_way = self._makes_way(first) and min(self._took.values(), default=0.0) > BUSY * self._least
-        lane, most = self._lanes[first], 1 if makes_way else self._slots
+        lane, most = self._lanes[first], max(1, self._slots // WAY) if makes_way else self._slots
         while lane and self._entered[first] < most:
             owner, item, slots, urgent = lane.take(self._cost)
             self._entered[first] += slots

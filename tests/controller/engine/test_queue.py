@@ -327,12 +327,18 @@ async def test_what_is_slow_for_one_namespace_leaves_slots_to_others() -> None:
         assert (executor._lanes, executor._entered) == ({}, {})
 
 
+@pytest.mark.parametrize(("slots", "all_items", "few"), [(4, 4, 1), (16, 8, 2)], ids=["statuses", "objects"])
 @in_virtual_time
-async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_long() -> None:
-    """Of sixty gangs that arrived together so many statuses were written that others started after four seconds."""
+async def test_beside_others_few_items_are_performed_at_a_time_while_each_takes_long(
+    slots: int, all_items: int, few: int
+) -> None:
+    """Of sixty gangs that arrived together so many statuses were written that others started after four seconds.
+
+    Of forty gangs of 25 so many Pods were created, with one status at a time, that others started after five.
+    """
     loop = asyncio.get_running_loop()
     running, most, others = 0, 0, ""
-    executor = Executor(slots=4, makes_way=lambda _: others != "", clock=loop.time)
+    executor = Executor(slots=slots, makes_way=lambda _: others != "", clock=loop.time)
 
     async def perform(seconds: float) -> bool:
         nonlocal running, most
@@ -360,18 +366,18 @@ async def test_beside_others_one_item_is_performed_at_a_time_while_each_takes_lo
 
     async with beside(executor.run()):
         for seconds, others, wanted in (
-            (0.01, "others", 4),
-            (0.1, "others", 1),
-            (0.1, "", 4),
-            (0.1, "fast", 4),
-            (0.1, "fails", 1),
-            (0.015, "others", 4),
+            (0.01, "others", all_items),
+            (0.1, "others", few),
+            (0.1, "", all_items),
+            (0.1, "fast", all_items),
+            (0.1, "fails", few),
+            (0.015, "others", all_items),
         ):
             assert (await at_a_time(seconds), seconds, others) == (wanted, seconds, others)
         for _ in range(3000):
             executor.submit(A, partial(perform, 0.1))
         await asyncio.sleep(1000)
-        assert await at_a_time(0.1) == 4, "that is how long it takes"
+        assert await at_a_time(0.1) == all_items, "that is how long it takes"
         assert (executor.load("ns"), executor._took) == (0, {})
 
 

@@ -15,6 +15,7 @@ from frameworkcontroller.api.status import TaskRoleStatus
 from frameworkcontroller.core.clock import Now
 from frameworkcontroller.core.effects import (
     CreatePod,
+    DeletePod,
     Done,
     Effect,
     Outcome,
@@ -193,6 +194,41 @@ async def test_of_what_is_large_one_is_sent_at_a_time_by_all_frameworks_with_pau
     ends = await ends_of(slow, [large, small], 20, slots=64)
     assert slow.most == {True: 1, False: most}
     assert ends[-1][1] >= 2 * 20 - 1
+
+
+class Slowing:
+    """A performer that needs ten times as long from the 200th effect on."""
+
+    def __init__(self) -> None:
+        self.number = self.now = self.most = 0
+
+    async def perform(self, _subject: Subject, _effect: Effect) -> Outcome:
+        self.number += 1
+        self.now += 1
+        if self.number > 400:
+            self.most = max(self.most, self.now)
+        await asyncio.sleep(0.1 if self.number > 200 else 0.01)
+        self.now -= 1
+        return Done()
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "effect", "most"),
+    [
+        pytest.param(("a", "b"), creation(100), 2 * 8, id="Pods of two namespaces"),
+        pytest.param(("a",), creation(100), 64, id="Pods of one"),
+        pytest.param(("a", "b"), DeletePod("worker", 0, "uid"), 64 + 16, id="deletions, which take other times"),
+        pytest.param(("a", "b"), write(1), 2, id="statuses of two namespaces"),
+    ],
+)
+@in_virtual_time
+async def test_a_namespace_makes_way_while_the_api_server_needs_longer_for_all(
+    namespaces: tuple[str, ...], effect: Effect, most: int
+) -> None:
+    """Beside forty gangs of 25 that arrived together others started after five seconds."""
+    slowing = Slowing()
+    await ends_of(slowing, [effect], 600, 64, namespaces)
+    assert slowing.most == most
 
 
 HALF = LARGE_STATUS_BYTES // 2
